@@ -7,6 +7,7 @@ Charges made here end with the cycle: a caller that wants its decisions to count
 hold (`Decided.after`) in the commitments.
 """
 
+import functools
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Commitment, FleetSnapshot, TakesRoom, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -25,7 +26,7 @@ from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
-from federator.scheduling.admission import making_room, preempting, rooms, stage
+from federator.scheduling.admission import displacing, making_room, preempting, rooms, stage
 from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Leaving, Terms, Turn
@@ -167,7 +168,8 @@ def run(
     leaving = preempting.turns(staged, turns, commitments, others, terms)
     ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
-    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq)
+    buffers = setaside.buffers(ledger)
+    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers)
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *kept.waiting], commitments, ledger)
     for turn in (*leaving.turns, *(turns.get(ask.key, ask) for ask in asks)):
@@ -241,6 +243,8 @@ class _Batch:
     within: Mapping[str, tuple[str, ...]]
     """uid -> the clusters in which it gets quota, for those that do not everywhere."""
     seq: Callable[[], int]
+    buffers: frozenset[str] = frozenset()
+    """The clusters that keep room for what loses its own."""
     decided: list[Decided] = field(default_factory=list)
     failed: dict[WorkloadKey, Exception] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -248,8 +252,10 @@ class _Batch:
     def decide(self, turn: Turn) -> None:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
-            displaced = entry.loses_place(self.snapshot)
+            displaced = bool(self.buffers) and entry.lost(self.snapshot) > 0
             self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
+            if displaced and turn.leaves is None:
+                self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
             decision = _decide(inside, self.snapshot, self.ledger, self._numbers, self.seq())
@@ -286,17 +292,24 @@ class _Batch:
         self, before: Claims, others: preempting.Find, terms: Terms, leaving: Leaving
     ) -> dict[WorkloadKey, RoomClaim]:
         """Lets others leave for those that have quota and no room, beyond what they claim already.
-        Nobody that was decided on in this cycle leaves: what it holds is not known yet. Returns
-        what is claimed now."""
+        Of those that were decided on in this cycle only work of tier Preemptible leaves that has
+        what it had: what the others hold is not known yet. Returns what is claimed now."""
         claims: dict[WorkloadKey, RoomClaim] = {}
         for at, decided in enumerate([*self.decided]):
-            ask, (lacks, lent) = decided.entry.ask, self._lacks(decided)
-            if not lacks:
+            ask, (lacks, lent) = (
+                decided.entry.ask,
+                displacing.lacks(decided, self.ledger, self.buffers),
+            )
+            waits = decided.key in before and rooms.stranded(decided.decision, self.snapshot)
+            if not (lacks or waits):
                 continue
             claim = self._still(before.get(decided.key), decided)
             made = Making()
             if (missing := lacks - claim.total) > 0:
-                spared = {other.decision.uid for other in self.decided}
+                as_before = displacing.as_before(self.decided)
+                mine = {self.decided[place].decision.uid for place in as_before.values()}
+                spared = {other.decision.uid for other in self.decided} - mine
+                entry_of = functools.partial(self._entry_of, as_before, others)
                 left = replace(terms, pace=terms.pace.less(leaving.counted))
                 made = making_room.make(
                     ask,
@@ -304,13 +317,13 @@ class _Batch:
                     self.commitments,
                     self.ledger,
                     spared=spared,
-                    find=others,
+                    find=entry_of,
                     terms=left,
                     lent=lent,
                 )
                 making_room.note(made, decided.key, leaving)
                 for turn in made.turns:
-                    self.decide(turn)
+                    self._decide_again(turn, as_before.get(turn.entry.key))
                 if made.turns:
                     claim = claim.more(made.copies, self.snapshot.as_of + WAITS_S)
             if claim.copies:
@@ -322,22 +335,18 @@ class _Batch:
                 self.decided[at] = replace(decided, decision=speaking)
         return claims
 
-    def _lacks(self, decided: Decided) -> tuple[int, frozenset[str]]:
-        """Copies for which others may have to leave, and the clusters in which they do that for
-        their failover buffers; none of these where the accounts of the workload let others leave
-        for it anywhere."""
-        entry, decision = decided.entry, decided.decision
-        lacks = rooms.lacking(entry.ask, decision)
-        stranded = 0
-        if rooms.takes(entry.ask) and entry.loses_place(self.snapshot):
-            stranded = rooms.stranded(decision, self.snapshot)
-            stranded = stranded if entry.turn is None else min(stranded, entry.turn)
-        if rooms.of(entry.ask, self.ledger.tree) is not TakesRoom.NEVER:
-            return lacks + stranded, frozenset()
-        lent = setaside.buffers(self.ledger)
-        if not lent:
-            return 0, lent
-        return stranded + (lacks if entry.displaced else 0), lent
+    def _entry_of(
+        self, as_before: Mapping[WorkloadKey, int], others: preempting.Find, key: WorkloadKey
+    ) -> Entry | None:
+        at = as_before.get(key)
+        return others(key) if at is None else self.decided[at].entry
+
+    def _decide_again(self, turn: Turn, at: int | None) -> None:
+        """Decides on one that leaves; what was decided on it before in this cycle is void."""
+        count = len(self.decided)
+        self.decide(turn)
+        if at is not None and len(self.decided) > count:
+            self.decided[at] = self.decided.pop()
 
     def _still(self, claim: RoomClaim | None, decided: Decided) -> RoomClaim:
         """What a workload claimed and has not got, nor waited for too long."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from federator.model.ask import Admitted, Ask
 from federator.model.decision import Preempted, Share
-from federator.model.fleet import FleetSnapshot, Holding, copies_of
+from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement.policy.permitted import Refused
@@ -103,8 +103,8 @@ class Entry:
     a cluster that they left because it was lost."""
     noticed: Noticed | None = None
     """Which of its copies will leave, as it was told."""
-    displaced: bool = False
-    """It has lost copies with their cluster and has not got back as many."""
+    displaced: int = 0
+    """Copies that it has lost with their cluster and not got back."""
     turn: int | None = None
     """So many copies may leave clusters that are being emptied now; None for all."""
     claims_until_s: float = 0.0
@@ -116,13 +116,21 @@ class Entry:
     def key(self) -> WorkloadKey:
         return self.ask.key
 
-    def loses_place(self, snapshot: FleetSnapshot) -> bool:
-        """Whether copies of it have to leave a cluster that is being emptied, or had to."""
+    def lost(self, snapshot: FleetSnapshot) -> int:
+        """Copies that have lost their cluster, or have to leave one now that is being emptied."""
         views = snapshot.clusters
-        return self.displaced or any(
-            view.empties and copies_of(held) > 0
+        leaving = sum(
+            copies_of(held)
             for held in self.standing.held
-            if (view := views.get(held.cluster)) is not None
+            if (view := views.get(held.cluster)) is not None and view.empties
+        )
+        return self.displaced + (leaving if self.turn is None else min(leaving, self.turn))
+
+    @property
+    def had(self) -> int:
+        """Copies that it holds, with those that it has lost."""
+        return self.displaced + sum(
+            copies_of(remaining(held, self.standing.done)) for held in self.standing.held
         )
 
     @property

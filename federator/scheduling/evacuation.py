@@ -9,6 +9,7 @@ that still wait for their replacements to be ready. What cannot become ready els
 the evacuation instead of being followed by the rest.
 """
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,9 +21,11 @@ from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
+from federator.scheduling.admission import preempting
 from federator.scheduling.admission.preempting import Find, nobody
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
+from federator.scheduling.write_order import Decided
 
 MINUTE_S: Final = 60.0
 PORTION_S: Final = 5.0
@@ -196,9 +199,15 @@ def rehearse(
     `others` finds those that would leave for one of these. What they free counts as its place; who
     of them is asked for later has left already."""
     fleet = emptied(snapshot, clusters)
-    unpaced = [replace(entry, leave=None, turn=None) for entry in entries]
-    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq, others=others)
+    unpaced = [replace(_as_left(entry, commitments), leave=None, turn=None) for entry in entries]
+
+    def find(key: WorkloadKey) -> Entry | None:
+        entry = others(key)
+        return None if entry is None else _as_left(entry, commitments)
+
+    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq, others=find)
     rehearsed: list[Rehearsed] = []
+    late: list[tuple[int, Decided]] = []
     for decided in made.decided:
         commitments.assume(decided.after)
         if decided.sake != decided.key:
@@ -211,6 +220,8 @@ def rehearse(
         )
         claim = made.room_claims.get(decided.key)
         stays -= min(stays, claim.total) if claim is not None else 0
+        if stays and made.room_claims:
+            late.append((len(rehearsed), decided))
         why = (decided.decision.message or "it has no other place") if stays else ""
         rehearsed.append(Rehearsed(decided.key, decided.decision, before, stays, why))
     for entry in entries:
@@ -221,7 +232,42 @@ def rehearse(
             rehearsed.append(
                 Rehearsed(entry.key, None, before, before, f"it cannot be decided: {bug}")
             )
+    for at, decided in late:
+        stays = rehearsed[at].stays
+        run = functools.partial(cycle.run, snapshot=fleet, commitments=commitments, seq=seq)
+        stays -= _later(decided, stays, functools.partial(run, others=find), commitments)
+        why = rehearsed[at].why if stays else ""
+        rehearsed[at] = replace(rehearsed[at], stays=stays, why=why)
     return rehearsed
+
+
+def _later(
+    decided: Decided, stays: int, run: Callable[..., cycle.Cycle], commitments: Commitments
+) -> int:
+    """For how many of its copies that stay others leave in later cycles: in one cycle nobody leaves
+    for two."""
+    standing = replace(decided.entry.standing, held=preempting.holdings(decided.after))
+    entry, left = replace(decided.entry, standing=standing), stays
+    while left:
+        made = run([replace(entry, turn=left)], Queue())
+        claim = made.room_claims.get(decided.key)
+        if claim is None or not claim.total:
+            break
+        left -= min(claim.total, left)
+        for other in made.decided:
+            if other.sake != other.key:
+                commitments.assume(other.after)
+    return stays - left
+
+
+def _as_left(entry: Entry, commitments: Commitments) -> Entry:
+    """The entry without the copies that have left for others since, as far as they are charged."""
+    held = commitments.commitment(entry.ask.uid)
+    if entry.ask.tier is not Tier.PREEMPTIBLE or held is None:
+        return entry
+    if held.copies >= sum(map(copies_of, entry.standing.held)):
+        return entry
+    return replace(entry, standing=replace(entry.standing, held=preempting.holdings(held)))
 
 
 def anew(

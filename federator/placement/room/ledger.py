@@ -113,7 +113,7 @@ class Ledger:
         """(project, namespace) -> whether no account says anything of it."""
         self.rulings: Mapping[str, quota.Admission] = {}
         """uid -> the most that it may get in this cycle, by what was decided before on who gets
-        quota."""
+        quota, or because it loses a cluster."""
         self.held_back: Mapping[str, quota.Admission] = {}
         """uid -> why its edit is not admitted in this cycle, by the same decisions."""
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
@@ -261,10 +261,11 @@ class Ledger:
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
         """How many copies quota admits; the workload's own present copies do not count as use."""
         if not self.snapshot.quotas or self._uncovered(ask):
-            return quota.UNBOUND
-        own = self.commitment(ask.uid)
-        placed = self._placed_beside(own)
-        admission = quota.admit(ask, wanted, held, self.uses, own=own, placed=placed)
+            admission = quota.UNBOUND
+        else:
+            own = self.commitment(ask.uid)
+            placed = self._placed_beside(own)
+            admission = quota.admit(ask, wanted, held, self.uses, own=own, placed=placed)
         ruling = self.rulings.get(ask.uid)
         if ruling is None or ruling.copies > admission.copies:
             return admission

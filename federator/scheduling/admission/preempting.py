@@ -11,7 +11,7 @@ from typing import Final
 
 from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Preempted, Reason
-from federator.model.fleet import Holding, copies_of, remaining
+from federator.model.fleet import Commitment, Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
@@ -171,13 +171,17 @@ def claims(
             until_s = now_s + WAITS_S
         elif until_s <= now_s or not _lacks_room_to_grow(winner.decision):
             continue
-        held = tuple(
-            Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
-            for given in winner.after.holdings
-        )
-        standing = replace(winner.entry.standing, held=held)
+        standing = replace(winner.entry.standing, held=holdings(winner.after))
         made[winner.key] = replace(winner.entry, standing=standing, claims_until_s=until_s)
     return made
+
+
+def holdings(after: Commitment) -> tuple[Holding, ...]:
+    """What a decision gave."""
+    return tuple(
+        Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
+        for given in after.holdings
+    )
 
 
 def _lacks_room_to_grow(decision: Decision) -> bool:

@@ -75,7 +75,7 @@ def _evict(world: World, running: Running, cluster: str, member: Member | None) 
         running.break_off(world.now_s)
     if member is not None:
         member.unbind(running.ask.shape, running.bound[cluster])
-    running.displaced = True
+    running.displaced += running.copies(cluster)
     hints = world.take_away(running, (cluster,))
     running.waits_from(world.now_s, "ClusterUnhealthy")
     world.put(running.ask.key)

@@ -64,8 +64,8 @@ class Running:
     """Copies that a service asks for since it was scaled; None: those of its work."""
     scalings: int = 0
     scaled_late: int = 0
-    displaced: bool = False
-    """It has lost copies with their cluster, and has lacked some since."""
+    displaced: int = 0
+    """Copies that it has lost with their cluster, and lacks still."""
     stays: list[Stay] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     _placed: int = 0
@@ -162,7 +162,7 @@ class Running:
         self._under = decision.under or self.ask
         self.scaled_late += self._more and self.missing > 0
         self._more = False
-        self.displaced = self.displaced and self.missing > 0
+        self.displaced = min(self.displaced, self.missing)
         self._wait(decision.reason, now_s)
 
     def scale(self, copies: int | None, times: Fraction | None = None) -> int:
