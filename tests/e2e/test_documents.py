@@ -154,10 +154,9 @@ AROUND = {
     "docs/using/borrowing.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
         "kubectl delete psvc render -n clips; federator wait psvc/render -n clips --for=deleted;"
-        " kubectl delete fq clips search studio; kubectl delete ns clips search;"
         " kubectl delete psvc asr -n speech; kubectl delete psvc detect -n vision;"
-        " federator wait psvc/asr -n speech --for=deleted;"
-        " kubectl delete fq speech vision; kubectl delete ns speech vision",
+        " kubectl delete fq clips search studio speech vision;"
+        " kubectl delete ns clips search speech vision --wait=false",
     ),
     "docs/using/training.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
