@@ -45,6 +45,8 @@ from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import Listener, World
 from tests.worlds import WRITER
 
+COMPLETING = frozenset({"PinterestJobSet", "PinterestTrainingJob"})
+"""Kinds whose status says which shards are done."""
 COUNTED = frozenset({*registry.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 
 
@@ -186,11 +188,7 @@ class Judges:
         if event.current.obj["kind"] == "Lease" and name == "host":
             count = raw.integer(event.current.obj, "spec", "leaseTransitions")
             self.elected = max(self.elected, count)
-        if (
-            name == "host"
-            and event.type is DELETED
-            and event.current.obj["kind"] == "PinterestJobSet"
-        ):
+        if name == "host" and event.type is DELETED and event.current.obj["kind"] in COMPLETING:
             self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(
                 event.current.obj
             )
