@@ -86,6 +86,7 @@ def turns(
     entries = _entries(staged, due, commitments, find)
     accepted: dict[str, Leaves] = {}
     leaving, pace = Leaving(), terms.pace
+    leaving.later |= {ask.key: MOMENT_S for ask in staged.later}
     leaving.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
     for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
         victims = together(leaves for leaves in staged.leaving if leaves.by.uid == winner)

@@ -55,6 +55,8 @@ class Staged:
     """uid -> the clusters of its domains; those that are not named here may be anywhere."""
     leaving: list[Leaves] = field(default_factory=list)
     """In the order in which they were told."""
+    later: list[Ask] = field(default_factory=list)
+    """Who would have got something, but for what others got or take back in this very cycle."""
     slowed: list[Ask] = field(default_factory=list)
     """For whom more would leave now but for disruption budgets."""
 
@@ -128,10 +130,12 @@ def _may_grow(entry: Entry) -> bool:
 
 def _is_edit(entry: Entry) -> bool:
     """Whether what runs of it was admitted as something else. Until its edit is, it gets no copies
-    beyond these."""
-    admitted = entry.standing.admitted
-    edited = admitted is not None and admitted.generation != entry.ask.generation
-    return edited and bool(entry.standing.held)
+    beyond these. One that only asks for more copies, or fewer, is no edit in that sense."""
+    ask, admitted = entry.ask, entry.standing.admitted
+    if admitted is None or admitted.generation == ask.generation or not entry.standing.held:
+        return False
+    before = (admitted.project, admitted.tier, admitted.shape.requests)
+    return before != (ask.project, ask.tier, ask.shape.requests)
 
 
 class _Tree:
@@ -367,6 +371,8 @@ class _Tree:
             if assignment.copies < want.copies or assignment.domains:
                 self._rule(entry, want, assignment.copies, self._short(want, verdict), staged)
             return
+        if verdict.later:
+            staged.later.append(entry.ask)
         if verdict.outcome is Outcome.PREEMPTS:
             near = self.edited[uid].mine if uid in self.edited else ()
             staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments, near)

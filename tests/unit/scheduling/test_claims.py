@@ -23,6 +23,7 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
+from federator.scheduling.admission.preempting import MOMENT_S
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
@@ -133,6 +134,18 @@ def test_who_left_does_not_have_it_back_while_one_of_the_winners_account_waits_b
     federation.turn(WEB, wide, API)
 
     assert [federation.copies(ask) for ask in (WEB, wide, API)] == [15, 0, 5]
+
+
+def test_who_finds_its_guarantee_taken_in_this_very_cycle_is_looked_at_in_a_moment() -> None:
+    accounts = (replace(ACCOUNTS[0], ordering=Ordering.PRIORITY), *ACCOUNTS[1:])
+    web = replace(WEB, priority=100)
+    federation = Federation(web, API, snapshot=replace(ROOMY, quotas=accounts))
+    made = federation.turn(web, API)
+    assert [federation.copies(ask) for ask in (web, API)] == [20, 0]
+    assert made.requeues[API.key] == MOMENT_S
+    federation.turn(API)
+    federation.turn(API)
+    assert [federation.copies(ask) for ask in (web, API)] == [15, 5]
 
 
 def test_nobody_leaves_a_second_time_for_a_claim() -> None:

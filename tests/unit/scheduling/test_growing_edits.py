@@ -98,6 +98,23 @@ def test_for_an_edit_within_the_guarantee_just_as_much_leaves_and_both_sides_are
     assert federation.cpus(WEB) == 16_000
 
 
+def test_an_edit_that_asks_for_more_copies_makes_others_leave_in_its_own_cycle() -> None:
+    """Nor do those who are due with it take what is guaranteed to it, whatever their names."""
+    federation = lent()
+    more, other = (
+        replace(API, count=5, slots=5, generation=2),
+        service(20, project="maps", name="a"),
+    )
+    federation.asks |= {more.key: more, other.key: other}
+
+    told = federation.decision(federation.turn(other, more), more)
+
+    assert f"FederatedQuota search{TAKES} for it from others: 1 workload leaves" in told.message
+    assert federation.cpus(WEB) == 15_000
+    federation.turn(other, more)
+    assert federation.cpus(more) == 5000
+
+
 @pytest.mark.parametrize("cpu", [3000, 9000])
 def test_for_what_is_beyond_the_guarantee_nobody_leaves(cpu: int) -> None:
     federation = lent()
