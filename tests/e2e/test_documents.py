@@ -372,6 +372,7 @@ def _complaint(one: Shown, home: Path, wanted: int | None) -> str:
     return f"{one.where}: {command}\n{wrong}\n" if wrong else ""
 
 
+@pytest.mark.timeout(600)
 def test_what_is_shown_can_be_run_in_a_demo_and_prints_what_is_shown(tmp_path: Path) -> None:
     if build.kubectl() is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")

@@ -60,7 +60,7 @@ UNGUARANTEED: Mapping[str, tuple[str, Plant]] = {
         instead(gangs, "advance", _stays_released),
     ),
     "who left is first again": (
-        "10 stays at rest",
+        "21 no hot loop",
         instead(admitting.Round, "_next", _in_order),
     ),
 }
