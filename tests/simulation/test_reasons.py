@@ -67,6 +67,9 @@ NO_REASONS = (
         ),
         *("PostStartHookError", "CrashLoopBackOff", "FailedMount"),
         "RoomReclamation",
+        "FailoverBuffer",
+        "ResolvedRefs",
+        "ServiceExport",
     }
 )
 """Types of conditions and of ours, kinds, operators, what a kubelet says, and the right by which a
