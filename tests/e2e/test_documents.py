@@ -154,9 +154,8 @@ AROUND = {
     "docs/using/borrowing.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
         "kubectl delete psvc render -n clips; federator wait psvc/render -n clips --for=deleted;"
-        " kubectl delete psvc asr -n speech; kubectl delete psvc detect -n vision;"
-        " kubectl delete fq clips search studio speech vision;"
-        " kubectl delete ns clips search speech vision --wait=false",
+        " kubectl delete fq clips search studio;"
+        " kubectl delete ns clips search --wait=false",
     ),
     "docs/using/training.md": Around(
         f"mkdir -p config; cp -r {ROOT}/config/examples config/",
@@ -195,9 +194,17 @@ EMPTIES = (
     "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 )
 GPUS = "what the other documents have made may hold the demo's GPUs: tests/unit/hub/test_training_jobs.py"
+ROOM = "it needs the GPUs that a demo of its own has left: tests/unit/hub/test_reclaim.py makes the room"
 GUARDED = "the demo has no guarded shards"
 ONE_HUB = "the demo has one hub: tests/e2e/test_standby.py reads what a second one says"
 NOT_RUN = {
+    "kubectl apply -f config/examples/room.yaml": ROOM,
+    "federator wait psvc/asr -n speech --for=ready": ROOM,
+    "kubectl apply -f config/examples/room-return.yaml": ROOM,
+    "kubectl wait psvc/asr -n speech --for=condition=Reclaiming": ROOM,
+    "kubectl get psvc detect -n vision -o jsonpath='{.status.conditions[?(@.type==\"Placed\")].message}'": ROOM,
+    "federator wait psvc/detect -n vision --for=ready": ROOM,
+    "federator explain psvc/asr -n speech": ROOM,
     "federator wait ptj/ranker -n ml --for=ready": GPUS,
     "federator get ptj -n ml": GPUS,
     "federator cluster declare-dead us-east-1a --timeout 30m": EMPTIES,
