@@ -3,7 +3,7 @@ rule that must catch it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -146,13 +146,21 @@ def _owned(original: Method) -> Method:
     return claims
 
 
-def _drops_claims(original: Method) -> Method:
-    def made(*given: Any) -> dict[str, Any]:
-        found: dict[str, Any] = original(*given)
-        gone = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-        return {**found, "spec": {**found["spec"], "persistentVolumeClaimRetentionPolicy": gone}}
+def _retaining(policy: str) -> Callable[[Method], Method]:
+    """Claims of a StatefulSet that is deleted or scaled get this policy."""
 
-    return made
+    def mutated(original: Method) -> Method:
+        def made(*given: Any) -> dict[str, Any]:
+            found: dict[str, Any] = original(*given)
+            then = {"whenDeleted": policy, "whenScaled": policy}
+            return {
+                **found,
+                "spec": {**found["spec"], "persistentVolumeClaimRetentionPolicy": then},
+            }
+
+        return made
+
+    return mutated
 
 
 def _no_homes(original: Method) -> Method:
@@ -170,15 +178,6 @@ def _unowned(original: Method) -> Method:
         return made
 
     return claims
-
-
-def _keeps_claims(original: Method) -> Method:
-    def made(*given: Any) -> dict[str, Any]:
-        found: dict[str, Any] = original(*given)
-        kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-        return {**found, "spec": {**found["spec"], "persistentVolumeClaimRetentionPolicy": kept}}
-
-    return made
 
 
 def _of_pods(original: Method) -> Method:
@@ -298,7 +297,7 @@ LIVED: Mapping[str, tuple[str, Plant]] = {
     ),
     "claims of ordinals stay when their set is deleted": (
         claimed.LEFT,
-        instead(sets, "_set", _keeps_claims),
+        instead(sets, "_set", _retaining("Retain")),
     ),
     "claims that are retained have an owner": (
         claimed.LIVES,
@@ -306,7 +305,7 @@ LIVED: Mapping[str, tuple[str, Plant]] = {
     ),
     "claims of ordinals go when they are scaled away": (
         claimed.LIVES,
-        instead(sets, "_set", _drops_claims),
+        instead(sets, "_set", _retaining("Delete")),
     ),
     "ordinals that were scaled away may begin elsewhere": (
         claimed.HOME,

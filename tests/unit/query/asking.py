@@ -3,7 +3,7 @@ the tests beside it.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from federator.advice import facts, trials
@@ -70,32 +70,29 @@ async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any])
     """
     world.federation.host.add_token(token(user), Caller(user))
     await world.namespace(namespace)
-    meta = {"name": user, "namespace": namespace}
-    role = {"apiVersion": RBAC, "kind": "Role", "metadata": meta, "rules": list(rules)}
-    bound = {
-        "apiVersion": RBAC,
-        "kind": "RoleBinding",
-        "metadata": meta,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    }
-    for plural, obj in (("roles", role), ("rolebindings", bound)):
-        await world.host.create(ObjectRef(RBAC, plural, namespace, user, str(obj["kind"])), obj)
+    await _bind(world, user, namespace, rules)
 
 
 async def grant_everywhere(world: World, user: str, *rules: dict[str, Any]) -> None:
     """Gives a user these rights on the whole host."""
-    meta = {"name": user}
-    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": meta, "rules": list(rules)}
+    await _bind(world, user, "", rules)
+
+
+async def _bind(world: World, user: str, namespace: str, rules: Sequence[dict[str, Any]]) -> None:
+    """A role with these rules and its binding, in a namespace, or everywhere with ""."""
+    kind = "Role" if namespace else "ClusterRole"
+    meta = {"name": user, "namespace": namespace} if namespace else {"name": user}
+    role = {"apiVersion": RBAC, "kind": kind, "metadata": meta, "rules": list(rules)}
     bound = {
         "apiVersion": RBAC,
-        "kind": "ClusterRoleBinding",
+        "kind": f"{kind}Binding",
         "metadata": meta,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": user},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     }
-    for plural, obj in (("clusterroles", role), ("clusterrolebindings", bound)):
-        await world.host.create(ObjectRef(RBAC, plural, "", user, str(obj["kind"])), obj)
+    for obj in (role, bound):
+        plural = f"{str(obj['kind']).lower()}s"
+        await world.host.create(ObjectRef(RBAC, plural, namespace, user, str(obj["kind"])), obj)
 
 
 def token(user: str) -> str:
