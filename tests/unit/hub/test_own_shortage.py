@@ -11,8 +11,10 @@ from federator.app import readiness as page
 from federator.cli import banner
 from federator.hub.members.reachability import Reachability
 from federator.kube import errors
+from federator.kube.clock import Clock
 from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.links import Cut
 from tests.unit.hub.test_probing import readiness, restart
@@ -209,14 +211,14 @@ def test_a_leader_writes_it_into_the_lease_and_takes_it_back() -> None:
 def test_a_shortage_ends_whenever_it_was_met_last_and_never_spins() -> None:
     """A rest that is only a rounding error long would begin again and again at the same moment."""
 
-    async def scenario(world: World) -> None:
-        found = Shortage(world.federation.clock)
+    async def scenario() -> None:
+        shortage = Shortage(Clock(0.0))
         for number in range(200):
             await asyncio.sleep(number / 7)
-            found.meet("m1: not asked")
-            found.meet("m1: not asked")
+            shortage.meet("m1: not asked")
+            shortage.meet("m1: not asked")
             began_s = asyncio.get_running_loop().time()
-            assert await found.over() == "m1: not asked"
+            assert await shortage.over() == "m1: not asked"
             assert LASTS_S <= asyncio.get_running_loop().time() - began_s + 1e-6 <= LASTS_S + 2
 
-    play(scenario)
+    virtual_time.run(scenario())
