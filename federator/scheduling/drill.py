@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model.ask import Tier
+from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
@@ -66,14 +66,15 @@ def losses(snapshot: FleetSnapshot, by: str = "") -> list[Loss]:
     return [Loss(value, tuple(names)) for value, names in sorted(groups.items())]
 
 
-def order(key: WorkloadKey, tier: Tier, priority: int) -> tuple[tuple[int, int], WorkloadKey]:
-    """Sort key: as an evacuation takes them, Reserved first, then by priority."""
-    return evacuation.rank(tier, priority), key
+def rank(ask: Ask) -> tuple[int, int]:
+    """Sort key: as an evacuation takes workloads, Reserved first, then by priority. Those of equal
+    rank are taken in the order of their keys."""
+    return evacuation.rank(ask.tier, ask.priority)
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries in that order."""
-    return sorted(entries, key=lambda entry: order(entry.key, entry.ask.tier, entry.ask.priority))
+    return sorted(entries, key=lambda entry: (rank(entry.ask), entry.key))
 
 
 class Tally:

@@ -18,7 +18,7 @@ from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
-from federator.hub.records.decisions import Record
+from federator.hub.records.decisions import ByWorkload, Record
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
@@ -66,7 +66,7 @@ class HubState:
     """Every PlacementDecision by (namespace, name)."""
     refused: dict[ObjectName, Record] = field(default_factory=dict)
     """Decisions with a seq that this host never issued, as last read (`hub/placing/foreign.py`)."""
-    by_workload: dict[WorkloadKey, tuple[ObjectName, ...]] = field(default_factory=dict)
+    by_workload: ByWorkload = field(default_factory=ByWorkload)
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
     """Clusters in which an object with the workload's kind and name was seen, sorted."""
@@ -411,14 +411,13 @@ class HubState:
 
     def record_of(self, workload: Workload) -> Record | None:
         """The decision of exactly this workload, not of an earlier one with its name."""
-        for name in self.by_workload.get(workload.key, ()):  # hardly ever more than one
-            record = self.records[name]
+        for record in self.records_of(workload.key):
             if record.workload_uid == workload.uid:
                 return record
         return None
 
     def records_of(self, key: WorkloadKey) -> list[Record]:
-        return [self.records[name] for name in self.by_workload.get(key, ())]
+        return [self.records[name] for name in self.by_workload.names(key)]
 
     def read_record(self, obj: Mapping[str, Any]) -> Record:
         """The record of a decision object. A version that is already known is not parsed again."""
@@ -452,7 +451,7 @@ class HubState:
         if old is not None and (charged := old.terms.charged) and charged.content:
             self.former.setdefault(new.key, charged.content)  # an edit that no hub saw
         self.use_of(new.key.kind).set()
-        self._list(new.key, name)
+        self.by_workload.add(new.key, name)
         return True
 
     def _is_ours(self, old: Record | None, new: Record) -> bool:
@@ -539,20 +538,10 @@ class HubState:
         if old is None or old.uid != uid:
             return None
         del self.records[namespace, name]
-        others = self.by_workload.get(old.key, ())
-        names = tuple(other for other in others if other != (namespace, name))
-        if names:
-            self.by_workload[old.key] = names
-        else:
-            self.by_workload.pop(old.key, None)
+        self.by_workload.remove(old.key, (namespace, name))
         self.commitments.forget(old.workload_uid)
         self._forget_progress(old.workload_uid, old.key)
         return old
-
-    def _list(self, key: WorkloadKey, name: ObjectName) -> None:
-        decision_names = self.by_workload.get(key, ())
-        if name not in decision_names:
-            self.by_workload[key] = tuple(sorted((*decision_names, name)))
 
     def observe_slice(self, cluster: str, key: WorkloadKey) -> None:
         """An object of this key was seen in this member."""

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import itertools
 import logging
+from collections import defaultdict
 from typing import Final
 
 from federator.hub.cache.state import HubState
@@ -106,7 +107,8 @@ class Drilling:
 
     async def _holders(self, clusters: frozenset[str]) -> list[WorkloadKey]:
         """Who has anything in these clusters, in the order of an evacuation."""
-        ranked = []
+        # in groups of equal rank: of a hundred thousand nothing is kept here but their keys
+        ranked: defaultdict[tuple[int, int], list[WorkloadKey]] = defaultdict(list)
         for number, record in enumerate(list(self._state.records.values()), 1):
             if number % (64 * CHUNK) == 0:
                 await asyncio.sleep(0)
@@ -114,10 +116,8 @@ class Drilling:
             if workload is None or workload.ask is None or clusters.isdisjoint(record.clusters):
                 continue
             if workload.uid == record.workload_uid:
-                ask = workload.ask
-                ranked.append(drill.order(record.key, ask.tier, ask.priority))
-        ranked.sort()
-        return [key for _, key in ranked]
+                ranked[drill.rank(workload.ask)].append(record.key)
+        return [key for group in sorted(ranked) for key in sorted(ranked[group])]
 
     def _publish(self) -> None:
         if self._state.metrics is None:

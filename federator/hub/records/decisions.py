@@ -6,7 +6,7 @@ member is known to be empty. Records come from the reflector and, sooner, from t
 own writes; the higher seq wins, then the newer version.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from federator.model.names import (
     DECISION_FINALIZER,
     FORCE_FORGET_ANNOTATION,
     REBALANCE_ANNOTATION,
+    ObjectName,
     WorkloadKey,
 )
 from federator.model.quickly import quickly
@@ -264,3 +265,48 @@ def says(record: Record, decision: Decision) -> bool:
             or record.terms.message == plaintext.clipped(decision.message)
         )
     )
+
+
+class ByWorkload:
+    """The names of the decisions of each workload; iterated, it gives the workloads that have any.
+
+    Of several the second and later ones are kept apart: hardly a workload has them (those of
+    earlier ones of its name), and a tuple around each single name would cost more than the name.
+    """
+
+    __slots__ = ("_first", "_others")
+
+    def __init__(self) -> None:
+        self._first: dict[WorkloadKey, ObjectName] = {}
+        self._others: dict[WorkloadKey, tuple[ObjectName, ...]] = {}
+
+    def names(self, key: WorkloadKey) -> tuple[ObjectName, ...]:
+        """Of a workload's decisions, sorted."""
+        first = self._first.get(key)
+        return () if first is None else (first, *self._others.get(key, ()))
+
+    def add(self, key: WorkloadKey, name: ObjectName) -> None:
+        """Does nothing for a name that it has."""
+        if (known := self.names(key)) and name not in known:
+            self._set(key, (*known, name))
+        elif not known:
+            self._first[key] = name
+
+    def remove(self, key: WorkloadKey, name: ObjectName) -> None:
+        """Does nothing for a name that it does not have."""
+        self._set(key, [other for other in self.names(key) if other != name])
+
+    def _set(self, key: WorkloadKey, listed: Iterable[ObjectName]) -> None:
+        self._first.pop(key, None)
+        self._others.pop(key, None)
+        match sorted(listed):
+            case [first]:
+                self._first[key] = first
+            case [first, *others]:
+                self._first[key], self._others[key] = first, tuple(others)
+
+    def __iter__(self) -> Iterator[WorkloadKey]:
+        return iter(self._first)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._first
