@@ -62,6 +62,23 @@ class Environment:
 NO_ENVIRONMENT: Final = Environment()
 
 
+Profile = tuple[str, str]
+"""Name and hash of the RuntimeProfile that a slice pins; empty where there is none."""
+NO_PROFILE: Final[Profile] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """By what a member makes the pods of a slice: most slices of a cluster have the same."""
+
+    profile: Profile = NO_PROFILE
+    expander: str = EXPANDER
+    environment: Environment = NO_ENVIRONMENT
+
+
+USUAL_RULES: Final = PodRules()
+
+
 @dataclass(frozen=True, slots=True)
 class SliceMark:
     """All that the hub adds to a user's spec in a member (`spec.slice`, or an annotation for kinds
@@ -77,12 +94,9 @@ class SliceMark:
     cluster: str
     seq: int
     ranges: Ranges = ()
-    profile_name: str = ""
-    profile_hash: str = ""
-    expander: str = EXPANDER
+    rules: PodRules = USUAL_RULES
     pods: tuple[int, ...] = ()
     """Pods of each component of a gang that got fewer than it asks for."""
-    environment: Environment = NO_ENVIRONMENT
 
 
 class HostStatus(Protocol):
@@ -288,22 +302,23 @@ class WorkloadVerbs:
 
 def encode_mark(mark: SliceMark) -> dict[str, Any]:
     """The slice block, as `spec.slice` holds it."""
+    rules = mark.rules
     block: dict[str, Any] = {
         "fleet": mark.fleet,
         "workloadUID": mark.workload_uid,
         "originGeneration": mark.origin_generation,
         "cluster": mark.cluster,
         "seq": mark.seq,
-        "expander": mark.expander,
+        "expander": rules.expander,
     }
     if mark.ranges:
         block["ranges"] = shards.text(mark.ranges)
     if mark.pods:
         block["pods"] = list(mark.pods)
-    if mark.profile_name:
-        block["profile"] = {"name": mark.profile_name, "hash": mark.profile_hash}
-    if mark.environment is not NO_ENVIRONMENT and mark.environment != NO_ENVIRONMENT:
-        texts = ((name, getattr(mark.environment, name)) for name in _ENVIRONMENT_FIELDS)
+    if rules.profile[0]:
+        block["profile"] = dict(zip(("name", "hash"), rules.profile, strict=True))
+    if rules.environment is not NO_ENVIRONMENT and rules.environment != NO_ENVIRONMENT:
+        texts = ((name, getattr(rules.environment, name)) for name in _ENVIRONMENT_FIELDS)
         block["environment"] = {name: text for name, text in texts if text}
     return block
 
@@ -318,7 +333,25 @@ def _environment(block: object) -> Environment:
     if not written:
         return NO_ENVIRONMENT
     texts = {name: raw.text(written, name)[:ENVIRONMENT_TEXT_MAX] for name in _ENVIRONMENT_FIELDS}
-    return interning.value(Environment(**texts))
+    return Environment(**texts)
+
+
+RULES_TEXT_MAX: Final = 512
+"""Characters of the names in rules that are kept for other slices: members may hold anything."""
+
+
+def _pod_rules(block: object) -> PodRules:
+    profile = raw.mapping(block, "profile")
+    name, content = raw.text(profile, "name"), raw.text(profile, "hash")
+    expander, environment = raw.text(block, "expander"), _environment(block)
+    if len(name) + len(content) + len(expander) > RULES_TEXT_MAX:
+        return PodRules((name, content), expander, environment)
+    return _shared_rules(name, content, expander, environment)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared_rules(name: str, content: str, expander: str, environment: Environment) -> PodRules:
+    return PodRules((name, content), expander, environment)
 
 
 def newest_common(theirs: str) -> str:
@@ -336,7 +369,6 @@ def decode_mark(block: object) -> SliceMark | None:
     if not fleet or not uid:
         return None
     shared = interning.text
-    profile = raw.mapping(block, "profile")
     return _mark(
         fleet=shared(fleet),
         workload_uid=shared(uid),
@@ -344,11 +376,8 @@ def decode_mark(block: object) -> SliceMark | None:
         cluster=shared(raw.text(block, "cluster")),
         seq=interning.listed(seqs.clamped(raw.integer(block, "seq"))),
         ranges=raw.ranges(block, "ranges"),
-        profile_name=shared(raw.text(profile, "name")) if profile else "",
-        profile_hash=shared(raw.text(profile, "hash")) if profile else "",
-        expander=shared(raw.text(block, "expander")),
+        rules=_pod_rules(block),
         pods=raw.integers(block, "pods"),
-        environment=_environment(block),
     )
 
 

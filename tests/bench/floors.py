@@ -58,7 +58,7 @@ def requests(pattern: Pattern, name: str, namespace: str) -> Requests:
     known["metadata"] |= {"uid": UID, "generation": 1}
     verbs = registry.verbs_of(pattern.kind)
     rendered = {
-        cluster: slices.render(verbs, known, share, fleet=OPTIONS.fleet, profile=("", ""))
+        cluster: slices.render(verbs, known, share, fleet=OPTIONS.fleet)
         for cluster, share in pattern.shares.items()
     }
     expanded: tuple[dict[str, Any], ...] = ()

@@ -181,9 +181,7 @@ class Copier:
         host.store.create(host.registry.get(*DECISIONS), decision)
         for share in self.shares:
             member = federation.members[share.cluster]
-            body = slices.render(
-                self.verbs, made, share, fleet=federation.hub_options.fleet, profile=("", "")
-            )
+            body = slices.render(self.verbs, made, share, fleet=federation.hub_options.fleet)
             body["spec"] = self.slices[share.cluster]["spec"]  # type: ignore[index]
             status = self.slices[share.cluster]["status"]  # type: ignore[index]
             member.store.create(member.registry.get(*DEPLOYMENTS), {**body, "status": status})

@@ -9,8 +9,9 @@ from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
-from federator.hub.records.slices import Comparison, Profile, SliceSeen
+from federator.hub.records.slices import Comparison, SliceSeen
 from federator.hub.records.workloads import Workload
+from federator.kinds.verbs import Profile
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Decision, Share
@@ -135,7 +136,7 @@ class RolloutView:
             )
         if slices.proves_itself(seen, workload):
             mark = seen.mark
-            content = mark is not None and (mark.profile_name, mark.profile_hash) == profile
+            content = mark is not None and mark.rules.profile == profile
             fleet = self.state.options.fleet
             current = (
                 content

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
-from federator.hub.records.slices import Profile
 from federator.hub.records.workloads import Workload
+from federator.kinds.verbs import Profile
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import RESTORED

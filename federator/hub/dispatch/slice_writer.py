@@ -21,11 +21,11 @@ from federator.hub.host.revisions import Revisions
 from federator.hub.members.member import Member
 from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
-from federator.hub.records.slices import PodRules, SliceSeen
+from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry, verbs
 from federator.kinds.shared import environment
-from federator.kinds.verbs import SliceMark
+from federator.kinds.verbs import PodRules, SliceMark
 from federator.kube import errors
 from federator.model import names
 from federator.model.ask import Unit
@@ -80,12 +80,7 @@ class SliceWriter:
         """Restores the copy of the RuntimeProfile that a slice misses. An earlier version cannot be
         restored, but then the slice is being updated to the present one. Raises ApiErrors."""
         profile, mark = self.view.profile_of(workload), seen.mark
-        if (
-            member.client is None
-            or mark is None
-            or (mark.profile_name, mark.profile_hash) != profile
-            or not profile[0]
-        ):
+        if member.client is None or mark is None or mark.rules.profile != profile or not profile[0]:
             return
         try:
             await member.client.get(
@@ -160,36 +155,27 @@ class SliceWriter:
         workload: Workload,
         obj: Mapping[str, Any],
         share: Share,
-        pod_rules: PodRules,
+        rules: PodRules,
         origin: int | None = None,
     ) -> dict[str, Any]:
-        fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
-        return slices.render(
-            workload.verbs,
-            obj,
-            share,
-            fleet=fleet,
-            profile=profile,
-            origin=origin,
-            pod_rules=pod_rules,
-        )
+        fleet = self.state.options.fleet
+        return slices.render(workload.verbs, obj, share, fleet=fleet, rules=rules, origin=origin)
 
     def _new_rules(self, member: Member, workload: Workload) -> PodRules:
         """By which rules pods are made there from now on, and what they are told. A kind that is
         carried as it is has no rules."""
-        report = member.report
-        rules = verbs.newest_common(report.expander) if report is not None else verbs.BARE
-        if workload.verbs.carried or rules == verbs.BARE:
-            return verbs.BARE, verbs.NO_ENVIRONMENT
+        report, profile = member.report, self.view.profile_of(workload)
+        expander = verbs.newest_common(report.expander) if report is not None else verbs.BARE
+        if workload.verbs.carried or expander == verbs.BARE:
+            return PodRules(profile, verbs.BARE)
         project = workload.ask.project if workload.ask is not None else ""
         owner, labels = self.state.bindings().owner(project), membercluster.labels(member.obj)
-        return rules, environment.of_cluster(project, owner, labels)
+        return PodRules(profile, expander, environment.of_cluster(project, owner, labels))
 
     def _is_old(self, workload: Workload, mark: SliceMark) -> bool:
         """Whether the workload or its profile has changed since a slice was written."""
-        pinned = (mark.profile_name, mark.profile_hash)
         old = mark.origin_generation < workload.generation
-        return old or pinned != self.view.profile_of(workload)
+        return old or mark.rules.profile != self.view.profile_of(workload)
 
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
         """Whether digest, mark and count of a live slice show that it is as it should be: then it
@@ -217,15 +203,13 @@ class SliceWriter:
         write. `answered`: it is the response to our own write."""
         mark = workload.verbs.read_mark(live)
         fresh = self._new_rules(member, workload)
-        same = fresh if mark is None else _present_rules(mark)
+        same = fresh if mark is None else slices.as_known(mark, fresh.profile)
         kept = self._rendered(
             workload, obj, share, same, mark.origin_generation if mark is not None else None
         )
         difference = slices.difference(live, kept, answered=answered)
         part = slices.share_part(difference, kept, workloads.neutral(workload.verbs, obj))
-        if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(
-            workload
-        ):
+        if mark is not None and mark.rules.profile != self.view.profile_of(workload):
             # another version of it is a rollout, which has its own turn
             part = slices.without_profile(part)
         if slices.proves_itself(seen, workload):
@@ -361,12 +345,6 @@ class SliceWriter:
         ref = registry.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
         await _done_or_there(member, Create(ref, body))
         member.profiles.add(name)
-
-
-def _present_rules(mark: SliceMark) -> PodRules:
-    """What a slice says already: its pods stay as they are."""
-    rules = mark.expander if mark.expander in verbs.EXPANDERS else verbs.EXPANDER
-    return rules, mark.environment
 
 
 def _ref(key: WorkloadKey) -> ObjectRef:

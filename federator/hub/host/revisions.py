@@ -18,7 +18,8 @@ from federator.hub.host.documents import Documents
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kinds.pods import podparts, revisions
-from federator.kinds.pods.revisions import Profile, Revision
+from federator.kinds.pods.revisions import Revision
+from federator.kinds.verbs import Profile
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
@@ -139,7 +140,7 @@ class Revisions:
         """What the pods were made from: by the host's object as it was before, if that was seen;
         else by the slice. None where neither tells."""
         mark = workload.verbs.read_mark(live) if live is not None else None
-        pinned = (mark.profile_name, mark.profile_hash) if mark is not None else profile
+        pinned = mark.rules.profile if mark is not None else profile
         before = self._documents.former(workload)
         parts = workload.verbs.pods(before) if before is not None else None
         if parts is None or parts == workload.verbs.pods(obj):

@@ -23,8 +23,10 @@ from federator.kinds import registry
 from federator.kinds.verbs import (
     EXPANDER,
     EXPANDERS,
-    NO_ENVIRONMENT,
+    USUAL_RULES,
     Environment,
+    PodRules,
+    Profile,
     SliceMark,
     WorkloadVerbs,
     is_as_written,
@@ -183,8 +185,8 @@ def weight(seen: SliceSeen) -> int:
     if mark is not None:
         pieces += len(mark.ranges)
         texts += len(mark.fleet) + len(mark.workload_uid) + len(mark.cluster)
-        texts += len(mark.profile_name) + len(mark.profile_hash) + len(mark.expander)
-        texts += len("".join(_environment_texts(mark.environment)))
+        texts += len("".join(mark.rules.profile)) + len(mark.rules.expander)
+        texts += len("".join(_environment_texts(mark.rules.environment)))
     return ROW_BYTES + PIECE_BYTES * pieces + texts
 
 
@@ -249,12 +251,6 @@ def _whole_digest(obj: Mapping[str, Any]) -> bytes:
             workloads.lasting(raw.mapping(meta, "annotations")),
         ]
     )
-
-
-Profile = tuple[str, str]
-"""Name and hash of the RuntimeProfile that a slice pins; empty where there is none."""
-PodRules = tuple[str, Environment]
-"""Version of the rules by which a slice is expanded, and what its pods are told by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +332,8 @@ def carries(
         cluster=share.cluster,
         seq=max(share.seq, mark.seq),
         ranges=share.ranges,
-        profile_name=profile[0],
-        profile_hash=profile[1],
-        expander=mark.expander if mark.expander in EXPANDERS else EXPANDER,
+        rules=as_known(mark, profile),
         pods=share.pods,
-        environment=mark.environment,
     )
 
 
@@ -356,18 +349,24 @@ def gives(seen: SliceSeen, share: Share) -> bool:
     return seen.amount == share.count and ranges == share.ranges
 
 
+def as_known(mark: SliceMark, profile: Profile) -> PodRules:
+    """The rules of a slice whose pods stay as they are, with this profile."""
+    expander = mark.rules.expander
+    if expander not in EXPANDERS:
+        expander = EXPANDER
+    return PodRules(profile, expander, mark.rules.environment)
+
+
 def render(
     verbs: WorkloadVerbs,
     obj: Mapping[str, Any],
     share: Share,
     *,
     fleet: str,
-    profile: Profile,
+    rules: PodRules = USUAL_RULES,
     origin: int | None = None,
-    pod_rules: PodRules = (EXPANDER, NO_ENVIRONMENT),
 ) -> dict[str, Any]:
-    """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings
-    for none. `pod_rules`: by which rules its pods are made, and what they are told.
+    """The complete slice of `obj` for the share's cluster.
 
     `origin` replaces the generation it is marked with: a generation that changed nothing for this
     cluster is not worth a write.
@@ -380,11 +379,8 @@ def render(
         cluster=share.cluster,
         seq=share.seq,
         ranges=share.ranges,
-        profile_name=profile[0],
-        profile_hash=profile[1],
-        expander=pod_rules[0],
+        rules=rules,
         pods=share.pods,
-        environment=pod_rules[1],
     )
     return verbs.render_slice(obj, share, mark)
 

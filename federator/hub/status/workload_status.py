@@ -331,7 +331,7 @@ class StatusAggregation:
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark, profile = seen.mark, self.view.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
-        outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
+        outdated = mark is not None and mark.rules.profile != profile
         if self.view.compared(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have
             # caught up.

@@ -39,5 +39,5 @@ def digest(slice_obj: Obj) -> str:
     and the pinned RuntimeProfile included.
     """
     mark = verbs.decode_mark(raw.at(slice_obj, "spec", "slice"))
-    pin = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
+    pin = mark.rules.profile if mark is not None else verbs.NO_PROFILE
     return digest_of(of(slice_obj), raw.text(slice_obj, "spec", "tier"), *pin)

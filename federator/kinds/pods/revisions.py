@@ -13,6 +13,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.pods import podparts
+from federator.kinds.verbs import Profile
 from federator.model import names
 
 API_VERSION: Final = "apps/v1"
@@ -21,9 +22,6 @@ PLURAL: Final = "controllerrevisions"
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """Annotation in which people say why; copied from the workload, as kubectl expects it."""
 KEPT: Final = 10
-
-Profile = tuple[str, str]
-"""Name and hash of a RuntimeProfile; empty texts for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,15 @@ def of_cluster(project: str, owner: str, labels: Mapping[str, str]) -> Environme
 
 def applies(mark: SliceMark | None) -> bool:
     """Whether the pods of a slice have the environment."""
-    return mark is not None and mark.expander != verbs.BARE
+    return mark is not None and mark.rules.expander != verbs.BARE
 
 
 def labels(mark: SliceMark | None) -> dict[str, str]:
     """The labels of project and owner, as far as they can be labels."""
     if mark is None or not applies(mark):
         return {}
-    texts = {PROJECT_LABEL: mark.environment.project, OWNER_LABEL: mark.environment.owner}
+    whose = mark.rules.environment
+    texts = {PROJECT_LABEL: whose.project, OWNER_LABEL: whose.owner}
     return {
         name: text
         for name, text in texts.items()
@@ -86,7 +87,7 @@ def _given(container: Obj, variables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _variables(obj: Obj, mark: SliceMark) -> Iterator[dict[str, Any]]:
-    where, deadline_s = mark.environment, raw.integer(obj, "spec", "activeDeadlineSeconds")
+    where, deadline_s = mark.rules.environment, raw.integer(obj, "spec", "activeDeadlineSeconds")
     texts = {
         "PROJECT": where.project,
         "OWNER": where.owner,

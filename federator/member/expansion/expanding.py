@@ -22,7 +22,7 @@ from federator.kinds.natives import (
     as_served,
     pod_templates,
 )
-from federator.kinds.verbs import LiveJob, Natives, SliceMark
+from federator.kinds.verbs import LiveJob, Natives, PodRules, SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, Outcome
@@ -123,19 +123,19 @@ class Expander:
             cluster=self._cluster,
             seq=0,
             ranges=((0, count - 1),) if by_shards and count else (),
-            profile_name=row.verbs.profile(obj),
-            expander=verbs.BARE,
+            rules=PodRules((row.verbs.profile(obj), ""), verbs.BARE),
         )
 
     def profile_of(self, mark: SliceMark) -> dict[str, Any] | None:
         """The pinned RuntimeProfile; None when the slice names none. Raises `Refused` while it is
         not here."""
-        if not mark.profile_name:
+        name, content = mark.rules.profile
+        if not name:
             return None
-        profile = self._caches.profile(mark.profile_name, mark.profile_hash)
-        if profile is None and mark.profile_hash:
-            pinned = f"{mark.profile_name} with content {mark.profile_hash}"
-            copy = runtimeprofile.member_name(mark.profile_name, mark.profile_hash)
+        profile = self._caches.profile(name, content)
+        if profile is None and content:
+            pinned = f"{name} with content {content}"
+            copy = runtimeprofile.member_name(name, content)
             message = f"The RuntimeProfile {pinned} is not in this cluster."
             raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
         return profile
@@ -192,11 +192,11 @@ class Expander:
         """The native objects of the slice. Raises `Refused`."""
         if row.verbs.expand is None:
             return ()
-        if mark.expander not in verbs.EXPANDERS:
+        if mark.rules.expander not in verbs.EXPANDERS:
             supported = f"this member process knows versions {', '.join(verbs.EXPANDERS)}"
             raise Refused(
                 "ExpansionFailed",
-                f"It was made for expander version {mark.expander!r}; {supported}.",
+                f"It was made for expander version {mark.rules.expander!r}; {supported}.",
             )
         obj = row.obj()
         if row.verbs.unit is Unit.SHARDS:

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from federator.api import raw
-from federator.kinds import deployment, jobset, labels, registry, verbs
+from federator.kinds import deployment, jobset, labels, registry
 from federator.kinds.deployment import ask
 from federator.kinds.pods import podparts
 from federator.kinds.registry import WORKLOADS
-from federator.kinds.verbs import SliceMark
+from federator.kinds.verbs import PodRules, SliceMark
 from federator.model import names, shards
-from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import BlockFigures, NodeFigures, SliceObservation
@@ -25,7 +24,8 @@ from federator.status.conditions import Condition, merge
 from federator.status.facts import DecisionInput, Wanted
 from federator.status.fold import fold
 
-MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), "default", "abc")
+RULES = PodRules(("default", "abc"))
+MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), RULES)
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "app", "image": "app:1"}]},
@@ -258,7 +258,7 @@ def test_a_slice_carries_the_users_object_and_the_mark_and_nothing_private(kind:
     read = row.read_mark(rendered)
     assert read is not None
     assert read.seq == MARK.seq
-    assert read.profile_hash == "abc"
+    assert read.rules == RULES
 
 
 def test_a_slice_of_a_service_is_fully_defaulted() -> None:
@@ -299,42 +299,6 @@ PIECES = {
 @pytest.mark.parametrize(("previous", "wanted", "pieces"), PIECES.values(), ids=PIECES)
 def test_a_range_with_a_job_stays_a_range(previous: Any, wanted: Any, pieces: Any) -> None:
     assert shards.in_pieces(previous, wanted) == pieces
-
-
-MARKS = st.builds(
-    SliceMark,
-    fleet=st.text(min_size=1, max_size=5),
-    workload_uid=st.text(min_size=1, max_size=5),
-    origin_generation=st.integers(0, 2**40),
-    cluster=st.text(max_size=5),
-    seq=st.integers(0, seqs.MAX),
-    ranges=st.sampled_from([(), ((0, 3),), ((0, 3), (4, 4)), ((1, 1), (7, 9))]),
-    profile_name=st.sampled_from(["", "default"]),
-    profile_hash=st.just(""),
-    expander=st.sampled_from(["", *verbs.EXPANDERS]),
-    environment=st.builds(
-        verbs.Environment, *(st.sampled_from(["", "a", "\x00é"]) for _ in range(4))
-    ),
-)
-
-
-@given(MARKS)
-def test_a_mark_comes_back_as_it_was_written(mark: SliceMark) -> None:
-    assert verbs.decode_mark(verbs.encode_mark(mark)) == mark
-    text = verbs.annotation_of_mark(mark)
-    assert (
-        verbs.mark_of_annotation({"metadata": {"annotations": {names.SLICE_ANNOTATION: text}}})
-        == mark
-    )
-
-
-@given(MARKS)
-@example(SliceMark('\x00\x1f\x7f"\\/', "u", 3, "east", 1))
-@example(SliceMark("\ud800", "u", 3, "east", 10**30))
-def test_a_mark_is_spelled_in_ascii_and_in_one_way_whatever_it_says(mark: SliceMark) -> None:
-    text = verbs.annotation_of_mark(mark)
-
-    assert text == json.dumps(verbs.encode_mark(mark), sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("text", ["", "3-1", "1,1", "5,3", "a", "0-", "-1", "0-3,2-5"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from federator.hub.records import packing, slices, workloads
 from federator.kinds import registry
+from federator.kinds.verbs import PodRules
 from federator.model import names
 from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service
@@ -142,7 +143,7 @@ def rendered(
     }
     host = {"apiVersion": made.api_version, "kind": kind, "metadata": meta, "spec": dict(spec)}
     body = slices.render(
-        registry.verbs_of(kind), host, share, fleet=FLEET, profile=PROFILE, origin=2
+        registry.verbs_of(kind), host, share, fleet=FLEET, rules=PodRules(PROFILE), origin=2
     )
     body["metadata"] |= {"uid": "s-1", "resourceVersion": "12"}
     return workloads.summarise(kind, host, None), body

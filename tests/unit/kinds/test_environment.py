@@ -6,12 +6,11 @@ import pytest
 
 from federator.kinds.natives import pod_templates
 from federator.kinds.shared import environment
-from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark, newest_common
+from federator.kinds.verbs import BARE, EXPANDER, Environment, PodRules, SliceMark, newest_common
 from tests.unit.kinds.test_natives import CASES, expand, profile, slice_of
 
-MARK = SliceMark(
-    "fleet-1", "host-uid", 1, "east", 9, environment=Environment("feed", "a", "r", "z")
-)
+RULES = PodRules(environment=Environment("feed", "a", "r", "z"))
+MARK = SliceMark("fleet-1", "host-uid", 1, "east", 9, rules=RULES)
 
 
 def pods(made: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
@@ -88,7 +87,14 @@ def test_what_is_not_known_is_left_out_and_the_table_names_all_that_is_told() ->
 
 
 def test_a_team_that_can_be_no_label_is_in_the_variable_only() -> None:
-    mark = SliceMark("f", "u", 1, "east", 1, environment=Environment("feed", "Team of feeds!"))
+    mark = SliceMark(
+        "f",
+        "u",
+        1,
+        "east",
+        1,
+        rules=PodRules(environment=Environment("feed", "Team of feeds!")),
+    )
     assert environment.labels(mark) == {environment.PROJECT_LABEL: "feed"}
 
 

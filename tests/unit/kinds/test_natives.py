@@ -16,7 +16,7 @@ from federator.kinds.jobset import natives as jobsets
 from federator.kinds.natives import as_served, pod_templates
 from federator.kinds.pods import priorities
 from federator.kinds.shared import parts
-from federator.kinds.verbs import BARE, EXPANDER, Environment, SliceMark
+from federator.kinds.verbs import BARE, EXPANDER, Environment, PodRules, SliceMark
 from federator.model import names
 from federator.model.decision import Share
 from tests.unit.kinds.croncases import NATIVE_CRON, PLAIN_NATIVE_CRON
@@ -337,10 +337,11 @@ def profile() -> dict[str, Any]:
     return read.load_yaml((ROOT / "config" / "runtimeprofile.yaml").read_text(encoding="utf-8"))[0]
 
 
-def slice_of(text: str, share: Share, rules: str = EXPANDER) -> dict[str, Any]:
+def slice_of(text: str, share: Share, expander: str = EXPANDER) -> dict[str, Any]:
     (obj,) = read.load_yaml(text)
     read.check(obj)
     project = registry.verbs_of(obj["kind"]).project(obj)
+    environment = Environment(project, "team-a", "us-east-1", "us-east-1a")
     mark = SliceMark(
         "fleet-1",
         "host-uid",
@@ -348,11 +349,8 @@ def slice_of(text: str, share: Share, rules: str = EXPANDER) -> dict[str, Any]:
         share.cluster,
         share.seq,
         share.ranges,
-        "default",
-        "abc",
-        expander=rules,
-        pods=share.pods,
-        environment=Environment(project, "team-a", "us-east-1", "us-east-1a"),
+        PodRules(("default", "abc"), expander, environment),
+        share.pods,
     )
     rendered = registry.verbs_of(obj["kind"]).render_slice(obj, share, mark)
     rendered["metadata"]["uid"] = "slice-uid"
