@@ -123,14 +123,15 @@ class ClusterView:
     stale: bool = False
     """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
 
-    @property
-    def judged(self) -> tuple[object, ...]:
-        """All that filters, spread rules and weights read of it: everything but the amounts of its
-        report. Clusters for which this is equal are judged alike."""
-        return (*_facts(self), self.capacity is None, self.capacity_age_s if self.stale else 0.0)
+    def judged_as(self, other: "ClusterView") -> bool:
+        """Whether filters, spread rules and weights judge both alike: they read everything but the
+        amounts of the report."""
+        if _facts(self) != _facts(other) or (self.capacity is None) != (other.capacity is None):
+            return False
+        return not self.stale or self.capacity_age_s == other.capacity_age_s
 
     def without_amounts(self) -> "ClusterView":
-        """The cluster with nothing that `judged` leaves out."""
+        """The cluster with nothing that `judged_as` leaves out."""
         capacity = None if self.capacity is None else Capacity()
         return replace(
             self, capacity=capacity, capacity_age_s=self.capacity_age_s if self.stale else 0.0
@@ -142,7 +143,6 @@ class ClusterView:
         return self.draining or self.dead or self.unreachable or self.removing
 
 
-_name = operator.attrgetter("name")
 _facts = operator.attrgetter(
     *(
         field.name
@@ -284,7 +284,9 @@ def copies_of(holding: Holding | Share) -> int:
     each node of a daemon."""
     if holding.nodes is not None:
         return holding.nodes
-    return min(holding.slots, holding.count) if holding.ranges else holding.count
+    if holding.ranges and holding.slots < holding.count:
+        return holding.slots
+    return holding.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +453,7 @@ class FleetSnapshot:
     """Pod Security levels of the host's namespaces; `pod_security.DEFAULT` for those not listed."""
 
     def __post_init__(self) -> None:
-        if all(map(operator.eq, self.clusters, map(_name, self.clusters.values()))):
+        if [*self.clusters] == [view.name for view in self.clusters.values()]:
             return
         for name, view in self.clusters.items():
             if name != view.name:

@@ -100,17 +100,20 @@ class Cycle:
     @property
     def hints(self) -> tuple[Hint, ...]:
         """Hints for other workloads once the decisions have been written."""
-        return (Hint(HintKind.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
+        for decided in self.decided:
+            if decided.before is not None and write_order.gives_up(decided):
+                return (Hint(HintKind.QUOTA),)
+        return ()
 
     @property
     def unkept_hints(self) -> tuple[Hint, ...]:
         """Hints for those who may have room that was kept from them."""
-        return tuple(Hint(HintKind.ROOM, name) for name in self.unkept)
+        return tuple([Hint(HintKind.ROOM, name) for name in self.unkept]) if self.unkept else ()
 
     @property
     def keys(self) -> tuple[WorkloadKey, ...]:
         """Of the workloads that were decided."""
-        return tuple(decided.key for decided in self.decided)
+        return tuple([decided.entry.ask.key for decided in self.decided])
 
     @property
     def settled(self) -> frozenset[WorkloadKey]:
@@ -224,10 +227,12 @@ def _requeues(
     requeues: dict[WorkloadKey, float] = {}
     for decided in every:
         key = decided.entry.ask.key
-        if (waiting := _lacking(decided)) is not None:
+        entry, decision = decided.entry, decided.decision
+        waiting = queueing_hints.waits(entry.charged, decision, entry.standing.capped)
+        if waiting is not None:
             inadmissible[key] = waiting
             requeues[key] = min(queue.retry_after_s(key), later.get(key, math.inf))
-        if decided.decision.may_run:
+        if decision.may_run:
             requeues[key] = min(requeues.get(key, STOPS_S), STOPS_S)
     return inadmissible, requeues
 
@@ -366,12 +371,6 @@ def _given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Itera
             yield from claim.copies
 
 
-def _lacking(decided: Decided) -> Waiting | None:
-    return queueing_hints.waits(
-        decided.entry.charged, decided.decision, decided.entry.standing.capped
-    )
-
-
 def _decide(
     turn: Turn, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int
 ) -> Decision:
@@ -398,8 +397,8 @@ def _decide(
     decision = _marked(_issued(decision, entry, seq), standing.marks)
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
-    if entry.ask.ordinals is not None:
-        return decision  # its ranges are blocks, which grow
+    if entry.ask.ordinals is not None or not standing.held:
+        return decision  # ranges of ordinals are blocks, which grow
     return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
 
 
@@ -451,9 +450,9 @@ def _tried(
 def _divided(
     entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int
 ) -> Decision:
-    standing = entry.standing
+    standing, anew = entry.standing, _is_anew(entry)
     decision = editing.decide(
-        _as_new(entry.ask) if _is_anew(entry) else entry.ask,
+        _as_new(entry.ask) if anew else entry.ask,
         standing.held,
         snapshot,
         ledger,
@@ -461,7 +460,7 @@ def _divided(
         mark=mark,
         admitted=standing.admitted,
         capped=standing.capped,
-        previous_hash=_previous(entry, snapshot, ledger),
+        previous_hash="" if anew else _previous(entry, snapshot, ledger),
         leave=entry.leave,
         finished=standing.done,
         per_cluster=_per_cluster(entry),
@@ -469,7 +468,7 @@ def _divided(
         empty=standing.empty,
         may_run=standing.may_run,
     )
-    if not _is_anew(entry):
+    if not anew:
         return decision
     # what it depends on is what it asks for
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
@@ -494,8 +493,6 @@ def _as_new(ask: Ask) -> Ask:
 def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
     """The inputs hash for which held copies were divided; "" when the division must be repeated."""
     recorded, policy = entry.standing.recorded, entry.ask.policy
-    if _is_anew(entry):
-        return ""
     if (
         recorded is not None
         and recorded.to_move > 0
@@ -581,6 +578,4 @@ def _in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
             return share
         return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
 
-    if not held:
-        return decision
     return replace(decision, shares=tuple(map(pieces, decision.shares)))

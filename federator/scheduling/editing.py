@@ -77,7 +77,10 @@ def decide(
     is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
     quota).
     """
-    judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
+    if admitted is None or not held:  # nothing runs that could be edited
+        judged = _judged(ask)
+    else:
+        judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
     if judged.why:
         # An edit that is not admitted moves nothing.
         previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)

@@ -9,7 +9,7 @@ already queued for it: a project with a thousand asks does not go before one wit
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from federator.model.ask import Ask, Tier
@@ -39,8 +39,13 @@ def order(
     alike: dict[tuple[int, int], list[Ask]] = {}
     for ask in aged:
         alike.setdefault(_standing(ask), []).append(ask)
-    shares = _Shares(aged, commitments, _weights(ledger) if ledger is not None else {})
     ordered: list[Ask] = []
+    if len({ask.project for ask in aged}) == 1:  # nobody to share with
+        for _, equals in sorted(alike.items()):
+            for band in _bands(equals, ledger):
+                ordered += band[equals[0].project]
+        return ordered
+    shares = _Shares(aged, commitments, _weights(ledger) if ledger is not None else {})
     for _, equals in sorted(alike.items()):
         for band in _bands(equals, ledger):
             ordered += _interleave(band, shares)
@@ -113,17 +118,15 @@ class _Shares:
         self._usage[ask.project] = self._usage.get(ask.project, ZERO) + demand(ask)
 
 
-def _places(asks: Iterable[Ask], ledger: Ledger) -> list[int]:
-    """On how many nodes one copy of each ask fits."""
-    counted: dict[object, int] = {}
-    places: list[int] = []
-    for ask in asks:
-        key = (candidates.likeness(ask, ledger.snapshot, ledger), id(ask.shape))
-        fits = counted.get(key)
-        if fits is None:
-            fits = counted[key] = candidates.nodes_with_room(ask, ledger)
-        places.append(fits)
-    return places
+def _places(asks: Sequence[Ask], ledger: Ledger) -> list[int]:
+    """On how many nodes one copy of each ask fits; where it is the same number for all of them, any
+    number."""
+    keys = [(candidates.likeness(ask, ledger.snapshot, ledger), id(ask.shape)) for ask in asks]
+    kinds = dict(zip(keys, asks, strict=True))
+    if len(kinds) == 1:
+        return [0] * len(asks)
+    counted = {key: candidates.nodes_with_room(ask, ledger) for key, ask in kinds.items()}
+    return [counted[key] for key in keys]
 
 
 def standing(ask: Ask) -> tuple[int, int, float, WorkloadKey, str]:

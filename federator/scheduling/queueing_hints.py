@@ -81,7 +81,9 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     if decision.reason is Reason.CHOSEN:
         if ask.shape.every_node:  # what it is charged follows the nodes that clusters report
             return Waiting(decision.key, ask.project, decision.reason)
-        if any(share.slots > capped.get(share.cluster, share.slots) for share in decision.shares):
+        if capped and any(
+            share.slots > capped.get(share.cluster, share.slots) for share in decision.shares
+        ):
             return Waiting(decision.key, ask.project, Reason.UNSCHEDULABLE)
         return (
             Waiting(decision.key, ask.project, decision.reason, frozenset())

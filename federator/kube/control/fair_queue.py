@@ -41,7 +41,10 @@ class FairQueue(Generic[K]):
     def popleft(self, *, starved: bool = False) -> K:
         """The next key, which is in work from now on; `starved`: of those groups only. Raises
         StopIteration when there is none."""
-        group = next(group for group in self._groups if not starved or group not in self._working)
+        if starved:
+            group = next(group for group in self._groups if group not in self._working)
+        else:
+            group = next(iter(self._groups))
         keys = self._groups[group]
         key = keys.popleft()
         if keys:

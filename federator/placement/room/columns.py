@@ -139,7 +139,10 @@ class Columns:
             self._open_end |= not cluster_nodes.bounded or PODS not in cluster_nodes.names
         self.used[at], self.most[at] = rows, cluster_nodes.most_rows
         self._least_most = min(self._least_most, cluster_nodes.most_rows)
-        self.top = max(self.top, rows) if rows >= before else int(self.used.max())
+        if rows >= before:
+            self.top = max(self.top, rows)
+        elif before == self.top:
+            self.top = int(self.used.max())
 
     def _fill(self, at: int, cluster_nodes: Nodes) -> None:
         """Sets amounts, counts and makes of the first rows of one cluster."""

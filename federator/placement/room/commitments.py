@@ -82,7 +82,7 @@ class Commitments:
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
         self._readers: list[weakref.ref[object]] = []
-        """Who may read that room still, and some that are gone."""
+        """Who reads that room, and some that are gone."""
         self._touched: set[str] = set()
         """Clusters where what is charged may have changed since."""
         self._read: tuple[FleetSnapshot | None, Mapping[str, ClusterView]] = (None, {})
@@ -95,7 +95,7 @@ class Commitments:
         """Two sets of clusters, and where they differ (`_others`)."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
         """The clusters that the last ledger read, and what it worked out of what filters judge of
-        them (`ClusterView.judged`)."""
+        them (`ClusterView.judged_as`)."""
         self.version = 0
         """Rises with every change."""
 
@@ -113,7 +113,13 @@ class Commitments:
         an equal commitment changes nothing."""
         commitment = self.counted(commitment)
         before = self._commitments.get(commitment.uid)
-        if before is not None and before.began_s is not None and before.copies:
+        if before is None:
+            self._commitments[commitment.uid] = commitment
+            self._account(commitment, +1)
+            self.version += 1
+            self._take_steps(commitment.uid, {}, trails.steps(commitment))
+            return
+        if before.began_s is not None and before.copies:
             began_s = before.began_s
             if commitment.began_s is None or began_s < commitment.began_s:
                 commitment = replace(commitment, began_s=began_s)
@@ -125,8 +131,7 @@ class Commitments:
                     self._lent[commitment.uid] = commitment
                 self._note_end(commitment, there=True)
             return
-        if before is not None:
-            self._account(before, -1)
+        self._account(before, -1)
         self._commitments[commitment.uid] = commitment
         self._account(commitment, +1)
         self.version += 1
@@ -178,17 +183,21 @@ class Commitments:
         """The workload is gone from every member. Unknown uids are allowed: a release counts
         once.
         """
-        here = {name for name, leaving in self._leaving.items() if uid in leaving}
-        here.update(trails.steps(self._commitments.get(uid)))
-        charged = {cluster: self._trail(cluster, uid) for cluster in here}
         commitment = self._commitments.pop(uid, None)
+        said = trails.steps(commitment)
         if commitment is not None:
             self._account(commitment, -1)
             self.version += 1
-        for cluster in sorted(here):  # nothing is charged for it anywhere else
-            self._keep(cluster, uid, charged[cluster], None)
-            if charged[cluster]:
-                self.release(cluster, uid)
+        left = [name for name, leaving in self._leaving.items() if uid in leaving]
+        for cluster in sorted({*said, *left}):  # nothing is charged for it anywhere else
+            trail = self._trails.get(cluster, {}).pop(uid, None)
+            if trail is None:
+                trail = (said[cluster],) if cluster in said else ()
+            if trail:
+                self.version += 1
+                self._gone(cluster, uid)
+                self._touch(cluster)
+                self._unlist(cluster, uid, trail)
 
     def release(self, cluster: str, uid: str) -> None:
         """The workload's slice is confirmed gone from this cluster: nothing is charged for it there
@@ -197,13 +206,19 @@ class Commitments:
         self._release(cluster, uid)
 
     def _release(self, cluster: str, uid: str) -> None:
-        self._stays(cluster, uid)
-        self._heard_of(cluster, uid)
+        self._gone(cluster, uid)
         trail = self._trail(cluster, uid)
         self._keep(cluster, uid, (), self._step_of(cluster, uid))
         if trail:
             self._touch(cluster)
             self._unlist(cluster, uid, trail)
+
+    def _gone(self, cluster: str, uid: str) -> None:
+        """Nothing of the workload is on its way into the cluster, or out of it."""
+        if self._leaving:
+            self._stays(cluster, uid)
+        if self._sent or self._missed:
+            self._heard_of(cluster, uid)
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The slice of this decision is not in the cluster yet: no summary so far includes it."""
@@ -279,9 +294,7 @@ class Commitments:
         clusters = dict(snapshot.clusters)
         self._read = (snapshot, clusters)
         others = self._differing(views, clusters)
-        alike = others is not None and all(
-            views[name].judged == clusters[name].judged for name in others
-        )
+        alike = others is not None and all(views[name].judged_as(clusters[name]) for name in others)
         if not alike or len(memo) * len(views) > _MEMO:
             memo = {}
         self._judged = (clusters, memo)
@@ -309,8 +322,9 @@ class Commitments:
         one is kept: only clusters with a new summary or other charges are opened again. Not to be
         charged (`World.copy`).
         """
+        if self._readers:
+            self._readers = [ref for ref in self._readers if ref() is not None]
         world = self._refreshed(snapshot)
-        self._readers = [ref for ref in self._readers if ref() is not None]
         self._readers.append(weakref.ref(reader))
         return world
 
@@ -322,11 +336,14 @@ class Commitments:
         if self._world is not None and others is not None:
             world, before = self._world
             changed = {name for name in others if not _same_report(before[name], clusters[name])}
-            changed |= touched & clusters.keys()
-            if changed and any(ref() is not None for ref in self._readers):
+            changed |= touched.intersection(clusters)
+            if changed and self._readers:
                 world = world.copy()  # ledgers above the former snapshot go on reading it
                 self._readers = []
-            if all(world.put(name, self._opened(clusters[name])) for name in sorted(changed)):
+            for name in sorted(changed):
+                if not world.put(name, self._opened(clusters[name])):
+                    break
+            else:
                 self._world = (world, clusters)
                 return world
         world = World({name: self._opened(clusters[name]) for name in sorted(clusters)})
@@ -431,17 +448,18 @@ class Commitments:
     def _account(self, commitment: Commitment, sign: int) -> None:
         copies = commitment.copies
         if copies:
-            key = (commitment.project, commitment.tier)
+            key, more = (commitment.project, commitment.tier), sign * copies
             self._usage.pop(key, None)
             totals = self._totals.setdefault(key, {})
             for name, amount in commitment.shape.requests.items():
-                totals[name] = totals.get(name, 0) + sign * copies * amount
+                totals[name] = totals.get(name, 0) + more * amount
             if not any(totals.values()):
                 del self._totals[key]
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
             if commitment.tier is Tier.PREEMPTIBLE:
                 self._account_preemptible(commitment, sign)
-        self._note_end(commitment, there=sign > 0)
+        if commitment.run_s is not None:
+            self._note_end(commitment, there=sign > 0)
 
     def _account_preemptible(self, commitment: Commitment, sign: int) -> None:
         if sign > 0:
@@ -506,15 +524,17 @@ class Commitments:
         """The commitment of a workload says `now`; before, it said `was`."""
         place: _Place = (-1, uid)
         for cluster, step in now.items():
-            self._touch(cluster)
-            self._stays(cluster, uid)
-            trail = self._trails.get(cluster, {}).get(uid)
-            if trail is None:
-                trail = (was[cluster],) if cluster in was else ()
-            new = trails.after(trail, step)
-            self._keep(cluster, uid, new, step)
-            if len(new) == len(trail):
-                continue
+            self._touched.add(cluster)
+            if self._leaving:
+                self._stays(cluster, uid)
+            kept = self._trails.get(cluster)
+            trail = kept.get(uid) if kept else None
+            if trail is not None or cluster in was:
+                trail = (was[cluster],) if trail is None else trail
+                new = trails.after(trail, step)
+                self._keep(cluster, uid, new, step)
+                if len(new) == len(trail):
+                    continue
             if place[0] != step[0]:
                 place = (step[0], uid)  # one for all clusters
             recent = self._recent.setdefault(cluster, [])
@@ -570,8 +590,8 @@ def _same_report(view: ClusterView, other: ClusterView) -> bool:
 
 def _others(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> _Names:
     """The names under which another object stands now; None when the names are others."""
+    if [*before] == [*now]:
+        return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))
     if before.keys() != now.keys():
         return None
-    if list(before) != list(now):
-        return [name for name, view in now.items() if before[name] is not view]
-    return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))
+    return [name for name, view in now.items() if before[name] is not view]

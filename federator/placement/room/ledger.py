@@ -5,7 +5,6 @@ both in one step. Charges can be taken back (`mark`, `rollback`), which trials a
 placements use. The ledger never changes the commitments.
 """
 
-import itertools
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -101,8 +100,8 @@ class Ledger:
         """Workloads whose difference to the commitments must be counted again."""
         self._set_aside: set[str] = set()
         """The same of projects that no account names: counted when somebody asks for one."""
-        self._named = frozenset(
-            itertools.chain.from_iterable(account.projects for account in snapshot.quotas)
+        self._named: frozenset[str] = frozenset().union(
+            *(account.projects for account in snapshot.quotas)
         )
         """The projects that accounts name."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}

@@ -27,6 +27,8 @@ _REMEMBERED: Final = 1 << 19
 """Rooms (clusters x shapes) that are remembered, about 4 MB."""
 _FEW: Final = 2
 """Clusters that are counted one by one rather than in columns."""
+_FEW_ROWS: Final = 1024
+"""So many rows of nodes are counted sooner than it is found which of them have changed."""
 _ALL: Final = slice(None)
 
 
@@ -178,7 +180,8 @@ class World:
         if followed and kept is not None and self.nodes.changes is None:
             if self._clock == kept[1]:
                 return kept[0]
-            if self._clock - kept[1] >= self._stamps.size:  # nearly all have changed since
+            few = self.nodes.counts.size <= _FEW_ROWS
+            if few or self._clock - kept[1] >= self._stamps.size:  # nearly all have changed since
                 counted = self.nodes.copies(shape, _ALL)
                 self._rooms[asked.id] = (counted, self._clock, 0)
                 return counted

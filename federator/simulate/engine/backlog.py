@@ -94,7 +94,7 @@ class Backlog(Queue):
         claims: Mapping[WorkloadKey, Entry] = NOBODY,
         room_claims: Claims = NO_ROOM,
     ) -> None:
-        if not inadmissible and not len(self):
+        if not inadmissible and not self._inadmissible:
             self.kept = kept
             return
         super().settle(decided, inadmissible, kept, claims, room_claims)
@@ -134,7 +134,7 @@ class Backlog(Queue):
         """Where many wait, a work that has just come waits beside others that are alike, if a
         decision on it would say what theirs said. Whether it does.
         """
-        if len(self) <= FEW or running.work.recorded is not None:
+        if len(self._inadmissible) <= FEW or running.work.recorded is not None:
             return False
         line = self._lines.get(self._of_kind.get(_kind(running.ask)))
         if line is None or not self._is_hopeless(line):

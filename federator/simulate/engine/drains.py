@@ -35,6 +35,11 @@ class Drains:
         self._history: deque[Moved] = deque()
         self._granted: dict[WorkloadKey, int] = {}
 
+    @property
+    def waits(self) -> bool:
+        """Whether clusters are drained, or were when turns were given last."""
+        return bool(self.since_s) or self.next_s is not None
+
     def give(self, live: Mapping[WorkloadKey, "Running"], now_s: int) -> list[WorkloadKey]:
         """Who may leave now."""
         self.next_s = None

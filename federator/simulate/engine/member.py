@@ -107,6 +107,8 @@ class Member:
         """Row -> its place among the rows, as a sort key."""
         self._listed = sorted((order, row) for row, order in self._order.items())
         """The rows in this order."""
+        self._nodes_of = [self._rows[row] for _, row in self._listed]
+        """The nodes of each of them."""
         self._reported: ClusterView | None = None
         self.moves = 0
         """How often copies were bound or unbound."""
@@ -266,19 +268,20 @@ class Member:
     def report(self, includes_seq: int) -> ClusterView:
         """The cluster as it reports itself now; every decision so far is in it."""
         if self._reported is None:
-            every = self._in_order()
-            counts = [len(self._rows[row]) for row in every]
+            every, counts = self._in_order()
             nodes_left = self._summary.nodes(every, counts)
             rows = Columned(nodes_left, functools.partial(self._summary.rows, every, counts))
             capacity = _capacity(rows, self._copies, includes_seq, packs=self._packs)
             self._reported = _seen(**self._facts, capacity=capacity)
         return self._reported
 
-    def _in_order(self) -> list[_Row]:
-        """The rows as `nodes.row_key` sorts them: by their count only where makes are alike."""
+    def _in_order(self) -> tuple[list[_Row], list[int]]:
+        """The rows as `nodes.row_key` sorts them, by the number of their nodes only where makes are
+        alike; and that number of each."""
         if self._summary.distinct:
-            return [row for _, row in self._listed]
-        return sorted(self._rows, key=lambda row: (self._order[row], len(self._rows[row])))
+            return [row for _, row in self._listed], list(map(len, self._nodes_of))
+        every = sorted(self._rows, key=lambda row: (self._order[row], len(self._rows[row])))
+        return every, [len(self._rows[row]) for row in every]
 
     def change(self, **facts: object) -> None:
         """Other facts of the cluster, such as `cordoned`."""
@@ -296,7 +299,8 @@ class Member:
             before = self._at[node]
             there = rows[before]
             if len(there) == 1:
-                del rows[before], listed[bisect.bisect_left(listed, (order.pop(before), before))]
+                place = bisect.bisect_left(listed, (order.pop(before), before))
+                del rows[before], listed[place], self._nodes_of[place]
             else:
                 del there[bisect.bisect_left(there, node)]
             times = sign * copies
@@ -306,8 +310,11 @@ class Member:
             if after in rows:
                 bisect.insort(rows[after], node)
             else:
-                rows[after], order[after] = [node], self._summary.order(after)
-                bisect.insort(listed, (order[after], after))
+                order[after] = self._summary.order(after)
+                rows[after] = there = [node]
+                place = bisect.bisect_left(listed, (order[after], after))
+                listed.insert(place, (order[after], after))
+                self._nodes_of.insert(place, there)
         self.moves += 1
         self._reported = None
         self._tell()
@@ -418,13 +425,14 @@ class _Summary:
 
     def nodes(self, every: Sequence[_Row], counts: list[int]) -> Nodes:
         """The rows as room, in this order; so many nodes are of each."""
-        free = [[amounts[place] for _, amounts in every] for place in self._places]
+        amounts: Sequence[Sequence[int]] = list(zip(*[left for _, left in every], strict=True))
+        free = [amounts[place] if amounts else () for place in self._places]
         kinds = [self._kind[make] for make, _ in every]
         if self._endless and PODS in self._names:
-            pods = free[self._names.index(PODS)]
-            pods[:] = [
+            at = self._names.index(PODS)
+            free[at] = [
                 UNLIMITED if make in self._endless else left
-                for (make, _), left in zip(every, pods, strict=True)
+                for (make, _), left in zip(every, free[at], strict=True)
             ]
         columns = np.array([*free, counts, kinds], dtype=np.int64)
         return Nodes(

@@ -90,6 +90,7 @@ class _Simulation:
         ]
         self._steps = sorted(scaled, key=lambda step: step[:2])
         """How services follow their curves."""
+        self._works, self._steps_in_all = len(inputs.works), len(scaled)
         self._notices = Given()
         self._due: list[tuple[int, WorkloadKey]] = []
         """Heap of (second, work): when those that are to leave for it have had their notice."""
@@ -115,9 +116,10 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             self._arrive()
-            returning = (*world.drains.give(world.live, now_s), *world.come_back())
-            for key in (*returning, *self._noticed(now_s)):
-                world.put(key)
+            if self._due or world.drains.waits or world.back_s is not None:
+                returning = (*world.drains.give(world.live, now_s), *world.come_back())
+                for key in (*returning, *self._noticed(now_s)):
+                    world.put(key)
             self._decide()
             if world.is_held:
                 world.release_reports()
@@ -131,13 +133,13 @@ class _Simulation:
 
     def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
-        works, changes, world = self.inputs.works, self.inputs.events, self.world
+        changes, world = self.inputs.events, self.world
         nearest = self._ends[0][0] if self._ends else _NEVER
-        if self._submitted < len(works):
-            nearest = min(nearest, works[self._submitted].submit_s)
+        if self._submitted < self._works:
+            nearest = min(nearest, self.inputs.works[self._submitted].submit_s)
         if changed < len(changes):
             nearest = min(nearest, changes[changed].at_s)
-        if self._scaled < len(self._steps):
+        if self._scaled < self._steps_in_all:
             nearest = min(nearest, self._steps[self._scaled][0])
         if self._due:
             nearest = min(nearest, self._due[0][0])
@@ -181,7 +183,8 @@ class _Simulation:
         is decided on one after the other.
         """
         while True:
-            work, step = self._work(), self._step()
+            work = self._work()
+            step = self._step() if self._scaled < self._steps_in_all else None
             if step is not None and not (work is not None and _sooner(work, step[1])):
                 _, cycle, service, scaling = step
                 self._in_order(cycle if service.recorded is not None else None)
@@ -197,13 +200,15 @@ class _Simulation:
 
     def _work(self) -> Work | None:
         """The next work that is submitted now."""
-        at, works = self._submitted, self.inputs.works
-        return works[at] if at < len(works) and works[at].submit_s == self.world.now_s else None
+        if self._submitted == self._works:
+            return None
+        work = self.inputs.works[self._submitted]
+        return work if work.submit_s == self.world.now_s else None
 
     def _step(self) -> _Step | None:
         """The next step of a curve that is due now."""
-        at, steps = self._scaled, self._steps
-        return steps[at] if at < len(steps) and steps[at][0] == self.world.now_s else None
+        step = self._steps[self._scaled]
+        return step if step[0] == self.world.now_s else None
 
     def _in_order(self, cycle: float | None) -> None:
         """Before something is submitted or scaled: decides on what a recording decided on before
@@ -283,32 +288,34 @@ class _Simulation:
         self.recording.cycles += 1
         hints = [*made.hints, *made.unkept_hints]
         for decided in made.decided:
-            hints += self._apply(decided)
+            self._apply(decided, hints)
         world.inadmissible.settle(
             made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
         )
         if made.notices or len(self._notices):
-            self._notices.settle(made.settled, made.notices)
-        for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
-            if self._due_of.get(key) != at_s:
-                self._due_of[key] = at_s
-                heapq.heappush(self._due, (at_s, key))
+            self._give_notice(made)
         world.requeue(hints)
         if self._watch is not None:
             self._watch(world, made)
 
-    def _apply(self, decided: Decided) -> list[Hint]:
-        """The decision is in force, and the members have what it gives at once. Returns what that
-        may help.
+    def _give_notice(self, made: Cycle) -> None:
+        self._notices.settle(made.settled, made.notices)
+        for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
+            if self._due_of.get(key) != at_s:
+                self._due_of[key] = at_s
+                heapq.heappush(self._due, (at_s, key))
+
+    def _apply(self, decided: Decided, hints: list[Hint]) -> None:
+        """The decision is in force, and the members have what it gives at once. What that may help
+        is added to the hints.
         """
         world, decision, key = self.world, decided.decision, decided.entry.ask.key
         running = world.live[key]
         world.commit(decided.after)
         if running.work.recorded is not None:
             self.recording.placed(running, decision.shares, world.now_s)
-        hints: list[Hint] = []
         if running.bound or decided.sake != key:
-            hints = self._shrink(decided, running)
+            hints += self._shrink(decided, running)
         for share in decision.shares:
             name = share.cluster
             lacking = share.slots - running.copies(name)
@@ -318,7 +325,6 @@ class _Simulation:
         running.decided(decision, world.now_s)
         world.decided(running)
         self._start(running)
-        return hints
 
     def _shrink(self, decided: Decided, running: Running) -> list[Hint]:
         """Copies that a decision gives no more are gone at once. Returns what that may help."""

@@ -97,7 +97,8 @@ class Running:
     @property
     def missing(self) -> int:
         """Copies that are asked for and not bound."""
-        return max(self.ask.slots - self._placed, 0)
+        missing = self.ask.slots - self._placed
+        return missing if missing > 0 else 0
 
     @property
     def waiting_for(self) -> str:
@@ -160,9 +161,11 @@ class Running:
         """A decision is in force."""
         self.decision, self.shares, self.inputs = decision, decision.shares, decision.inputs_hash
         self._under = decision.under or self.ask
-        self.scaled_late += self._more and self.missing > 0
-        self._more = False
-        self.displaced = min(self.displaced, self.missing)
+        if self._more:
+            self.scaled_late += self.missing > 0
+            self._more = False
+        if self.displaced:
+            self.displaced = min(self.displaced, self.missing)
         self._wait(decision.reason, now_s)
 
     def scale(self, copies: int | None, times: Fraction | None = None) -> int:
@@ -188,11 +191,15 @@ class Running:
             return
         self._back = True
         self._leave_off(cluster, now_s)
-        here = dict(self.bound.get(cluster, ()))
-        for node, copies in bound:
-            here[node] = here.get(node, 0) + copies
-            self._placed += copies
-        self.bound[cluster] = tuple(sorted(here.items()))
+        if len(bound) == 1 and cluster not in self.bound:
+            self.bound[cluster] = bound
+            self._placed += bound[0][1]
+        else:
+            here = dict(self.bound.get(cluster, ()))
+            for node, copies in bound:
+                here[node] = here.get(node, 0) + copies
+                self._placed += copies
+            self.bound[cluster] = tuple(sorted(here.items()))
         self._since[cluster] = now_s
         if self.restarts and self.is_job and self.stays and self.stays[-1].cluster != cluster:
             self.moves += sum(copies for _, copies in bound)
@@ -225,7 +232,7 @@ class Running:
         self._placed -= self.copies(cluster)
         self.bound.pop(cluster, None)
         self._since.pop(cluster, None)
-        self.shares = tuple(share for share in self.shares if share.cluster != cluster)
+        self.shares = tuple([share for share in self.shares if share.cluster != cluster])
 
     @property
     def _failing(self) -> Failing | None:
