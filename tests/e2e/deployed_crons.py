@@ -22,16 +22,7 @@ def _a_cron_job_replaces_its_run(fleet: Fleet) -> None:
     """
     template = workloads.jobset("every", "feed", 1, 1)["spec"]
     template["template"]["metadata"] = {"annotations": LONG}
-    cron = {
-        "apiVersion": "pinterest.com/v1beta1",
-        "kind": "PinterestCronJob",
-        "metadata": {"name": "every", "namespace": "feed"},
-        "spec": {
-            "schedule": "* * * * *",
-            "concurrencyPolicy": "Replace",
-            "jobTemplate": {"spec": template},
-        },
-    }
+    cron = workloads.cronjob("every", "feed", "* * * * *", template, concurrencyPolicy="Replace")
     fleet.host("apply", "-f", fleet.manifest(cron))
 
     def runs() -> list[str]:
@@ -52,17 +43,8 @@ def _a_cron_job_goes_to_its_clusters_and_back(fleet: Fleet) -> None:
     """
     template = workloads.jobset("sweep", "feed", 1, 1)["spec"]
     template["placement"] = {"clusters": {"names": ["a", "b"]}}
-    cron = {
-        "apiVersion": "pinterest.com/v1beta1",
-        "kind": "PinterestCronJob",
-        "metadata": {"name": "sweep", "namespace": "feed"},
-        "spec": {
-            "runs": "Native",
-            "schedule": "0 0 1 1 *",
-            "concurrencyPolicy": "Forbid",
-            "jobTemplate": {"spec": template},
-        },
-    }
+    native = {"runs": "Native", "concurrencyPolicy": "Forbid"}
+    cron = workloads.cronjob("sweep", "feed", "0 0 1 1 *", template, **native)
     fleet.host("apply", "-f", fleet.manifest(cron))
 
     def schedules() -> list[str]:

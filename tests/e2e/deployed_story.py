@@ -71,25 +71,9 @@ def tell(deployed: Deployed) -> None:
 
 
 def _there_is_storage(fleet: Fleet) -> None:
-    """Volumes for the claims of pods in members: these clusters have no provisioner, and a real
-    scheduler waits until claims are bound.
-    """
-    volumes = [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": f"volume-{number}"},
-            "spec": {
-                "capacity": {"storage": "1Ti"},
-                "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
-                "storageClassName": "",
-                "hostPath": {"path": "/unused"},
-            },
-        }
-        for number in range(12)
-    ]
+    """These clusters have no provisioner."""
     for shell in fleet.members.values():
-        shell("apply", "-f", fleet.manifest(*volumes))
+        shell("apply", "-f", fleet.manifest(*workloads.volumes(12)))
 
 
 def _asked_before_there_is_a_report(deployed: Deployed) -> None:

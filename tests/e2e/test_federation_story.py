@@ -14,12 +14,14 @@ import pytest
 
 from federator.kinds.labels import SHARDS_ANNOTATION
 from tests.controlplane import build
-from tests.e2e import federations, workloads
+from tests.e2e import federations, lives, lives_of_kinds, workloads
 from tests.e2e.federations import Fleet, until
 
 pytestmark = pytest.mark.e2e
 
 QUIET_S = 5.0
+LIFE_S = 100.0
+"""The longest stage of a life: the first run of a cron job comes with the next full minute."""
 IMAGE = "jsonpath={.spec.template.spec.containers[0].image}"
 
 
@@ -372,6 +374,15 @@ def test_a_settled_federation_writes_nothing_also_after_a_restart(fleet: Fleet) 
     reports = {key for key in before if key[1] in ("MemberCluster", "ClusterCapacity")}
     touched = {key for key in differences(before, fleet.versions()) if key not in about_a | reports}
     assert touched == set()
+
+
+def test_workloads_of_all_kinds_live_from_their_creation_to_their_end(fleet: Fleet) -> None:
+    fleet.host("create", "ns", lives.SPACE)
+    if fleet.kind == "real":
+        for shell in fleet.members.values():
+            shell("apply", "-f", fleet.manifest(*workloads.volumes(9)))
+    print(lives.live(fleet, lives_of_kinds.kinds(fleet), LIFE_S))
+    lives.nothing_is_left(fleet)
 
 
 def until_quiet(fleet: Fleet) -> None:

@@ -123,6 +123,38 @@ def stateful(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str,
     }
 
 
+def cronjob(
+    name: str, namespace: str, schedule: str, run: Mapping[str, Any], **spec: Any
+) -> dict[str, Any]:
+    """A PinterestCronJob; `run` is the spec of a PinterestJobSet."""
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestCronJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"schedule": schedule, "jobTemplate": {"spec": run}, **spec},
+    }
+
+
+def volumes(count: int) -> list[dict[str, Any]]:
+    """PersistentVolumes for the claims of pods where nothing provisions any: a real scheduler waits
+    until claims are bound.
+    """
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"volume-{number}"},
+            "spec": {
+                "capacity": {"storage": "1Ti"},
+                "accessModes": ["ReadWriteOnce", "ReadWriteMany"],
+                "storageClassName": "",
+                "hostPath": {"path": "/unused"},
+            },
+        }
+        for number in range(count)
+    ]
+
+
 def deployment(name: str, namespace: str, replicas: int) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
