@@ -8,8 +8,10 @@ has.
 
 N1 asks, for each cluster, the function that the drill asks, what its loss would come to: Reserved
 copies without another place. N1r loses the largest cluster in the simulator, for an hour: Reserved
-copies that lacked a place at the end of any instant. The notes tell who left, who returned, and
-what the same losses come to without buffers.
+copies that lacked a place at the end of any instant, though some node could have held them. A
+buffer is an amount and no nodes: what needs a node of which other work holds a part, and that work
+does not leave, has no place whatever is lent. The notes tell how many these are, who left, who
+returned, and what the same losses come to without buffers.
 """
 
 import itertools
@@ -19,8 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from federator.model.ask import Tier
 from federator.model.names import WorkloadKey
+from federator.placement.room.binding import Ints
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
@@ -181,22 +186,58 @@ def _lost(inputs: Inputs) -> Result:
         Event(LOST_S, EventKind.LOST, LARGEST),
         Event(BACK_S, EventKind.RETURNED, LARGEST),
     )
+    without_node = _without_node(_settled(inputs))
     played = run.run(replace(inputs, events=events, end_s=END_S))
-    lacked = sum(
-        wait.copies
+    lacked = {
+        life.work.id: sum(
+            wait.copies
+            for wait in life.waits
+            if (wait.end_s is None or wait.end_s > wait.start_s) and (wait.end_s or END_S) > LOST_S
+        )
         for life in played.lives
         if life.work.tier is Tier.RESERVED
-        for wait in life.waits
-        if (wait.end_s is None or wait.end_s > wait.start_s) and (wait.end_s or END_S) > LOST_S
-    )
-    notes: dict[str, Any] = {}
+    }
+    beyond = {name: lacked.pop(name) for name in sorted(without_node) if lacked.get(name)}
+    notes: dict[str, Any] = {
+        "Reserved copies that no node could hold": {
+            f"{copies} x {without_node[name]} GPUs": name for name, copies in beyond.items()
+        }
+    }
     for tier in Tier:
         at = [
             _copies(played, tier, moment_s) for moment_s in (LOST_S - 1, LOST_S, BACK_S - 1, END_S)
         ]
         names = ("before", "at once", "before the return", "after it")
         notes[f"{tier} copies"] = dict(zip(names, at, strict=True))
-    return Result("N1r", ours=lacked, notes=notes)
+    return Result("N1r", ours=sum(lacked.values()), notes=notes)
+
+
+def _without_node(world: World) -> dict[str, int]:
+    """Reserved work of the largest cluster that no node of the others could hold if all work of
+    tier Preemptible left -> GPUs of one copy."""
+    free = {name: _free_of_lent(world, name) for name in world.fleet.members if name != LARGEST}
+    return {
+        one.work.id: one.ask.shape.requests["nvidia.com/gpu"]
+        for one in world.live.values()
+        if one.ask.tier is Tier.RESERVED
+        and LARGEST in one.bound
+        and not any(
+            world.fleet.members[name].heights(one.ask.shape, left).any()
+            for name, left in free.items()
+        )
+    }
+
+
+def _free_of_lent(world: World, cluster: str) -> Ints:
+    """As `Member.free`, if all work of tier Preemptible had left the cluster."""
+    member = world.fleet.members[cluster]
+    free = member.free.copy()
+    for one in world.live.values():
+        if one.ask.tier is Tier.PREEMPTIBLE:
+            each = [one.ask.shape.requests[name] for name in member.names]
+            for node, copies in one.bound.get(cluster, ()):
+                free[:, node] += np.array(each) * copies
+    return free
 
 
 def _copies(played: Played, tier: Tier, at_s: int) -> int:

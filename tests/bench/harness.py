@@ -187,7 +187,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "N1r",
         "buffered",
-        "the largest lost in the simulator: Reserved copies that lacked one",
+        "the largest lost in the simulator: copies without one that nodes had",
         Against.MOST,
         0,
         "copies",

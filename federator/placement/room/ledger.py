@@ -183,6 +183,15 @@ class Ledger:
         opened = None if at is None else self.world.opened[at]
         return ZERO if opened is None else opened.base.allocatable
 
+    def could_hold(self, cluster: str, shape: PodShape) -> bool:
+        """Whether each pod of the shape would fit on some node of the cluster if that were empty.
+        Of a shape that only the member can count this says no more than that it may."""
+        at = self.world.at.get(cluster)
+        opened = None if at is None else self.world.opened[at]
+        if opened is None:
+            return False
+        return all(opened.base.empty.copies(pod) > 0 for pod, _ in shape.pods)
+
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves
         everything). For advice; decisions use `room`."""

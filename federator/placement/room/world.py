@@ -7,7 +7,7 @@ remembered per shape, and counted again only for the clusters that changed since
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -42,6 +42,14 @@ class Base:
     @functools.cached_property
     def allocatable(self) -> Resources:
         return self.capacity.allocatable
+
+    @functools.cached_property
+    def empty(self) -> Nodes:
+        """One node of every sort, with nothing on it."""
+        rows = self.capacity.rows
+        return nodes.Nodes.of(
+            {replace(row, count=1, free=row.allocatable) for row in rows if row.count}
+        )
 
     @functools.cached_property
     def used(self) -> Resources:

@@ -140,7 +140,9 @@ def victims(
     opened = {
         name
         for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
-        if place.refusal is None and (not lent or name in lent)
+        if place.refusal is None
+        and (not lent or name in lent)
+        and ledger.could_hold(name, ask.shape)
     }
     promised = 0
     if not lent and of(ask, ledger.tree) is TakesRoom.BORROWED:

@@ -10,6 +10,7 @@ never fail: that is what the hub's own latency adds.
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement.policy import permitted
 from federator.scheduling import cycle
+from federator.scheduling.admission import preempting
 from federator.scheduling.admission.notice import Given
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
@@ -42,6 +44,7 @@ HEADS_MAX: Final = 256
 """Works of one cycle at most: the hub's default `batch_size`."""
 TOGETHER_MAX: Final = 4
 """Where some that wait were left out, so many are decided on in one cycle; more in turn."""
+MOMENT_S: Final = int(preempting.MOMENT_S)
 _NEVER: Final = 1 << 62
 _Step = tuple[int, float, Work, Scaling]
 """(second, cycle of the recording, service, what it asks for)."""
@@ -93,9 +96,13 @@ class _Simulation:
         self._works, self._steps_in_all = len(inputs.works), len(scaled)
         self._notices = Given()
         self._due: list[tuple[int, WorkloadKey]] = []
-        """Heap of (second, work): when those that are to leave for it have had their notice."""
+        """Heap of (second, work): when those that are to leave for it have had their notice, or
+        when it has waited long enough for the room of those that left."""
         self._due_of: dict[WorkloadKey, int] = {}
         """The last of them, by work."""
+        self._unsure: set[WorkloadKey] = set()
+        """Those for which nobody could be told to leave, because another cycle was to decide on one
+        of those that would."""
         self._submitted = self._scaled = 0
         """So many works are submitted, and so many steps of curves done."""
         self._of_cycle: float | None = None
@@ -149,7 +156,7 @@ class _Simulation:
         return nearest if nearest < _NEVER else None
 
     def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
-        """The works for which others leave now."""
+        """The works for which others leave now, or more may."""
         while self._due and self._due[0][0] <= now_s:
             _, key = heapq.heappop(self._due)
             self._due_of.pop(key, None)
@@ -228,7 +235,20 @@ class _Simulation:
         self.world.submit(running)
 
     def _decide(self) -> None:
-        """Cycles, until nothing is due."""
+        """Cycles, until nothing is due. Whoever could not be helped while others were due is
+        decided on once more then; if that is in vain too, a moment later."""
+        self._cycles()
+        if self._unsure:
+            for key in sorted(self._unsure):
+                self.world.put(key)
+            self._unsure.clear()
+            self._cycles()
+            for key in sorted(self._unsure):
+                self._look_again(self.world.now_s + MOMENT_S, key)
+            self._unsure.clear()
+        self.world.inadmissible.at_rest()
+
+    def _cycles(self) -> None:
         world = self.world
         while len(world.due):
             heads = world.heads(HEADS_MAX)
@@ -241,7 +261,12 @@ class _Simulation:
                 self._in_turn(heads)
             elif heads:
                 self._cycle(heads)
-        world.inadmissible.at_rest()
+
+    def _look_again(self, at_s: int, key: WorkloadKey) -> None:
+        """The work is due then, too."""
+        if self._due_of.get(key) != at_s:
+            self._due_of[key] = at_s
+            heapq.heappush(self._due, (at_s, key))
 
     def _in_turn(self, heads: Sequence[Running]) -> None:
         """Many wait for little: in the order of one cycle, but each in a cycle of its own, so that
@@ -294,6 +319,8 @@ class _Simulation:
         )
         if made.notices or len(self._notices):
             self._give_notice(made)
+        if made.unsure or made.room_claims or self._unsure:
+            self._wait_for_room(made)
         world.requeue(hints)
         if self._watch is not None:
             self._watch(world, made)
@@ -301,9 +328,13 @@ class _Simulation:
     def _give_notice(self, made: Cycle) -> None:
         self._notices.settle(made.settled, made.notices)
         for at_s, key in {(int(notice.noticed.due_s), notice.by) for notice in made.notices}:
-            if self._due_of.get(key) != at_s:
-                self._due_of[key] = at_s
-                heapq.heappush(self._due, (at_s, key))
+            self._look_again(at_s, key)
+
+    def _wait_for_room(self, made: Cycle) -> None:
+        self._unsure -= made.settled
+        self._unsure |= made.unsure & made.inadmissible.keys()
+        for key, claim in made.room_claims.items():
+            self._look_again(math.ceil(claim.until_s), key)
 
     def _apply(self, decided: Decided, hints: list[Hint]) -> None:
         """The decision is in force, and the members have what it gives at once. What that may help

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -231,3 +231,14 @@ def test_what_preemptible_work_holds_is_known_by_cluster() -> None:
     assert commitments.as_now("uid-web", {}).preemptible("b")["cpu"] == 1000
     commitments.forget("uid-batch")
     assert commitments.preemptible("b") == Resources()
+
+
+def test_nobody_leaves_where_no_node_could_ever_hold_the_copy() -> None:
+    """By the sums four copies of a cpu make room for two of two cpus, on nodes of one cpu each."""
+    ask = work("api", Tier.RESERVED, 2, shape=PodShape(Resources({"cpu": 2000})))
+    works = [(ask, held(a=2)), (work("batch", Tier.PREEMPTIBLE, 10), held(b=10))]
+    a = view("a", works, dead=True, ready=False)
+    snapshot = fleet(a, view("b", works, buffer_permille=400))
+    made = run(Entry(ask=ask, standing=Standing(held=held(a=2))), snapshot, works)
+    assert [one.key.name for one in made.decided] == ["api"]
+    assert not made.room_claims
