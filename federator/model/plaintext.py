@@ -40,6 +40,11 @@ def clipped(text: str, limit: int = SENTENCE_MAX) -> str:
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 
 
+def counted(number: int, noun: str, plural: str) -> str:
+    """`1 copy`, `2 copies`."""
+    return f"{number} {noun if number == 1 else plural}"
+
+
 def unsafe(char: str) -> bool:
     return unicodedata.category(char) in UNSAFE
 

@@ -9,6 +9,7 @@ from federator.api.placement import placementpolicy
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from federator.model.errors import FieldError
+from federator.model.names import WorkloadKey
 from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
@@ -34,6 +35,28 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
         project_bound=bindings.speaks(who.namespace, who.project),
     )
     return quota.charged(ask, bindings.accounts(who.project))
+
+
+class Asks:
+    """The asks of workloads, remembered while nothing changes that they are made of: one turn of a
+    workload needs its ask several times. `most`: workloads that are remembered."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._made: dict[WorkloadKey, tuple[Workload, int, Bindings, Ask | None]] = {}
+
+    def of(self, workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None:
+        """What `asked` returns."""
+        made = self._made.get(workload.key)
+        if made is not None and made[0] is workload:
+            _, version, bound, ask = made
+            if version == rules.version and bound is bindings:
+                return ask
+        elif made is None and len(self._made) >= self._most:
+            self._made.clear()
+        ask = asked(workload, rules, bindings)
+        self._made[workload.key] = workload, rules.version, bindings, ask
+        return ask
 
 
 def subject(workload: Workload, bindings: Bindings) -> Subject:

@@ -75,9 +75,20 @@ class _Drained:
     member: Member
     since_s: float
     """Epoch seconds."""
+    gone: bool
+    """What it holds counts as lost."""
     copies: dict[WorkloadKey, int] = field(default_factory=dict)
     """What is there of each workload: by its decision, or still there."""
     under_way: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is alike for all workloads in one turn."""
+
+    drained: Mapping[str, _Drained]
+    lost: frozenset[str]
+    """All clusters that are lost, or held to be."""
 
 
 class Draining:
@@ -147,7 +158,7 @@ class Draining:
         for member in wished:
             if member.gone or member.draining or await self._admit(member, admitted):
                 admitted.append(member)
-        drained = [_Drained(member, self._since_s(member)) for member in admitted]
+        drained = [_Drained(member, self._since_s(member), member.gone) for member in admitted]
         occupants = await self._occupants({cluster.member.name: cluster for cluster in drained})
         now_s = self.clock.monotonic()
         self._forget_before(now_s - evacuation.MINUTE_S)
@@ -255,6 +266,12 @@ class Draining:
     async def _occupants(self, drained: Mapping[str, _Drained]) -> dict[WorkloadKey, Occupant]:
         """Everybody with copies in these clusters; fills what each of them holds."""
         occupants: dict[WorkloadKey, Occupant] = {}
+        lost = (
+            name
+            for name, member in self.state.members.items()
+            if member.gone or member.health is Health.UNREACHABLE
+        )
+        look = _Look(drained, frozenset(lost))
         for number, record in enumerate(list(self.state.records.values()), 1):
             if number % (32 * CHUNK) == 0:
                 await asyncio.sleep(0)
@@ -263,23 +280,21 @@ class Draining:
             workload = self._workload(record)
             if workload is None or workload.ask is None:
                 continue
-            occupants[record.key] = self._occupant(record, workload, drained)
+            occupants[record.key] = self._occupant(record, workload, look)
         return occupants
 
-    def _occupant(
-        self, record: Record, workload: Workload, drained: Mapping[str, _Drained]
-    ) -> Occupant:
+    def _occupant(self, record: Record, workload: Workload, look: _Look) -> Occupant:
         ask, key, slices = workload.ask, record.key, self.state.slices_of(record.key)
         assert ask is not None
         copies = under_way = 0
         # what a job set has done runs no more, and need not go
         done = progress.done(self.state, workload, record)
-        for name, cluster in drained.items():
+        for name, cluster in look.drained.items():
             share, seen = record.share_of(name), slices.get(name)
             given = copies_of(remaining(share, done)) if share is not None else 0
             there = 0
             is_there = seen is not None and seen.serves(self.state.options.fleet, workload.uid)
-            if seen is not None and is_there and not cluster.member.gone:
+            if seen is not None and is_there and not cluster.gone:
                 jobs = ask.unit is Unit.SHARDS
                 there = seen.observation.active if jobs else seen.observation.desired
                 there = max(there, 1) if share is None else there  # the slice itself has to go
@@ -299,30 +314,26 @@ class Draining:
             ready=ready,
             wanted=sum(copies_of(share) for share in record.shares),
             whole=ask.unit is Unit.SHARDS,
-            stays=self._stays(record, workload, ask, drained) if copies else "",
+            stays=self._stays(record, workload, ask, look) if copies else "",
         )
 
-    def _stays(
-        self, record: Record, workload: Workload, ask: Ask, drained: Mapping[str, _Drained]
-    ) -> str:
+    def _stays(self, record: Record, workload: Workload, ask: Ask, look: _Look) -> str:
         """Why it may not leave now; "" when it may."""
         key = record.key
         if ask.suspended:
             return "it is suspended, and is left as it is"
         if self.state.refusal(workload) is not None:
             return "it may not run as it is written, and is left as it is"
-        here = [drained[name] for name in sorted(drained.keys() & record.clusters)]
-        silent = [
-            cluster.member for cluster in here if not (cluster.member.heard or cluster.member.gone)
-        ]
+        here = [look.drained[name] for name in sorted(look.drained.keys() & record.clusters)]
+        silent = [cluster.member for cluster in here if not (cluster.member.heard or cluster.gone)]
         if silent:
             return f"{silent[0].name} is not heard: {_why(silent[0])}"
-        for name in sorted(record.clusters & self.state.members.keys()):
+        for name in sorted(record.clusters & look.lost):
             if why := self._held(workload, self.state.members[name]):
                 return why
         if record.terms.unit is Unit.SHARDS:
             until_s = max(
-                0.0 if cluster.member.gone else cluster.since_s + _finish_s(cluster.member)
+                0.0 if cluster.gone else cluster.since_s + _finish_s(cluster.member)
                 for cluster in here
             )
             if until_s > self.clock.now():
@@ -339,7 +350,7 @@ class Draining:
         """Why it does not leave a lost cluster by its policy, its kind or the governor; "" when
         none of them is against it."""
         ask = self.placing.asked(workload)
-        if ask is None or not (member.gone or member.health is Health.UNREACHABLE):
+        if ask is None:
             return ""
         if ask.policy.failover.when is FailoverWhen.NEVER:
             return "its policy lets it leave no lost cluster (failover.when is Never)"
@@ -553,9 +564,7 @@ def _words(
         text += f", {under_way} of them until their replacements are ready"
     if moving or not held:
         return "Emptying", f"{text}."
-    shown = "; ".join(f"{waits.key}: {waits.why}" for waits in held[:SHOWN])
-    more = f"; and {len(held) - SHOWN} more" if len(held) > SHOWN else ""
-    return "Waiting", plaintext.clipped(f"{text}, and none moves now. {shown}{more}.")
+    return "Waiting", plaintext.clipped(f"{text}, and none moves now. {_listed(held)}.")
 
 
 def _words_of_lost(
@@ -570,9 +579,12 @@ def _words_of_lost(
     text = f"{left} of {_copies(total)} have no other place yet"
     if moving or not held:
         return "Moving", f"{text}."
+    return "Waiting", plaintext.clipped(f"{text}, and none gets one now. {_listed(held)}.")
+
+
+def _listed(held: Sequence[Waits]) -> str:
     shown = "; ".join(f"{waits.key}: {waits.why}" for waits in held[:SHOWN])
-    more = f"; and {len(held) - SHOWN} more" if len(held) > SHOWN else ""
-    return "Waiting", plaintext.clipped(f"{text}, and none gets one now. {shown}{more}.")
+    return f"{shown}; and {len(held) - SHOWN} more" if len(held) > SHOWN else shown
 
 
 def _finish_s(member: Member) -> int:
@@ -584,9 +596,5 @@ def _why(member: Member) -> str:
     return member.readiness()[1].removesuffix(".") or "its state is not known yet"
 
 
-def _copies(count: int) -> str:
-    return f"{count} {'copy' if count == 1 else 'copies'}"
-
-
-def _workloads(count: int) -> str:
-    return f"{count} {'workload' if count == 1 else 'workloads'}"
+_copies = functools.partial(plaintext.counted, noun="copy", plural="copies")
+_workloads = functools.partial(plaintext.counted, noun="workload", plural="workloads")

@@ -82,6 +82,7 @@ class Placing:
         """Workloads that wait for something, and the hints that could help each."""
         self.moves = MoveBuckets(state, clock=clock, later=self.queue.add_after)
         self._pledges = Pledges()
+        self._asks = policying.Asks()
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads whose first decision may have been written or not."""
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
@@ -452,7 +453,7 @@ class Placing:
 
     def asked(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
-        return policying.asked(workload, self.state.rules, self.state.bindings())
+        return self._asks.of(workload, self.state.rules, self.state.bindings())
 
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and by its members' reports."""

@@ -92,6 +92,8 @@ class Policies:
         self.in_force_max = in_force_max
         self.evaluations = 0
         """How often a policy was compared with a workload."""
+        self.version = 0
+        """Rises with every change: under one version a workload has one policy."""
         self._rules: dict[Id, Rule] = {}
         self._order: dict[str, list[tuple[float, str, str]]] = {}
         """Namespace -> (creation, uid, name) of its policies, the oldest first."""
@@ -110,6 +112,7 @@ class Policies:
     def put(self, rule: Rule) -> list[Rule]:
         """Adds or replaces a policy. Returns all policies, in their former and present state, that
         may change the choice for a workload."""
+        self.version += 1
         old = self._rules.get(rule.id)
         if old is None or _age(old) != _age(rule):
             return [*self.drop(rule.id), *self._added(rule)]
@@ -125,6 +128,7 @@ class Policies:
         rule = self._rules.pop(which, None)
         if rule is None:
             return []
+        self.version += 1
         if rule.cluster_wide:
             self._leave(rule)
             return [rule]
