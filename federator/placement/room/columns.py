@@ -70,7 +70,7 @@ class Columns:
         self.makes = nodes.makes_of(
             tuple(sorted({make for cluster_nodes in every for make in cluster_nodes.makes.every}))
         )
-        most_rows = max((cluster_nodes.counts.size for cluster_nodes in every), default=0)
+        most_rows = max((cluster_nodes.size for cluster_nodes in every), default=0)
         clusters, rows = len(every), most_rows + _SPARE
         self._hold(np.zeros((len(self.names) + 2 + _SCORES, clusters, rows), dtype=np.int64))
         self.free[:] = _NO_ROW
@@ -128,9 +128,8 @@ class Columns:
     def put(self, at: int, cluster_nodes: Nodes) -> None:
         """Sets the rows of one cluster."""
         self._forget()
-        rows = cluster_nodes.counts.size
+        rows, before = cluster_nodes.size, self.used.item(at)
         self._widen(rows)
-        before = int(self.used[at])
         if rows < before:
             self.free[:, at, rows:before] = _NO_ROW
             self.counts[at, rows:before] = 0
@@ -146,7 +145,7 @@ class Columns:
 
     def _fill(self, at: int, cluster_nodes: Nodes) -> None:
         """Sets amounts, counts and makes of the first rows of one cluster."""
-        rows, kinds = cluster_nodes.counts.size, cluster_nodes.kinds
+        rows, kinds = cluster_nodes.size, cluster_nodes.kinds
         if cluster_nodes.makes is not self.makes:
             others = nodes.places_in(cluster_nodes.makes, self.makes)
             assert others is not None
@@ -169,7 +168,7 @@ class Columns:
 
     def _fill_partly(self, at: int, cluster_nodes: Nodes, places: Sequence[int]) -> None:
         """As `_fill`, of a cluster that does not name every resource."""
-        rows = cluster_nodes.counts.size
+        rows = cluster_nodes.size
         free, named = nodes.partly(cluster_nodes.names, self.names)
         self._partly.add(at)
         self.named[:, at] = named

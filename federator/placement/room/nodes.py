@@ -5,6 +5,7 @@ exact integers below 2^62. Only beyond MAX_ROWS_KEPT are amounts rounded down, t
 fast.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -123,13 +124,12 @@ class Nodes:
     """
 
     __slots__ = (
+        "_arrays",
+        "_block",
         "_heights",
         "_with_room",
-        "block",
         "bounded",
-        "counts",
-        "free",
-        "kinds",
+        "listed",
         "makes",
         "most_rows",
         "names",
@@ -145,19 +145,82 @@ class Nodes:
         makes: Makes,
         most_rows: int,
         bounded: bool = False,
-        block: binding.Ints | None = None,
     ) -> None:
-        self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
+        self.names = names
+        self._arrays: tuple[binding.Ints, binding.Ints, binding.Ints] | None = (counts, free, kinds)
+        self._block: binding.Ints | None = None
         self.makes = makes
         """`kinds[r]` is the index of row r's make."""
         self.most_rows = most_rows
         self.bounded = bounded
         """It is known that no amount is negative, and that no node takes more pods than
         MOST_PER_NODE."""
-        self.block = block
-        """[R + 2, r]: free amounts, counts and kinds in one array, where they are in one."""
+        self.listed: Rows | None = None
+        """[R + 2][r]: free amounts, counts and kinds of what was given as lists, until an array is
+        made of them: the next report may come before one is read."""
         self._heights: dict[str, binding.Ints] = {}
         self._with_room: dict[str, int] = {}
+
+    @classmethod
+    def of_lists(
+        cls,
+        names: tuple[str, ...],
+        listed: "Rows",
+        *,
+        makes: Makes,
+        most_rows: int,
+        bounded: bool = False,
+    ) -> "Nodes":
+        made = cls.__new__(cls)
+        made.names, made.listed, made.makes = names, listed, makes
+        made.most_rows, made.bounded = most_rows, bounded
+        made._arrays = made._block = None
+        made._heights, made._with_room = {}, {}
+        return made
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+        return self.counts.size if self.listed is None else len(self.listed[-1])
+
+    def listed_as(self, names: tuple[str, ...]) -> "Rows | None":
+        """The rows with the free amounts of these resources, among which all its own are; None
+        where they are not lists any more."""
+        given = self.listed
+        if given is None or self.names == names:
+            return given
+        free, size = iter(given), len(given[-1])
+        absent = partly(self.names, names)[0][:, 0].tolist()
+        rows = [
+            next(free) if name in self.names else [amount] * size
+            for name, amount in zip(names, absent, strict=True)
+        ]
+        return (*rows, *given[-2:])
+
+    @property
+    def block(self) -> binding.Ints | None:
+        """[R + 2, r]: free amounts, counts and kinds in one array, where they are in one."""
+        if self._arrays is None:
+            self._made()
+        return self._block
+
+    @property
+    def counts(self) -> binding.Ints:
+        return (self._arrays or self._made())[0]
+
+    @property
+    def free(self) -> binding.Ints:
+        return (self._arrays or self._made())[1]
+
+    @property
+    def kinds(self) -> binding.Ints:
+        return (self._arrays or self._made())[2]
+
+    def _made(self) -> tuple[binding.Ints, binding.Ints, binding.Ints]:
+        assert self.listed is not None
+        block = self._block = np.array(self.listed, dtype=np.int64)
+        self._arrays, self.listed = (block[-2], block[:-2], block[-1]), None
+        return self._arrays
 
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
@@ -179,11 +242,9 @@ class Nodes:
             else [min(row.free[name], UNLIMITED) for row in every]
             for name in names
         ]
-        return cls(
+        return cls.of_lists(
             names,
-            np.array([row.count for row in every], dtype=np.int64),
-            np.array(free, dtype=np.int64).reshape(len(names), len(every)),
-            np.array([index_of[make] for make in made], dtype=np.int64),
+            (*free, [row.count for row in every], [index_of[make] for make in made]),
             makes=makes,
             most_rows=len(every) + MAX_ROWS_KEPT,
             bounded=all(min(amounts, default=0) >= 0 for amounts in free)
@@ -399,12 +460,14 @@ class Asked:
         """How many copies fit in one cluster, any number of them on a node."""
         if self.needs is None:
             return 0
-        total = 0
-        for row, (nodes, make) in enumerate(zip(rows[-2], rows[-1], strict=True)):
-            if open_to is None or open_to[make]:
-                height = min([rows[index][row] // need for index, need in self.needs])
-                total += nodes * max(min(height, MOST_PER_NODE), 0)
-        return total
+        heights: Iterable[int] = itertools.repeat(MOST_PER_NODE)
+        for index, need in self.needs:
+            fits = rows[index] if need == 1 else [have // need for have in rows[index]]
+            heights = map(min, heights, fits)
+        fitting = zip(heights, rows[-2], rows[-1], strict=True)
+        if open_to is not None:
+            return sum(nodes * max(height, 0) for height, nodes, make in fitting if open_to[make])
+        return sum([nodes * height for height, nodes, _ in fitting if height > 0])
 
     def emptiest(
         self, rows: Rows, inverse: Sequence[Sequence[float]], open_to: Sequence[bool] | None

@@ -19,7 +19,7 @@ from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import changes, nodes
 from federator.placement.room.binding import Ints
 from federator.placement.room.columns import Columns
-from federator.placement.room.nodes import Nodes
+from federator.placement.room.nodes import Asked, Nodes
 
 PENDING: Final = -1
 """Room of a shape that only the member can count and has not reported yet."""
@@ -27,6 +27,8 @@ _REMEMBERED: Final = 1 << 19
 """Rooms (clusters x shapes) that are remembered, about 4 MB."""
 _FEW: Final = 2
 """Clusters that are counted one by one rather than in columns."""
+_FEW_REPORTS: Final = 3
+"""Clusters that are counted by their reports, before those are in the columns."""
 _FEW_ROWS: Final = 1024
 """So many rows of nodes are counted sooner than it is found which of them have changed."""
 _ALL: Final = slice(None)
@@ -109,15 +111,17 @@ class World:
         "_charged",
         "_clock",
         "_closed",
+        "_columns",
         "_counting",
         "_headroom",
+        "_late",
         "_packs",
         "_rooms",
         "_some_pack",
         "_stamps",
         "_with_room",
+        "_written",
         "at",
-        "nodes",
         "opened",
     )
 
@@ -126,9 +130,13 @@ class World:
         self.at = {name: at for at, name in enumerate(every)}
         """name -> index in all columns."""
         self.opened = list(every.values())
-        self.nodes = Columns(
+        self._columns = Columns(
             [_NO_NODES if opened is None else opened.nodes for opened in self.opened]
         )
+        self._late: dict[int, int] = {}
+        """Clusters that have reported, and are not in the columns as they did -> clock then."""
+        self._written = 0
+        """Clock of the last change of the columns."""
         count = len(self.opened)
         self._closed = np.zeros(count, dtype=np.bool_)
         self._packs = np.zeros(count, dtype=np.bool_)
@@ -150,23 +158,33 @@ class World:
         for at in range(count):
             self._set(at)
 
+    @property
+    def nodes(self) -> Columns:
+        """The nodes of all clusters."""
+        if self._late:
+            for at in self._late:
+                opened = self.opened[at]
+                self._columns.put(at, _NO_NODES if opened is None else opened.nodes)
+            self._late.clear()
+            self._written = self._clock
+        return self._columns
+
     def put(self, name: str, opened: Opened | None) -> bool:
         """Replaces one cluster; False when the columns cannot take it and must be made anew."""
-        rows = _NO_NODES if opened is None else opened.nodes
-        if not self.nodes.holds(rows):
+        if not self._columns.holds(_NO_NODES if opened is None else opened.nodes):
             return False
         at = self.at[name]
         self.opened[at] = opened
-        self.nodes.put(at, rows)
         self._set(at)
         self._clock += 1
-        self._stamps[at] = self._clock
+        self._stamps[at] = self._late[at] = self._clock
         return True
 
     def copy(self) -> "World":
         """A world whose changes do not show in this one."""
         made = World.__new__(World)
-        made.at, made.opened, made.nodes = self.at, self.opened.copy(), self.nodes.copy()
+        made.at, made.opened, made._columns = self.at, self.opened.copy(), self.nodes.copy()
+        made._late, made._written = {}, self._written
         made._closed, made._packs, made._counting = (
             self._closed.copy(),
             self._packs.copy(),
@@ -182,18 +200,40 @@ class World:
         """[C]: how many more copies fit in each cluster; 0 for a cluster without a report to rely
         on, PENDING where only the member can count the shape and has not reported it. Not to be
         changed."""
-        asked = self.nodes.asked(shape)
+        asked = self._columns.asked(shape)
         followed = self._headroom is None and not self._counting and asked.plain
         kept = self._rooms.get(asked.id)
-        if followed and kept is not None and self.nodes.changes is None:
+        if followed and kept is not None:
             if self._clock == kept[1]:
                 return kept[0]
-            few = self.nodes.counts.size <= _FEW_ROWS
-            if few or self._clock - kept[1] >= self._stamps.size:  # nearly all have changed since
-                counted = self.nodes.copies(shape, _ALL)
-                self._rooms[asked.id] = (counted, self._clock, 0)
+            counted = self._by_reports(kept, shape, asked)
+            if counted is None and self._columns.changes is None:
+                few = self._columns.counts.size <= _FEW_ROWS
+                if few or self._clock - kept[1] >= self._stamps.size:  # nearly all have changed
+                    counted = self.nodes.copies(shape, _ALL)
+            if counted is not None:
+                self._rooms[asked.id] = (counted, self._clock, self._columns.position)
                 return counted
         return self._remembered(self._rooms, shape, self._count, followed=followed)
+
+    def _by_reports(self, kept: _Kept, shape: PodShape, asked: Asked) -> Ints | None:
+        """What was counted, as it is now if only a few clusters have reported since: by what they
+        said. None where more has changed."""
+        counted, clock, _ = kept
+        columns = self._columns
+        if clock < self._written or shape.one_per_node or columns.makes.tainted:
+            return None
+        changed = [at for at, then in self._late.items() if then > clock]
+        if len(changed) > _FEW_REPORTS:
+            return None
+        counted = counted.copy()
+        for at in changed:
+            opened = self.opened[at]
+            rows = None if opened is None else opened.nodes.listed_as(columns.names)
+            if rows is None or len(rows[-1]) > nodes.FEW_ROWS:
+                return None
+            counted[at] = min(asked.copies(rows, None), UNLIMITED)
+        return counted
 
     def _remembered(
         self,
@@ -205,7 +245,7 @@ class World:
     ) -> Ints:
         """What `count` gives for every cluster, counted again only for those that changed since.
         `followed`: it is what the nodes alone have room for."""
-        key = self.nodes.asked(shape).id
+        key = self._columns.asked(shape).id
         entry = kept.get(key)
         if entry is None:
             if (len(kept) + 1) * self._stamps.size > _REMEMBERED:
@@ -335,6 +375,7 @@ class World:
 
     def _changed(self, at: Ints) -> None:
         self._clock += 1
+        self._written = self._clock
         self._stamps[at] = self._clock
 
     def _set(self, at: int) -> None:
@@ -350,7 +391,7 @@ class World:
             self._charged[at] = opened.charged
         if opened is not None and opened.headroom is not None and self._headroom is None:
             self._headroom = np.full(
-                (len(self.nodes.names), len(self.opened)), UNLIMITED, dtype=np.int64
+                (len(self._columns.names), len(self.opened)), UNLIMITED, dtype=np.int64
             )
         if self._headroom is not None:
             left = None if opened is None else opened.headroom
@@ -358,17 +399,17 @@ class World:
                 left is not None
                 and opened is not None
                 and (name != PODS or name in opened.base.allocatable)
-                for name in self.nodes.names
+                for name in self._columns.names
             ]
             amounts = [
                 left[name] if left is not None and is_bounded else UNLIMITED
-                for name, is_bounded in zip(self.nodes.names, bounded, strict=True)
+                for name, is_bounded in zip(self._columns.names, bounded, strict=True)
             ]
             self._headroom[:, at] = amounts
 
     def _plainly(self, shape: PodShape) -> bool:
         """Whether nothing but the nodes bounds the room."""
-        return self._headroom is None and not self._counting and self.nodes.asked(shape).plain
+        return self._headroom is None and not self._counting and self._columns.asked(shape).plain
 
     def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
         """[c]: the room of the clusters `at`."""

@@ -434,15 +434,11 @@ class _Summary:
                 UNLIMITED if make in self._endless else left
                 for (make, _), left in zip(every, free[at], strict=True)
             ]
-        columns = np.array([*free, counts, kinds], dtype=np.int64)
-        return Nodes(
+        return Nodes.of_lists(
             self._names,
-            columns[-2],
-            columns[:-2],
-            columns[-1],
+            (*free, counts, kinds),
             makes=self._makes,
             most_rows=len(every) + nodes.MAX_ROWS_KEPT,
-            block=columns,
         )
 
     def rows(self, every: Sequence[_Row], counts: Sequence[int]) -> tuple[NodeRow, ...]:
