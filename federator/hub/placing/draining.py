@@ -30,6 +30,7 @@ from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
+from federator.hub.placing import drain_words
 from federator.hub.placing.drilling import trial_entry
 from federator.hub.placing.governing import Governing
 from federator.hub.placing.maintaining import Maintaining
@@ -47,9 +48,9 @@ from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter
 from federator.scheduling import evacuation, governor
-from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed, Waits
+from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed
 from federator.scheduling.governor import Health
-from federator.status.conditions import FALSE, TRUE, Condition
+from federator.status.conditions import FALSE, TRUE
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +66,6 @@ STUCK_S: Final = 30.0
 """Seconds until a workload that found no other place is asked again."""
 CHUNK: Final = 64
 """Workloads decided, or 32 times as many decisions looked at, before other work gets its turn."""
-SHOWN: Final = 3
 
 
 @dataclass(slots=True)
@@ -190,17 +190,7 @@ class Draining:
         clusters: set[str] = {member.name, *(other.name for other in others)}
         left = [] if wish.force else await self._without_place(clusters)
         if left:
-            copies = sum(unplaced.stays for unplaced in left)
-            shown = "; ".join(
-                f"{unplaced.key} {unplaced.stays} of {unplaced.before}"
-                f" ({unplaced.why.removesuffix('.')})"
-                for unplaced in left[:SHOWN]
-            )
-            more = f"; and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-            note = (
-                f"{_copies(copies)} of {_workloads(len(left))} would have no other place:"
-                f" {shown}{more}. Make room, or move what can be moved with --force."
-            )
+            note = drain_words.of_unplaced(left)
             self._refuse(member, "Refused", note)
             return False
         if member.drain != wish:
@@ -208,8 +198,8 @@ class Draining:
         begun = {"since": self.clock.rfc3339(), "copies": total, "left": total}
         member.vitals.drained = begun
         forced = ", whether or not all of them have another place (force)" if wish.force else ""
-        note = f"{_copies(total)} are to leave{forced}."
-        member.vitals.drain = _condition(member, TRUE, "Emptying", note)
+        note = f"{drain_words.copies(total)} are to leave{forced}."
+        member.vitals.drain = drain_words.condition(member, TRUE, "Emptying", note)
         self.events.drain(member, "Draining", note)
         self._tell(member)
         return True
@@ -339,7 +329,7 @@ class Draining:
             if until_s > self.clock.now():
                 until = clocks.stamp(until_s)
                 return f"its shards may run on until {until} (spec.drain.jobsFinishSeconds)"
-        if key in self._granted:
+        if self._in_hand(key):
             return "its turn has come"
         if self._stuck.get(key, 0.0) > self.clock.monotonic():
             why = record.terms.message.removesuffix(".")
@@ -380,6 +370,11 @@ class Draining:
             self._granted[turn.key] = Moved(now_s, turn.copies)
             self.placing.moves.grant(turn.key, turn.copies)
             self.placing.queue.add(turn.key)
+
+    def _in_hand(self, key: WorkloadKey) -> bool:
+        """Whether it has its turn, or a decision on it is being written: until it is recorded, its
+        copies seem to be where they were."""
+        return key in self._granted or self.placing.queue.runs(key)
 
     def _revoke(self) -> None:
         for key in self._granted:
@@ -448,7 +443,7 @@ class Draining:
         member, left = drained.member, sum(drained.copies.values())
         stays = [waits for waits in paced.waits if waits.stays and waits.key in drained.copies]
         stays.sort(key=lambda waits: (-waits.copies, waits.key))
-        held = [waits for waits in stays if waits.key not in self._granted]
+        held = [waits for waits in stays if not self._in_hand(waits.key)]
         held_copies = sum(min(waits.copies, drained.copies[waits.key]) for waits in held)
         drain_status = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
         total = max(raw.integer(drain_status, "copies"), left)
@@ -474,10 +469,11 @@ class Draining:
             }
             for waits in held[:DRAIN_STAYS_MAX]
         ]
-        words = _words_of_lost if member.gone else _words
+        words = drain_words.of_lost if member.gone else drain_words.of_drained
         reason, message = words(left, total, drained.under_way, held, moving=moving)
         if member.unreachable and left and not self.governing.a_minute(a_minute):
-            reason, message = "Held", f"{_copies(left)} are there. {self.governing.why()}."
+            there = f"{drain_words.copies(left)} are there"
+            reason, message = "Held", f"{there}. {self.governing.why()}."
         self._say(member, reason, message, figures)
         return moving
 
@@ -485,12 +481,13 @@ class Draining:
         self, member: Member, reason: str, message: str, figures: Mapping[str, Any] | None = None
     ) -> None:
         """Tells what is new, and figures not more often than they can be read."""
-        vitals, said = member.vitals, _condition(member, TRUE, reason, message)
+        vitals, said = member.vitals, drain_words.condition(member, TRUE, reason, message)
         before = vitals.drain
         turned = before is None or (before.status, before.reason) != (TRUE, reason)
         since_s = self.clock.monotonic() - self._told_s.get(member.name, float("-inf"))
         news = before != said or (
-            figures is not None and _timeless(figures) != _timeless(vitals.drained)
+            figures is not None
+            and drain_words.timeless(figures) != drain_words.timeless(vitals.drained)
         )
         if not news or (since_s < TELL_S and not turned):
             return
@@ -505,7 +502,7 @@ class Draining:
         self._tell(member)
 
     def _refuse(self, member: Member, reason: str, message: str) -> None:
-        said = _condition(member, FALSE, reason, plaintext.clipped(message))
+        said = drain_words.condition(member, FALSE, reason, plaintext.clipped(message))
         if member.vitals.drain == said:
             return
         same_reason = member.vitals.drain is not None and member.vitals.drain.reason == reason
@@ -528,9 +525,12 @@ class Draining:
             figures = member.vitals.drained or {}
             left = raw.integer(figures, "left")
             if said.type == DRAINING:
-                self.events.drain(member, "DrainEnded", f"{_copies(left)} were left there.")
+                self.events.drain(
+                    member, "DrainEnded", f"{drain_words.copies(left)} were left there."
+                )
             elif left < raw.integer(figures, "copies") or said.type == DEAD:
-                note = f"It is lost no more: {_copies(left)} have no other place, and stay there."
+                stay = f"{drain_words.copies(left)} have no other place, and stay there"
+                note = f"It is lost no more: {stay}."
                 self.events.drain(member, "HeardAgain", note)
         member.vitals.drain = member.vitals.drained = None
         self._told_s.pop(member.name, None)
@@ -541,52 +541,6 @@ class Draining:
         self.state.signals.member_changed(MemberChanged.SAID, member)
 
 
-def _condition(member: Member, status: str, reason: str, message: str) -> Condition:
-    generation = raw.integer(member.obj, "metadata", "generation")
-    kind = DEAD if member.dead else FAILING_OVER if member.unreachable else DRAINING
-    return Condition(kind, status, reason, message, observed_generation=generation)
-
-
-def _timeless(figures: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Figures without the one that changes with the time alone."""
-    return {name: value for name, value in (figures or {}).items() if name != "estimatedEnd"}
-
-
-def _words(
-    left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
-) -> tuple[str, str]:
-    """Reason and message of a drain that goes on or is done."""
-    if not left:
-        text = f"Nothing of {_copies(total)} is left; new work keeps away until the drain is ended."
-        return "Emptied", text
-    text = f"{left} of {_copies(total)} are left"
-    if under_way:
-        text += f", {under_way} of them until their replacements are ready"
-    if moving or not held:
-        return "Emptying", f"{text}."
-    return "Waiting", plaintext.clipped(f"{text}, and none moves now. {_listed(held)}.")
-
-
-def _words_of_lost(
-    left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
-) -> tuple[str, str]:
-    """The same of a cluster that is lost."""
-    if not total:
-        return "Moved", "Nothing was decided there."
-    if not left:
-        rest = "what it still holds is removed when it is heard again"
-        return "Moved", f"All of its {_copies(total)} have got another place; {rest}."
-    text = f"{left} of {_copies(total)} have no other place yet"
-    if moving or not held:
-        return "Moving", f"{text}."
-    return "Waiting", plaintext.clipped(f"{text}, and none gets one now. {_listed(held)}.")
-
-
-def _listed(held: Sequence[Waits]) -> str:
-    shown = "; ".join(f"{waits.key}: {waits.why}" for waits in held[:SHOWN])
-    return f"{shown}; and {len(held) - SHOWN} more" if len(held) > SHOWN else shown
-
-
 def _finish_s(member: Member) -> int:
     wish = member.drain
     return wish.jobs_finish_s if wish is not None else 0
@@ -594,7 +548,3 @@ def _finish_s(member: Member) -> int:
 
 def _why(member: Member) -> str:
     return member.readiness()[1].removesuffix(".") or "its state is not known yet"
-
-
-_copies = functools.partial(plaintext.counted, noun="copy", plural="copies")
-_workloads = functools.partial(plaintext.counted, noun="workload", plural="workloads")

@@ -220,6 +220,10 @@ class WorkQueue(Generic[K]):
             batch.append(self._take(starved=starved))
         return batch
 
+    def runs(self, key: K) -> bool:
+        """Whether the turn of this key has begun and not ended."""
+        return key in self._running
+
     def begin(self, key: K) -> bool:
         """Begins the turn of a key that was not signalled, to be given to `done`. False when its
         turn runs or is waited for."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
+from federator.sandbox.faults import boxes
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
@@ -72,6 +73,38 @@ def test_work_of_a_cluster_that_is_lost_for_300_s_runs_elsewhere_by_itself() -> 
         assert (left["cluster"], left["copies"]) == ("a", at_first["a"])
         assert "FailedOver" in await events(world, PSVC)
         assert {"FailingOver", "Moved"} <= set(await events(world, CLUSTER, "a"))
+
+    play(scenario)
+
+
+def test_while_a_move_is_being_written_no_second_one_is_granted() -> None:
+    """Its copies still seem to be in the lost cluster: each move of many was decided twice."""
+
+    async def scenario(world: World) -> None:
+        for number in range(4):
+            await world.create(PSVC, "feed", f"web-{number}", service(6, **inline(afterSeconds=0)))
+        await world.settle()
+        world.put(
+            boxes.holding_up(
+                lambda sending: (
+                    "placementdecisions" in sending.request.path
+                    and sending.request.method == "PATCH"
+                ),
+                lambda _: asyncio.sleep(4),
+            )
+        )
+        await silence(world, "a")
+        while not await taints(world, "a"):  # noqa: ASYNC110 - of virtual time
+            await asyncio.sleep(0.05)
+        placing = world.federation.hub.placing
+        for _ in range(60):  # three looks of the governor
+            await asyncio.sleep(0.05)
+            running = [key for key in placing.state.workloads if placing.queue.runs(key)]
+            assert not any(placing.moves.granted(key) for key in running)
+        assert len(running) == 4
+        assert (await said(world, "a"))["reason"] == "Moving"
+        await asyncio.sleep(30)
+        assert (await said(world, "a"))["reason"] == "Moved"
 
     play(scenario)
 
