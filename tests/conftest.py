@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import heap
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 from tests.examples import LEAST
@@ -36,6 +37,14 @@ def pytest_xdist_auto_num_workers() -> int:
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     return cores + max(1, cores // 2)
+
+
+def pytest_configure() -> None:
+    heap.collect_seldom()
+
+
+def pytest_collection_finish() -> None:
+    heap.keep_for_good()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -57,14 +57,15 @@ def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True
     if measured:
         gc.collect()
         tracemalloc.start()
-    gc.freeze()
+    else:
+        gc.disable()
     begun = time.process_time()
     try:
         yield
         spent = time.process_time() - begun
         peak = tracemalloc.get_traced_memory()[1] if measured else 0
     finally:
-        gc.unfreeze()
+        gc.enable()
         if measured:
             tracemalloc.stop()
     allowed = cpu_s * (4 if measured else 1)
