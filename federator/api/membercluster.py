@@ -384,8 +384,11 @@ def fenced(obj: Obj) -> bool:
 
 
 def _is_of_this_silence(obj: Obj, field: str) -> bool:
-    word, ready = raw.text(obj, "spec", field), raw.condition(obj, "Ready")
-    if not word or removal(obj) is not Removal.NONE or ready.get("status") == "True":
+    word = raw.text(obj, "spec", field)
+    if not word or removal(obj) is not Removal.NONE:
+        return False
+    ready = raw.condition(obj, "Ready")
+    if ready.get("status") == "True":
         return False
     return word == raw.text(obj, "status", "lastHeard") and ready.get("reason") not in (
         NOT_REPORTING,

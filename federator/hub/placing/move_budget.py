@@ -327,10 +327,11 @@ class MoveBuckets:
 
 def _left(member: Member, now_s: float, copies: int) -> FailedOver | None:
     """How a decision remembers that copies left this cluster; None where they do not come back."""
-    since = raw.text(member.obj, "status", "lastHeard") if member.gone else ""
-    wish = member.drain if not member.gone else None
+    gone = member.gone
+    since = raw.text(member.obj, "status", "lastHeard") if gone else ""
+    wish = member.drain if not gone else None
     window = wish.window if wish is not None else ""
-    if not member.gone and not window:
+    if not gone and not window:
         return None
     return FailedOver(
         cluster=member.name, silent_since=since, window=window, at_s=now_s, copies=copies
