@@ -52,6 +52,8 @@ class Waiting:
     clusters: frozenset[str] | None = None
     ask: Ask | None = None
     """Of one that holds nothing and waits for room: some may be kept for it."""
+    left_room: bool = False
+    """Copies of it left for another that had no room: room helps, whatever the reason is."""
 
 
 _NEVER: Final = frozenset(
@@ -94,18 +96,18 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return None
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
-    if decision.reason in BY_QUOTA:  # room helps nobody, wherever it is
+    left_room = decision.preempted is not None and decision.preempted.of_room
+    if decision.reason in BY_QUOTA and not left_room:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
     hopeful = but(decision.verdicts, _CLOSED)
-    gone = decision.preempted
-    reason = Reason.INSUFFICIENT_CAPACITY if gone is not None and gone.of_room else decision.reason
     for_room = decision.reason in FOR_ROOM and not decision.shares
     return Waiting(
         decision.key,
         ask.project,
-        reason,
+        decision.reason,
         hopeful if decision.verdicts else None,
         ask if for_room else None,
+        left_room,
     )
 
 
@@ -114,7 +116,7 @@ def may_help(hint: Hint, waiting: Waiting) -> bool:
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
         return named and (waiting.reason in BY_QUOTA or waiting.reason is Reason.NOT_ALLOWED)
-    if waiting.reason in BY_QUOTA:
+    if waiting.reason in BY_QUOTA and not waiting.left_room:
         return False
     if hint.kind is HintKind.CLUSTER:
         return True

@@ -8,19 +8,27 @@ cluster counts as held there, so that ordinary work and the buffer have the rest
       Preemptible holds 15      25 are free, 5 of them are kept, it may grow by 20
       Preemptible holds 30      10 are free, none is kept, it may grow by 10
 
-An amount is kept, not nodes. Pure.
+An amount is kept, not nodes. Where others have left for copies that wait (`claimed`), these are
+reckoned to be on nodes as far as they fit: else two nodes with half a copy of room each would be
+left to them, and a whole one go to somebody else. Pure.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import ClusterView
-from federator.model.resources import PODS, Resources
+from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
+from federator.placement.room.nodes import Nodes
+
+Copies: TypeAlias = tuple[PodShape, int]
+"""Copies of one shape."""
 
 
 def buffers(ledger: Ledger) -> frozenset[str]:
@@ -56,28 +64,61 @@ def keep(ask: Ask, ledger: Ledger) -> None:
         ledger.keep = functools.partial(left, ledger, kept)
 
 
-def left(ledger: Ledger, kept: Mapping[str, Resources], shape: PodShape, rooms: Ints) -> Ints:
+def left(
+    ledger: Ledger,
+    kept: Mapping[str, Resources],
+    shape: PodShape,
+    rooms: Ints,
+    claimed: Mapping[str, Sequence[Copies]] = MappingProxyType({}),
+) -> Ints:
     """[C]: of the rooms for a shape, what is there beside what is kept, by cluster."""
     beside = rooms
-    for cluster, amount in kept.items():
+    for cluster in dict.fromkeys((*kept, *claimed)):
         at = ledger.world.at.get(cluster)
         if at is None or rooms[at] <= 0:
             continue
-        most = min(int(rooms[at]), _beside(ledger, cluster, amount, shape.requests))
+        amount, copies = kept.get(cluster, ZERO), claimed.get(cluster, ())
+        most = min(int(rooms[at]), _beside(ledger, cluster, amount, copies, shape))
         if most < rooms[at]:
             beside = beside if beside is not rooms else np.array(rooms)
             beside[at] = most
     return beside
 
 
-def _beside(ledger: Ledger, cluster: str, kept: Resources, requests: Resources) -> int:
-    """Copies that fit by the sums over all nodes beside what is kept."""
+def _beside(
+    ledger: Ledger, cluster: str, kept: Resources, claimed: Sequence[Copies], shape: PodShape
+) -> int:
+    """Copies that fit by the sums over all nodes beside what is kept, and on nodes beside what is
+    claimed."""
     nodes, headroom = ledger.left(cluster)
     if nodes is None:
         return 0
+    most = UNLIMITED
+    if claimed:
+        capacity = ledger.snapshot.clusters[cluster].capacity
+        packs = capacity is not None and capacity.packs
+        nodes, bound, rest = _bound(nodes, claimed, packs=packs)
+        kept = kept + rest
+        headroom = None if headroom is None else headroom - bound
+        most = UNLIMITED if shape.parts else nodes.copies(shape)
     free = dict(zip(nodes.names, (nodes.free @ nodes.counts).tolist(), strict=True))
     if headroom is not None:
         free |= {name: min(free.get(name, headroom[name]), headroom[name]) for name in headroom}
-    needs = [(name, need) for name, need in requests.items() if need and name != PODS]
-    most = (max(free.get(name, 0) - kept[name], 0) // need for name, need in needs)
-    return min(most, default=0)
+    needs = [(name, need) for name, need in shape.requests.items() if need and name != PODS]
+    by_sums = (max(free.get(name, 0) - kept[name], 0) // need for name, need in needs)
+    return min(most, min(by_sums, default=0))
+
+
+def _bound(
+    nodes: Nodes, claimed: Sequence[Copies], *, packs: bool
+) -> tuple[Nodes, Resources, Resources]:
+    """(what is free when as many of these copies as fit are bound, what they take, what the others
+    request)"""
+    bound = rest = ZERO
+    for shape, copies in claimed:
+        for pod, each in shape.pods:
+            wanted = copies * each
+            fits = min(nodes.copies(pod), wanted)
+            nodes = nodes.charge(pod, fits, packs=packs)
+            bound, rest = bound + pod.requests * fits, rest + pod.requests * (wanted - fits)
+    return nodes, bound, rest

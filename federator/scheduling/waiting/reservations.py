@@ -18,7 +18,7 @@ import functools
 import heapq
 import math
 import operator
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -38,6 +38,7 @@ from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.futures import End, Future, Pods
 from federator.placement.room.ledger import Ledger
+from federator.placement.room.setaside import Copies
 from federator.placement.selection import candidates
 from federator.scheduling import ordering
 from federator.scheduling.queueing_hints import FOR_ROOM
@@ -108,7 +109,7 @@ class Reservations:
         """`waiting`: those that waited for room when they were decided last; some are due now.
         `claims`: for whom others have left, whose room may not be seen free yet."""
         self._commitments, self._ledger, self._claims = commitments, ledger, claims
-        self._claimed: Mapping[str, Resources] = {}
+        self._claimed: Mapping[str, Sequence[Copies]] = {}
         self._buffer: Mapping[str, Resources] = {}
         self._buffers: Mapping[str, Resources] | None = None
         """What failover buffers keep, of those who may not have it."""
@@ -151,7 +152,7 @@ class Reservations:
             self._buffer = self._buffers
         if self._claims:
             now_s = self._ledger.snapshot.as_of
-            self._claimed = room_claims.amounts(self._claims.values(), ask, now_s)
+            self._claimed = room_claims.claimed(self._claims.values(), ask, now_s)
         late = {
             self._ledger.world.at[kept.cluster]: kept
             for kept in self._made.values()
@@ -161,10 +162,7 @@ class Reservations:
             self._ledger.keep = functools.partial(self._left, late)
 
     def _left(self, late: Mapping[int, Reservation], shape: PodShape, rooms: Ints) -> Ints:
-        both = dict(self._claimed)
-        for name, amount in self._buffer.items():
-            both[name] = both.get(name, Resources()) + amount
-        left = setaside.left(self._ledger, both, shape, rooms)
+        left = setaside.left(self._ledger, self._buffer, shape, rooms, self._claimed)
         for at, kept in late.items():
             if left[at] <= 0:
                 continue

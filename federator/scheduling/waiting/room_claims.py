@@ -9,7 +9,8 @@ tier or a lower one gets what a claim counts; work of a higher tier does.
       2 of them seen free    a service of 1 cpu waits: 4 are api's
       4 of them seen free    api has its copy, and the claim has ended
 
-A claim is an amount, not nodes: room that the cluster has beside it is anybody's. Pure.
+What is free of it is reckoned to lie where a scheduler would bind the copies, and of the rest an
+amount is kept: room that the cluster has beside that is anybody's. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
-from federator.model.resources import Resources
+from federator.placement.room.setaside import Copies
 
 WAITS_S: Final = 120.0
 """So long it is waited for room to be seen free: pods have 30 s to stop, and then it is told."""
@@ -59,12 +60,12 @@ class RoomClaim:
 Claims = Mapping[WorkloadKey, RoomClaim]
 
 
-def amounts(claims: Iterable[RoomClaim], ask: Ask, now_s: float) -> dict[str, Resources]:
-    """Cluster -> what is claimed there by others, before this workload."""
-    kept: dict[str, Resources] = {}
+def claimed(claims: Iterable[RoomClaim], ask: Ask, now_s: float) -> dict[str, list[Copies]]:
+    """Cluster -> copies for which room is claimed there by others, before this workload."""
+    kept: dict[str, list[Copies]] = {}
     for claim in claims:
         if claim.until_s <= now_s or not claim.before(ask):
             continue
         for cluster, copies in claim.copies.items():
-            kept[cluster] = kept.get(cluster, Resources()) + claim.ask.shape.requests * copies
+            kept.setdefault(cluster, []).append((claim.ask.shape, copies))
     return kept

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from federator.model.ask import Ask, PodShape, Tier
+from federator.model.decision import Reason
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -24,6 +25,8 @@ from federator.scheduling import cycle, evacuation
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import Hint, HintKind, Waiting, may_help
+from federator.scheduling.waiting.room_claims import RoomClaim
 from tests.unit.placement.fleets import commitment, commitments_with, counts, fleet, held, service
 
 CPUS = 10
@@ -242,3 +245,31 @@ def test_nobody_leaves_where_no_node_could_ever_hold_the_copy() -> None:
     made = run(Entry(ask=ask, standing=Standing(held=held(a=2))), snapshot, works)
     assert [one.key.name for one in made.decided] == ["api"]
     assert not made.room_claims
+
+
+def test_what_is_left_over_on_full_nodes_is_no_reason_to_give_away_a_claimed_node() -> None:
+    """Two nodes are free for two copies, and eight have a tenth of a cpu left each: by the sums one
+    more would fit."""
+    shape = PodShape(Resources({"cpu": 900}))
+    api = work("api", Tier.RESERVED, 2, shape=shape)
+    batch = work("batch", Tier.PREEMPTIBLE, 3, shape=shape)
+    node = Resources({"cpu": 1000, "pods": 10})
+    rows = (NodeRow(2, node, node), NodeRow(8, node, Resources({"cpu": 100, "pods": 9})))
+    snapshot = fleet(ClusterView("b", capacity=Capacity(rows=rows)))
+    for claimed, gets in ((2, {}), (1, {"b": 1}), (0, {"b": 2})):
+        queue, waits = Queue(), Waiting(api.key, "feed", Reason.INSUFFICIENT_CAPACITY)
+        claim = RoomClaim(api, {"b": claimed}, snapshot.as_of + 60)
+        queue.settle([api.key], {api.key: waits}, room_claims={api.key: claim})
+        numbers = itertools.count(10).__next__
+        made = cycle.run([Entry(ask=batch)], queue, snapshot, Commitments(), seq=numbers)
+        assert got(made, "batch") == gets
+
+
+def test_what_left_for_its_room_is_requeued_when_there_is_room() -> None:
+    entry, snapshot, works = _lost()
+    made = run(entry, snapshot, works)
+    waits = made.inadmissible[works[2][0].key]
+    assert waits.reason is Reason.PREEMPTED
+    assert may_help(Hint(HintKind.ROOM, "b"), waits)
+    assert may_help(Hint(HintKind.CLUSTER, "c"), waits)
+    assert may_help(Hint(HintKind.QUOTA), waits), "its quota may be gone when it comes back"

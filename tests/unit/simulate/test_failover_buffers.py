@@ -46,6 +46,9 @@ def test_what_leaves_on_several_nodes_is_not_enough_and_more_leave_a_while_later
     (wait,) = by_id["api"].waits
     assert (wait.start_s, wait.end_s) == (LOST_S, LOST_S + WAITS_S)
     assert by_id["api"].stays[-1].end_s is None
+    lent = [life.stays[-1] for name, life in by_id.items() if name != "api"]
+    back = [stay.start_s for stay in lent if stay.end_s is None]
+    assert back == [LOST_S + WAITS_S] * 4, "what is left is lent again at once"
 
 
 def test_nobody_leaves_for_what_no_node_of_the_cluster_could_ever_hold() -> None:
