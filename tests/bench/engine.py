@@ -43,7 +43,7 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 def _run(row: str, clusters: int, seconds: float) -> Result:
-    snapshot = FleetSnapshot(as_of=0.0, clusters=_fleet(clusters), quotas=_quotas())
+    snapshot = FleetSnapshot(as_of=0.0, clusters=fleet(clusters), quotas=_quotas())
     asks = [_ask(index) for index in range(ASKS)]
     commitments = Commitments()
     ledger = commitments.open(snapshot)
@@ -63,7 +63,7 @@ def _run(row: str, clusters: int, seconds: float) -> Result:
     )
 
 
-def _fleet(count: int) -> dict[str, ClusterView]:
+def fleet(count: int) -> dict[str, ClusterView]:
     views = {}
     for index in range(count):
         rows = tuple(_rows(*SHAPES[(index + turn) % len(SHAPES)]) for turn in range(4))

@@ -209,6 +209,14 @@ ROWS: tuple[Row, ...] = (
         0.7,
         "%",
     ),
+    Row(
+        "E9",
+        "drilled",
+        "N-1 sweep of 100,000 on 100 clusters (in 20 s)",
+        Against.LEAST,
+        5_000,
+        "1/s",
+    ),
     Row("RES", "reserving", "cycles with 64 reservations, 100 clusters", Against.LEAST, 5, "1/s"),
     Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s", preview=True),
     Row(
