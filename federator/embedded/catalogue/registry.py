@@ -6,7 +6,7 @@ controllers; `edition` rises with every change so that documents made from it ca
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from federator.embedded.catalogue import crds
 from federator.embedded.schema import builtins
@@ -16,6 +16,7 @@ from federator.embedded.storage.store import Store
 
 _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 _STABILITY = {"alpha": 0, "beta": 1, None: 2}
+Groups = Mapping[str, Mapping[str, Sequence[ResourceInfo]]]
 
 
 def version_rank(version: str) -> tuple[int, int, int, int]:
@@ -39,6 +40,8 @@ class Registry:
         self._by_path: dict[tuple[str, str, str], ResourceInfo] = {}
         self._by_key: dict[tuple[str, str], ResourceInfo] = {}
         self._by_kind: dict[tuple[str, str], ResourceInfo] = {}
+        self._groups: Groups | None = None
+        """Until the next change, once somebody has asked."""
         self._rebuild()
         store.subscribe(self.crd, self._on_crd)
 
@@ -63,20 +66,13 @@ class Registry:
         """One info per kind of object that can exist in the store."""
         return [info for info in self._by_key.values() if info.is_stored]
 
-    def groups(self) -> dict[str, dict[str, list[ResourceInfo]]]:
+    def groups(self) -> Groups:
         """group -> version -> resources; versions best first, groups in the order of a real
-        server's discovery."""
-        by_group: dict[str, dict[str, list[ResourceInfo]]] = {}
-        for info in self._by_path.values():
-            by_group.setdefault(info.group, {}).setdefault(info.version, []).append(info)
-        return {
-            group: dict(
-                sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True)
-            )
-            for group, versions in sorted(
-                by_group.items(), key=lambda item: builtins.group_rank(item[0])
-            )
-        }
+        server's discovery.
+        """
+        if self._groups is None:
+            self._groups = _grouped(self._by_path.values())
+        return self._groups
 
     def _on_crd(self, event: Event) -> None:
         name = event.key[1]
@@ -99,6 +95,7 @@ class Registry:
 
     def _rebuild(self) -> None:
         self.edition += 1
+        self._groups = None
         infos = list(builtins.resource_infos())
         for name in sorted(self._custom):
             infos.extend(self._custom[name])
@@ -108,6 +105,18 @@ class Registry:
         for info in infos:
             if info.storage or info.key not in self._by_key:
                 self._by_key[info.key] = info
+
+
+def _grouped(infos: Iterable[ResourceInfo]) -> Groups:
+    by_group: dict[str, dict[str, list[ResourceInfo]]] = {}
+    for info in infos:
+        by_group.setdefault(info.group, {}).setdefault(info.version, []).append(info)
+    return {
+        group: dict(sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True))
+        for group, versions in sorted(
+            by_group.items(), key=lambda item: builtins.group_rank(item[0])
+        )
+    }
 
 
 def _same_service(old: JsonObject, new: JsonObject) -> bool:

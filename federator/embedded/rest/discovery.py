@@ -7,11 +7,12 @@ for them all.
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from federator.embedded.catalogue.registry import Registry
+from federator.embedded.catalogue.registry import Groups, Registry
 from federator.embedded.rest.subresources import subresources
 from federator.embedded.rest.views import media_ranges
 from federator.embedded.schema import builtins, openapi
@@ -80,9 +81,7 @@ class Discovery:
             lambda: {"kind": "APIGroup", "apiVersion": "v1", **_group(group, list(groups[group]))},
         )
 
-    def _openapi(
-        self, path: str, parts: list[str], groups: dict[str, dict[str, list[ResourceInfo]]]
-    ) -> bytes | None:
+    def _openapi(self, path: str, parts: list[str], groups: Groups) -> bytes | None:
         group, version = _group_version(parts)
         if group is None or not version or version not in groups.get(group, {}):
             return None
@@ -204,7 +203,7 @@ def _group(name: str, versions: list[str]) -> JsonObject:
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
-def _resource_list(group: str, version: str, infos: list[ResourceInfo]) -> JsonObject:
+def _resource_list(group: str, version: str, infos: Sequence[ResourceInfo]) -> JsonObject:
     resources: list[JsonObject] = []
     for info in infos:
         resources.append(_resource(info))
