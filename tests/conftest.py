@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,7 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+SIMULATION = Path(__file__).parent / "simulation"
 PLANE = pytest.StashKey[ControlPlane]()
 GROUP = pytest.StashKey[str]()
 """Of the test before this one, in this process."""
@@ -49,17 +51,18 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one xdist_group side by side, before all others, those that take longest first: a
-    group is worked off by one process, and the end of the run is shared best when single tests come
-    last.
+    group is worked off by one process, and the end of the run is shared best when small tests come
+    last. Of the single ones, simulated federations therefore begin.
     """
     first: dict[str, int] = {}
     for item in items:
         first.setdefault(_group(item), len(first))
 
-    def turn(item: pytest.Item) -> tuple[bool, bool, bool, int]:
+    def turn(item: pytest.Item) -> tuple[bool, bool, bool, bool, int]:
         group = _group(item)
         patient = item.get_closest_marker("timeout") is not None
-        return not group, not patient, item.get_closest_marker("real") is None, first[group]
+        small = SIMULATION not in item.path.parents
+        return not group, not patient, item.get_closest_marker("real") is None, small, first[group]
 
     items.sort(key=turn)
 
