@@ -221,9 +221,12 @@ class Commitment:
     @property
     def copies(self) -> int:
         """Pods that may run at once, over all clusters."""
-        if len(self.holdings) == 1:
-            return copies_of(self.holdings[0])
-        return sum([copies_of(holding) for holding in self.holdings])
+        return sum(
+            [
+                copies_of(held) if held.ranges or held.nodes is not None else held.count
+                for held in self.holdings
+            ]
+        )
 
     @property
     def usage(self) -> Resources:

@@ -82,14 +82,17 @@ def is_system_namespace(namespace: str) -> bool:
 
 def short_hash(*parts: str, length: int = 8) -> str:
     """A stable lower-case hexadecimal hash of the parts; the same in every process."""
-    text = "\x00".join((*parts, ""))
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()[:length]
+    return _hashed(*parts).hexdigest()[:length]
+
+
+def _hashed(*parts: str) -> "hashlib.blake2b":
+    data = "\x00".join((*parts, "")).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16)
 
 
 def stable_order(*parts: str) -> int:
     """A stable 64-bit number that breaks ties without favouring the alphabet."""
-    return int(short_hash(*parts, length=16), 16)
+    return int.from_bytes(_hashed(*parts).digest()[:8])  # as short_hash of 16 digits
 
 
 def decision_name(short_kind: str, name: str, uid: str) -> str:

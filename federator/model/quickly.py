@@ -29,12 +29,12 @@ def quickly(cls: Callable[Fields, Made]) -> Callable[Fields, Made]:
     twin = dataclasses.make_dataclass(
         "Unfrozen", [(field.name, Any) for field in fields], slots=True, init=False, eq=False
     )
-    names = {"cls": cls, "new": cast(Any, twin).__new__, "twin": twin, "absent": _ABSENT}
+    names = {"cls": cls, "twin": twin, "absent": _ABSENT}
     positional = [_parameter(field, names) for field in fields if not field.kw_only]
     named = [_parameter(field, names) for field in fields if field.kw_only]
     lines = [
         f"def make({', '.join([*positional, *(['*'] if named else []), *named])}):",
-        " made = new(twin)",
+        " made = twin()",
         *(f" made.{field.name} = {_value(field)}" for field in fields),
         " made.__class__ = cls",
         " return made",

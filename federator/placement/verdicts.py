@@ -276,7 +276,12 @@ def given(  # noqa: PLR0917 the parts of a sentence
 ) -> str:
     """The verdict of a cluster that gets copies, of which it had those in `kept`; `limited` says
     what else than room bounds them."""
-    return f"cluster {name} gets {got} {things}{kept}; at most {cap} are possible there{limited}"
+    return f"{head(name)}{got} {things}{kept}; at most {cap} are possible there{limited}"
+
+
+def head(name: str) -> str:
+    """How the verdict of a cluster begins that gets copies."""
+    return f"cluster {name} gets "
 
 
 def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> _Said:

@@ -77,8 +77,8 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     groups = decision.grouped(verdicts)
     rejected = [_rejected(group) for group in groups.rejected]
     plain = groups.plain > 0 or _plain(groups.chosen)
-    rows: list[Any] = list(groups.chosen) if plain else _rows(groups.chosen)
-    rows.sort(key=_got, reverse=True)  # equal ones stay in order of name
+    given: Sequence[Any] = groups.chosen if plain else _rows(groups.chosen)
+    rows = sorted(given, key=_got, reverse=True)  # equal ones stay in order of name
     if groups.plain and groups.plain * len(rows) + _at_most((), rejected) <= MAX_BYTES:
         return {"chosen": rows, "rejected": rejected}
     if plain and _at_most(rows, rejected) <= MAX_BYTES:
@@ -135,12 +135,14 @@ def _rejected(group: Rejected) -> dict[str, Any]:
 def _at_most(chosen: Sequence[dict[str, Any]], rejected: Sequence[dict[str, Any]]) -> int:
     """An upper bound of `_size` for plain rows, without writing it. A character of their messages
     takes two bytes at most, any other one six."""
-    others = len("".join([row["cluster"] for row in chosen]))
+    others, size = 0, _ROW * (len(chosen) + len(rejected) + 1)
     for row in rejected:
-        others += len(row.get("message", "")) + len("".join(row["clusters"]))
-    size = 2 * len("".join([row["message"] for row in chosen])) + 6 * others
-    size += _TERM * sum([len(row["terms"]) for row in chosen])
-    return size + _ROW * (len(chosen) + len(rejected) + 1)
+        others += len(row.get("message", "")) + sum(map(len, row["clusters"]))
+    if chosen:
+        others += len("".join([row["cluster"] for row in chosen]))
+        size += 2 * len("".join([row["message"] for row in chosen]))
+        size += _TERM * sum([len(row["terms"]) for row in chosen])
+    return size + 6 * others
 
 
 def _size(value: Any) -> int:

@@ -44,6 +44,8 @@ class Columns:
         "_asked",
         "_counted",
         "_flat",
+        "_flat_counts",
+        "_flat_free",
         "_flat_inverse",
         "_inverse",
         "_last",
@@ -102,16 +104,14 @@ class Columns:
         self.free, self.counts, self.kinds = rows[:resources], rows[resources], rows[resources + 1]
         self._inverse: Floats = rows[resources + 2 :].view(np.float64)
         """[i, c, s]: 1 / allocatable of amount i of `binding.SCORED`."""
+        self._flat_free: Ints = self._flat[:resources]
+        self._flat_counts: Ints = self._flat[resources]
         self._flat_inverse: Floats = self._flat[resources + 2 :].view(np.float64)
 
     def copy(self) -> "Columns":
         made = Columns.__new__(Columns)
-        made.names, made.makes, made.most, made.named = (
-            self.names,
-            self.makes,
-            self.most.copy(),
-            self.named.copy(),
-        )
+        made.names, made.makes = self.names, self.makes
+        made.most, made.named = self.most.copy(), self.named.copy()
         made._hold(self.rows.copy())
         made.used = self.used.copy()
         made._partly, made._counted = self._partly.copy(), self._counted
@@ -370,8 +370,10 @@ class Columns:
             free = self.free[asked.scored_rows].take(at, axis=1)
             inverse = self._inverse.take(at, axis=1)[:, :, : self.top]
             left = free[asked.scored_at, :, : self.top] - asked.scored_need
-        cpu, memory = left * inverse
-        scores: Floats = np.add(cpu, memory, out=cpu)
+        both: Floats = left.astype(np.float64)
+        both *= inverse
+        scores: Floats = both[0]
+        scores += both[1]
         return scores if scores.ndim > 1 else scores.reshape(self.counts.shape)
 
     def _take_one_each(
@@ -381,14 +383,18 @@ class Columns:
         nodes get one (`part`), which are rows of their own then."""
         count, width = here.size - len(part), self.counts.shape[1]
         if not part and self.changes is None:
-            self._flat[:, here] = after
+            self._flat_free[:, here] = after[: len(need)]
             return single(width, here, here[:0], part, need, ())
         whole, split, at = here[:count], here[count:], here // width
-        if count:
-            self._flat[:, whole] = after[:, :count]
         if part:
-            after[len(self.names), count:] = part
-            self._append(at[count:], split, after[:, count:])
+            nodes_there, some = after[len(self.names), count:], np.array(part)
+            self._flat_counts[split] = nodes_there - some
+            nodes_there[:] = some
+            places = here.copy()
+            places[count:] = self._new_rows(at[count:])
+            self._flat[:, places] = after
+        else:
+            self._flat_free[:, here] = after[: len(need)]
         if self.changes is not None:
             self.changes.add(at, before, after)
         return single(width, whole, split, part, need, self._merged(at[count:]))
@@ -402,12 +408,7 @@ class Columns:
         return all(self.free.item(index, at, row) >= need for index, need in asked.needs)
 
     def _taken(
-        self,
-        shape: PodShape,
-        at: Ints,
-        row: Ints,
-        taken: Ints,
-        parts: tuple[Parts, ...],
+        self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
     ) -> Charge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
         self._widen(self.top + len(parts))
@@ -425,7 +426,8 @@ class Columns:
             fuller = rows.copy()
             fuller[:resources] -= each * split_off.copies
             fuller[resources] = split_off.part
-            self._append(split_off.at, former, fuller)
+            self._flat[:, self._new_rows(split_off.at)] = fuller
+            self._flat_counts[former] -= split_off.part
             if self.changes is not None:
                 self.changes.add(split_off.at, rows, fuller)
         if at.size and self.changes is not None:
@@ -558,14 +560,13 @@ class Columns:
         """The same clusters; as a slice, which copies nothing, where they are all."""
         return _ALL if not isinstance(at, slice) and at.size == self.used.size else at
 
-    def _append(self, at: Ints, former: Ints, rows: Ints) -> None:
-        """Gives a part of each cluster a row of its own. `former`: the rows that they are split
-        off, counted over all clusters."""
+    def _new_rows(self, at: Ints) -> Ints:
+        """One row more of each cluster, counted over all clusters."""
         slot = self.used.take(at)
-        self.top = max(self.top, max(slot.tolist()) + 1)
-        self._flat[:, at * self.counts.shape[1] + slot] = rows
-        self._flat[len(self.names), former] -= rows[len(self.names)]
+        self.top = max(self.top, slot.item(slot.argmax()) + 1)
         self.used[at] = slot + 1
+        rows: Ints = at * self.counts.shape[1] + slot
+        return rows
 
     def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
         """Joins rows of one cluster; returns what was there before."""
@@ -590,7 +591,8 @@ class Columns:
         more = rows - self.counts.shape[1]
         if more <= 0:
             return
-        more = max(more, self.counts.shape[1] // 2)
-        wider = ((0, 0), (0, 0), (0, more))
-        self._hold(np.pad(self.rows, wider))
-        self.free[:, :, -more:] = _NO_ROW
+        narrow, width = self.rows, self.counts.shape[1]
+        more = max(more, width // (8 if self.changes is None else 4))
+        self._hold(np.zeros((*narrow.shape[:2], width + more), dtype=np.int64))
+        self.rows[:, :, :width] = narrow
+        self.free[:, :, width:] = _NO_ROW

@@ -1,6 +1,5 @@
 """`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -128,43 +127,66 @@ def one_each(
     Returns the rows, counted over all clusters, and on how many nodes of the last ones; all nodes
     of those before get a copy.
     """
-    best, width = scores.argmax(axis=1), counts.shape[1]
-    every = best.size > at.size
-    first = at * width + (best.take(at) if every else best)
-    there: list[int] = counts.ravel().take(first).tolist()
-    if fit is None and all(map(operator.lt, copies, there)):
-        return first, copies
+    best: list[int] = scores.argmax(axis=1).tolist()
+    clusters: list[int] = at.tolist()
+    every, width, nodes_of = len(best) > len(clusters), counts.shape[1], counts.ravel().item
+    if every:
+        best = list(map(best.__getitem__, clusters))
     whole: list[int] = []
     split: list[int] = []
     part: list[int] = []
-    nodes_of, lines = counts.item, range(at.size)
-    for line, here, nodes, wanted in zip(lines, first.tolist(), there, copies, strict=True):
-        if wanted < nodes and fit is None:
-            split.append(here)
-            part.append(wanted)
-            continue
-        cluster, row = divmod(here, width)
-        start, left, has, scored = here - row, wanted, nodes, scores[cluster if every else line]
-        if fit is not None and fit(cluster, row) <= 0:
-            if (row := behind(row, scored, fit, cluster)) < 0:
-                return None
-            has = nodes_of(cluster, row)
-        while left > has:
-            whole.append(start + row)
-            left -= has
-            scored[row] = CLOSED
-            row = scored.argmax().item()
-            if fit is not None and fit(cluster, row) <= 0:
-                row = behind(row, scored, fit, cluster)
-            if row < 0 or scored.item(row) == CLOSED:
-                return None
-            has = nodes_of(cluster, row)
-        if left == has:
-            whole.append(start + row)
-        else:
-            split.append(start + row)
-            part.append(left)
+    for line, (cluster, row, wanted) in enumerate(zip(clusters, best, copies, strict=True)):
+        here = cluster * width + row
+        if fit is None:
+            nodes = nodes_of(here)
+            if wanted < nodes:
+                split.append(here)
+                part.append(wanted)
+                continue
+            if wanted == nodes:
+                whole.append(here)
+                continue
+        scored = scores[cluster if every else line]
+        last = _best_rows(whole, wanted, cluster, row, scored, counts, fit)
+        if last is None:
+            return None
+        if last[1]:
+            split.append(last[0])
+            part.append(last[1])
     return np.array(whole + split), part
+
+
+def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
+    whole: list[int],
+    wanted: int,
+    cluster: int,
+    row: int,
+    scored: Floats,
+    counts: Ints,
+    fit: Callable[[int, int], int] | None,
+) -> tuple[int, int] | None:
+    """Adds to `whole` the rows of one cluster all nodes of which get a copy, the best first.
+    Returns the row of which only some do, and how many (0 for none); None when there are too few
+    nodes."""
+    start, nodes_of = cluster * counts.shape[1], counts[cluster].item
+    if (
+        fit is not None
+        and fit(cluster, row) <= 0
+        and (row := behind(row, scored, fit, cluster)) < 0
+    ):
+        return None
+    while wanted >= (has := nodes_of(row)):
+        whole.append(start + row)
+        wanted -= has
+        if not wanted:
+            return start, 0
+        scored[row] = CLOSED
+        row = scored.argmax().item()
+        if fit is not None and fit(cluster, row) <= 0:
+            row = behind(row, scored, fit, cluster)
+        if row <= 0 and (row < 0 or scored.item(row) == CLOSED):  # the first where all are closed
+            return None
+    return start + row, wanted
 
 
 def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: int) -> int:

@@ -16,7 +16,7 @@ from federator.model.ask import Ask, SpreadRule
 from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
 from federator.model.resources import UNLIMITED
-from federator.placement import contradictions, inputs
+from federator.placement import contradictions, inputs, verdicts
 from federator.placement.division.domains import Domains
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
@@ -82,8 +82,9 @@ class Class:
     rules: tuple[Rule, ...]
     preference: Ints
     """[C]: what the score of a cluster has beside its room."""
-    rows: tuple[tuple[str, int, Mapping[str, int]], ...]
-    """[C]: (name, the same as Python's integer, the terms of the score beside room, by name)."""
+    rows: tuple[tuple[str, int, dict[str, int], str], ...]
+    """[C]: (name, the same as Python's integer, the terms of the score beside room, by name; how
+    the verdict begins if it is chosen)."""
     distinct: bool
     """No two clusters have the same mark."""
     tainted: frozenset[int]
@@ -157,7 +158,9 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         most=UNLIMITED if most is None else most,
         rules=rules,
         preference=preference,
-        rows=tuple(zip(names, preference.tolist(), _shared(terms), strict=True)),
+        rows=tuple(
+            zip(names, preference.tolist(), _shared(terms), map(verdicts.head, names), strict=True)
+        ),
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(np.flatnonzero(field.open).tolist()),
@@ -169,10 +172,10 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
 
 def _shared(
     terms: Sequence[tuple[tuple[str, int], ...]],
-) -> tuple[Mapping[str, int], ...]:
+) -> tuple[dict[str, int], ...]:
     """The terms beside room of each cluster: one table for all clusters for which they are equal,
     which is nearly always all. A thousand would not stay near the processor."""
-    tables: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
+    tables: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     return tuple(tables.setdefault(each, scorers.beside_room(each)) for each in terms)
 
 

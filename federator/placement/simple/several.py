@@ -44,14 +44,17 @@ def divided(
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
     rule is broken. `listed`: the rooms as a list, where there are few clusters."""
     order = _Order(ask, like, by_name=by_name)
-    if listed is not None:
-        level_of = _few(like, listed, order)
-    else:  # of some it may not be known
-        level_of = _crowded(like, rooms if ask.shape.plain else np.maximum(rooms, 0), order)
+    full = not like.weighty or (listed is not None and min(listed, default=0) <= 0)
+    if listed is None and not ask.shape.plain:  # of some it may not be known
+        rooms = np.maximum(rooms, 0)
     chosen: list[int] = []
     copies: list[int] = []
-    for at in range(len(like.levels)):
-        here, weights, caps = level_of(at, missing)
+    for level in range(len(like.levels)):
+        here, weights, caps = (
+            _few(like, level, listed, missing, order, full=full)
+            if listed is not None
+            else _crowded(like, level, rooms, missing, order)
+        )
         if not here:
             continue
         seats = seats_of(weights, caps, missing, functools.partial(order.listed, here))
@@ -70,30 +73,26 @@ def divided(
     return chosen, copies
 
 
-_Level: TypeAlias = Callable[[int, int], tuple[list[int], list[int], list[int]]]
-"""(level, copies to give) -> the first so many clusters of the level, rising; their weights, and
+_Level: TypeAlias = tuple[list[int], list[int], list[int]]
+"""The first clusters of a level, as many as there are copies to give, rising; their weights, and
 the most copies that each can have."""
 
 
-def _few(like: Class, room: list[int], order: "_Order") -> _Level:
-    """With lists: of few clusters."""
-    most = like.most
+def _few(
+    like: Class, level: int, room: list[int], count: int, order: "_Order", *, full: bool
+) -> _Level:
+    """With lists: of few clusters. `full`: some can have no copy."""
+    here, most = list(like.members[level]), like.most
     weigh = room if like.field.weights is None else like.field.weights.tolist()
-    full = min(room, default=0) <= 0 or (weigh is not room and 0 in weigh)
-
-    def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
-        here = list(like.members[which])
-        if full:
-            here = [at for at in here if room[at] > 0 and weigh[at] > 0]
-        if len(here) > count:
-            here = _heaviest(here, weigh, count, order)
-        caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
-        weights = caps if weigh is room else list(map(weigh.__getitem__, here))
-        if most < UNLIMITED:
-            caps = [cap if cap < most else most for cap in caps]
-        return here, weights, caps
-
-    return level
+    if full:
+        here = [at for at in here if room[at] > 0 and weigh[at] > 0]
+    if len(here) > count:
+        here = _heaviest(here, weigh, count, order)
+    caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
+    weights = caps if weigh is room else list(map(weigh.__getitem__, here))
+    if most < UNLIMITED:
+        caps = [cap if cap < most else most for cap in caps]
+    return here, weights, caps
 
 
 def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") -> list[int]:
@@ -108,22 +107,18 @@ def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") ->
     return sorted(ahead + order.few(equal, count - len(ahead)))
 
 
-def _crowded(like: Class, rooms: Ints, order: "_Order") -> _Level:
+def _crowded(like: Class, level: int, rooms: Ints, count: int, order: "_Order") -> _Level:
     """With columns: of many clusters."""
     offered, most = rooms, like.most
     if like.field.weights is not None:
         offered = np.where(rooms > 0, like.field.weights, 0)
-
-    def level(which: int, count: int) -> tuple[list[int], list[int], list[int]]:
-        ranked = offered if like.alike else np.where(like.levels[which], offered, 0)
-        here = _first(ranked, count, order)
-        weights: list[int] = ranked.take(here).tolist()
-        caps = weights if ranked is rooms else rooms.take(here).tolist()
-        if most < UNLIMITED:
-            caps = [cap if cap < most else most for cap in caps]
-        return here, weights, caps
-
-    return level
+    ranked = offered if like.alike else np.where(like.levels[level], offered, 0)
+    here = _first(ranked, count, order)
+    weights: list[int] = ranked.take(here).tolist()
+    caps = weights if ranked is rooms else rooms.take(here).tolist()
+    if most < UNLIMITED:
+        caps = [cap if cap < most else most for cap in caps]
+    return here, weights, caps
 
 
 def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:

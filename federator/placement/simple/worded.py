@@ -5,6 +5,7 @@ Where some open cluster has no room or no weight, or all copies go to one, the o
 the crowd that the chosen are the best of (`verdicts.of_crowd`).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from federator.model.ask import Ask, Unit
@@ -77,19 +78,8 @@ class Worded:
         else:
             rooms = list(map(self.listed.__getitem__, chosen))
         things, most, rows = verdicts.noun(self.ask), min(like.most, self._at_most), like.rows
-        if most >= top > 0:  # only room bounds them; the sentence is `verdicts.given`, and in line
-            return [
-                {
-                    "cluster": (row := rows[at])[0],
-                    "got": got,
-                    "fit": room,
-                    "score": row[1] + (more := 1000 * room // top),
-                    "message": f"cluster {row[0]} gets {got} {things}; at most {room} are possible"
-                    " there",
-                    "terms": {**row[2], "room": more},
-                }
-                for at, got, room in zip(chosen, copies, rooms, strict=True)
-            ]
+        if most >= top > 0:  # only room bounds them
+            return _by_room(rows, things, top, zip(chosen, copies, rooms, strict=True))
         bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
         bounded = most == like.most
         return [
@@ -140,6 +130,32 @@ class Worded:
         got = dict(zip((each.name for each in pool), self.copies, strict=True))
         spared = Reason.AT_MAXIMUM if self.like.together else None
         return verdicts.of_crowd(ask, beside, pool, got, self.facts, spared)
+
+
+def _by_room(
+    rows: Sequence[tuple[str, int, dict[str, int], str]],
+    things: str,
+    top: int,
+    given: Iterable[tuple[int, int, int]],
+) -> list[ChosenRow]:
+    """The rows of clusters (place, copies, room) that only room bounds; the sentence is
+    `verdicts.given`, and in line."""
+    middle, made = f" {things}; at most ", list[ChosenRow]()
+    for at, got, room in given:
+        name, points, beside, head = rows[at]
+        terms = beside.copy()
+        terms["room"] = more = 1000 * room // top
+        made.append(
+            {
+                "cluster": name,
+                "got": got,
+                "fit": room,
+                "score": points + more,
+                "message": f"{head}{got}{middle}{room} are possible there",
+                "terms": terms,
+            }
+        )
+    return made
 
 
 worded = quickly(Worded)
