@@ -248,7 +248,7 @@ FOLLOWED = {"federator get psvc -A -w"}
 """Goes on until somebody ends it."""
 CODES = {
     "federator cluster conform us-east-1a --dry-run": 1,
-    "federator cluster conform us-east-1a": 1,
+    "federator cluster conform us-east-1a --wait 10": 1,
     "federator drill": 1,
     "federator cluster check us-east-1a -C us-east-1a --strict": 1,
     "federator place -f config/examples/place": 3,

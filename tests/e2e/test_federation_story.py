@@ -20,7 +20,7 @@ from tests.e2e.federations import Fleet, until
 pytestmark = pytest.mark.e2e
 
 QUIET_S = 5.0
-LIFE_S = 100.0
+LIFE_S = 180.0
 """The longest stage of a life: the first run of a cron job comes with the next full minute."""
 IMAGE = "jsonpath={.spec.template.spec.containers[0].image}"
 

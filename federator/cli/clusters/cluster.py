@@ -54,6 +54,7 @@ cluster.add_command(conforming.conform)
     default=True,
     help="First apply there what the ClusterStandards for these labels ask for (default), or not.",
 )
+@conforming.wait_option
 @common.connection_options
 def add(
     name: str,
@@ -62,6 +63,7 @@ def add(
     labels: tuple[str, ...],
     force: bool,
     standard: bool,
+    wait_s: float,
     kubeconfig: str,
     context: str,
 ) -> None:
@@ -82,7 +84,7 @@ def add(
         async def at_member(client: "Client") -> None:
             await joining.refuse_known(host, name, await client.kube_system_uid())
             if standard:
-                await conforming.bring_up(host, client, marks)
+                await conforming.bring_up(host, client, marks, wait_s)
             examination = await joining.examine(client, time.time())
             report(examination)
             as_standard = not standard or await conforming.compared(host, client, marks)

@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from federator.kube.client import Client
 
 
+WAIT_S = 120.0
+
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=WAIT_S,
+    show_default=True,
+    help="Seconds that kinds, daemons and probes of the standards may take to come up.",
+)
+
+
 @click.command()
 @click.argument("name")
 @click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
@@ -21,17 +33,19 @@ if TYPE_CHECKING:
     help="Kubeconfig with that context (default: that of the host).",
 )
 @click.option("--dry-run", is_flag=True, help="Say what differs; change nothing.")
+@wait_option
 @common.connection_options
 def conform(
     name: str,
     member_context: str,
     member_kubeconfig: str,
     dry_run: bool,
+    wait_s: float,
     kubeconfig: str,
     context: str,
 ) -> None:
-    """Apply in a joined cluster what its ClusterStandards ask for, with your own rights there, and
-    compare. Exit 1: something is missing, differs or is not ready."""
+    """Apply in a joined cluster what its ClusterStandards ask for, with your own rights there, wait
+    until it is at work, and compare. Exit 1: something is missing, differs or is not ready."""
     from federator.api import membercluster, raw
     from federator.kinds import registry
 
@@ -44,7 +58,7 @@ def conform(
             if pinned and pinned != uid:
                 common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
             if not dry_run:
-                await bring_up(host, client, labels)
+                await bring_up(host, client, labels, wait_s)
             return await compared(host, client, labels)
 
         where = member_kubeconfig or kubeconfig, member_context or name
@@ -54,9 +68,11 @@ def conform(
         sys.exit(1)
 
 
-async def bring_up(host: "Client", client: "Client", labels: Mapping[str, str]) -> None:
-    """Applies what the standards for these labels ask for, and says what was applied. Ends the
-    command where that cannot be done."""
+async def bring_up(
+    host: "Client", client: "Client", labels: Mapping[str, str], within_s: float
+) -> None:
+    """Applies what the standards for these labels ask for, says what was applied, and waits for so
+    long at most until it is at work. Ends the command where something cannot be applied."""
     from federator.cli.clusters import standard
     from federator.kube import errors
     from federator.model.errors import FieldError
@@ -65,6 +81,9 @@ async def bring_up(host: "Client", client: "Client", labels: Mapping[str, str]) 
     try:
         async for title in standard.conform(client, standards):
             common.say(f"{title} applied")
+        await standard.until_at_work(
+            client, standards, within_s, lambda text: common.say(text, err=True)
+        )
     except (errors.ApiError, FieldError) as trouble:
         common.fail(f"the cluster was not brought up to its standard: {trouble}")
 

@@ -5,7 +5,7 @@ apply that is not carried out. What the server adds to it by itself is thereby n
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import clusterstandard, raw
@@ -22,8 +22,10 @@ MANAGER: Final = "federator-standard"
 """The field manager: what a standard said once and says no longer is removed by the next apply."""
 SERVED_WITHIN_S: Final = 60.0
 """How long a kind may take to be served after its definition was applied."""
+AGAIN_S: Final = 1.0
+"""Between two looks at what is waited for."""
 SHOWN: Final = 4
-"""Fields that differ, named of one object."""
+"""Fields that differ, named of one object; things that are named when they are waited for."""
 SERVERS_OWN: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
 
 
@@ -49,21 +51,54 @@ async def of_cluster(host: Client, labels: Mapping[str, str]) -> list[Standard]:
 async def compare(client: Client, standards: Sequence[Standard]) -> list[Finding]:
     """One finding for everything that the standards ask of this cluster."""
     client = _as_manager(client)
-    served = {
-        (resource.api_version, resource.kind): resource for resource in await client.discover()
-    }
+    served = await _kinds(client)
     findings: list[Finding] = []
     for standard in standards:
         for manifest in standard.manifests:
             findings.append(await _object(client, standard, manifest, served))
-        for api_version, kind in standard.served:
-            there = (api_version, kind) in served
-            said = "served" if there else "not served"
-            findings.append(Finding(f"{standard.name}: {api_version} {kind}", there, said))
-        for namespace, name in standard.daemons:
-            findings.append(await _daemon(client, standard, namespace, name))
-        for name, path in standard.probes:
-            findings.append(await _probe(client, standard, name, path))
+        findings += await _at_work(client, standard, served)
+    return findings
+
+
+async def until_at_work(
+    client: Client, standards: Sequence[Standard], within_s: float, say: Callable[[str], None]
+) -> None:
+    """Waits for so long at most until the kinds that the standards ask for are served, their
+    daemons ready and their probes answered: what was applied a moment ago takes its time. `say` is
+    told once what it waits for. Whether that came about, `compare` says."""
+    deadline_s = asyncio.get_running_loop().time() + within_s
+    silent = True
+    while True:
+        served = await _kinds(client)
+        findings = [await _at_work(client, standard, served) for standard in standards]
+        lacking = [finding for each in findings for finding in each if not finding.ok]
+        if not lacking or asyncio.get_running_loop().time() >= deadline_s:
+            return
+        if silent:
+            shown = "; ".join(f"{each.subject} ({each.message})" for each in lacking[:SHOWN])
+            more = f"; and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+            say(f"waiting at most {within_s:g} s for {shown}{more}")
+            silent = False
+        await asyncio.sleep(AGAIN_S)
+
+
+async def _kinds(client: Client) -> dict[tuple[str, str], Resource]:
+    return {(resource.api_version, resource.kind): resource for resource in await client.discover()}
+
+
+async def _at_work(
+    client: Client, standard: Standard, served: Mapping[tuple[str, str], Resource]
+) -> list[Finding]:
+    """What has to be there beside the objects of the standard, wherever it comes from."""
+    findings: list[Finding] = []
+    for api_version, kind in standard.served:
+        there = (api_version, kind) in served
+        said = "served" if there else "not served"
+        findings.append(Finding(f"{standard.name}: {api_version} {kind}", there, said))
+    for namespace, name in standard.daemons:
+        findings.append(await _daemon(client, standard, namespace, name))
+    for name, path in standard.probes:
+        findings.append(await _probe(client, standard, name, path))
     return findings
 
 
@@ -131,8 +166,9 @@ async def _daemon(client: Client, standard: Standard, namespace: str, name: str)
     ready = raw.integer(live, "status", "numberReady")
     desired = raw.integer(live, "status", "desiredNumberScheduled")
     observed = raw.integer(live, "status", "observedGeneration")
-    current = observed >= raw.integer(live, "metadata", "generation")
-    return Finding(subject, current and ready >= desired, f"ready on {ready} of {desired} nodes")
+    if observed < raw.integer(live, "metadata", "generation"):
+        return Finding(subject, False, "its controller has not acted on it yet")
+    return Finding(subject, ready >= desired, f"ready on {ready} of {desired} nodes")
 
 
 async def _probe(client: Client, standard: Standard, name: str, path: str) -> Finding:
@@ -150,9 +186,9 @@ async def _probe(client: Client, standard: Standard, name: str, path: str) -> Fi
 async def _served(client: Client, manifest: Mapping[str, Any]) -> Resource:
     """The kind of a manifest; a definition that was applied a moment ago is served by now."""
     wanted = raw.text(manifest, "apiVersion"), raw.text(manifest, "kind")
-    for resource in await client.discover():
-        if (resource.api_version, resource.kind) == wanted:
-            return resource
+    resource = (await _kinds(client)).get(wanted)
+    if resource is not None:
+        return resource
     raise errors.NotFound(f"{_title(manifest)}: its kind is not served")
 
 

@@ -109,6 +109,33 @@ def test_what_lacks_is_named_applied_once_and_then_as_the_standard_says() -> Non
     play(scenario)
 
 
+def test_what_was_applied_is_waited_for_and_what_never_comes_for_so_long_only() -> None:
+    async def scenario(world: World) -> None:
+        agent = {"namespace": "platform", "name": "log-agent"}
+        await ask(world, manifests=[PLATFORM, AGENT], daemons=[agent])
+        await conform(world)
+        assert not (await compared(world))["all: DaemonSet platform/log-agent"][0]
+        said: list[str] = []
+        began_s = asyncio.get_running_loop().time()
+        standards = await standard.of_cluster(world.host, {})
+        await standard.until_at_work(world.member("a"), standards, 120.0, said.append)
+        took_s = asyncio.get_running_loop().time() - began_s
+        assert 0 < took_s < 60
+        assert said == [
+            "waiting at most 120 s for all: DaemonSet platform/log-agent (ready on 0 of 4 nodes)"
+        ]
+        assert (await compared(world))["all: DaemonSet platform/log-agent"][0]
+
+        await ask(world, "more", probes=[{"name": "beyond", "path": "/beyond"}])
+        standards = await standard.of_cluster(world.host, {})
+        began_s = asyncio.get_running_loop().time()
+        await standard.until_at_work(world.member("a"), standards, 30.0, said.append)
+        assert 30 <= asyncio.get_running_loop().time() - began_s < 33
+        assert said[1].startswith("waiting at most 30 s for more: beyond (/beyond: ")
+
+    play(scenario)
+
+
 def test_a_field_that_somebody_changed_is_named_and_put_back() -> None:
     async def scenario(world: World) -> None:
         await ask(world, manifests=[PLATFORM, MIRROR])
