@@ -208,10 +208,10 @@ def _without_accounts(
     look at."""
     kept = Reservations((), (), commitments, ledger)
     batch = _Batch(ledger.snapshot, commitments, ledger, kept, {}, seq)
-    turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
-    if len(turns) == 1:
-        batch.decide(*turns.values())
+    if len(heads) == 1:
+        batch.decide(_turn(heads[0], heads[0].ask.key))
     else:
+        turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
         due = [turn.entry.charged for turn in turns.values()]
         for ask in ordering.order(due, commitments, ledger):
             batch.decide(turns[ask.key])

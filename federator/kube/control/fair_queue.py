@@ -45,6 +45,14 @@ class FairQueue(Generic[K]):
             group = next(group for group in self._groups if group not in self._working)
         else:
             group = next(iter(self._groups))
+        self._working[group] = self._working.get(group, 0) + 1
+        return self._first_of(group)
+
+    def take(self) -> K:
+        """The next key, which is not in work. Raises StopIteration when there is none."""
+        return self._first_of(next(iter(self._groups)))
+
+    def _first_of(self, group: Hashable) -> K:
         keys = self._groups[group]
         key = keys.popleft()
         if keys:
@@ -52,7 +60,6 @@ class FairQueue(Generic[K]):
         else:
             del self._groups[group]
         self._count -= 1
-        self._working[group] = self._working.get(group, 0) + 1
         return key
 
     def began(self, key: K) -> None:

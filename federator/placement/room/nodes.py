@@ -81,6 +81,15 @@ def partly(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[binding.Ints
     return np.array(free, dtype=np.int64)[:, None], np.array(there, dtype=np.int64)
 
 
+@lru_cache(maxsize=4096)
+def _absent(names: tuple[str, ...], every: tuple[str, ...]) -> tuple[int | None, ...]:
+    """As `partly`: what is free of the others; None for those that are named."""
+    amounts = partly(names, every)[0][:, 0].tolist()
+    return tuple(
+        None if name in names else amount for name, amount in zip(every, amounts, strict=True)
+    )
+
+
 _SHAPES: Final = 8192
 _ids: dict[int, tuple[PodShape, str]] = {}
 
@@ -189,12 +198,8 @@ class Nodes:
         given = self.listed
         if given is None or self.names == names:
             return given
-        free, size = iter(given), len(given[-1])
-        absent = partly(self.names, names)[0][:, 0].tolist()
-        rows = [
-            next(free) if name in self.names else [amount] * size
-            for name, amount in zip(names, absent, strict=True)
-        ]
+        free, size, absent = iter(given), len(given[-1]), _absent(self.names, names)
+        rows = [next(free) if amount is None else [amount] * size for amount in absent]
         return (*rows, *given[-2:])
 
     @property

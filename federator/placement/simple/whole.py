@@ -45,21 +45,19 @@ def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
 
 def _best_of_few(ask: Ask, like: Class, rooms: list[int], *, by_name: bool) -> int | None:
     """As `best`, with lists."""
-    fixed = None if like.field.weights is None else like.field.weights.tolist()
+    weights = rooms
+    if like.field.weights is not None:
+        fixed: list[int] = like.field.weights.tolist()
+        weights = [weight if room > 0 else 0 for weight, room in zip(fixed, rooms, strict=True)]
     for members in like.members:
-        top, first = 0, list[int]()
-        for at in members:
-            room = rooms[at]
-            weight = room if fixed is None or room <= 0 else fixed[at]
-            if weight > top:
-                top, first = weight, [at]
-            elif weight == top > 0:
-                first.append(at)
-        if len(first) > 1 and not by_name:
-            mine, marks = names.stable_order(ask.uid), like.marks
-            first.sort(key=lambda at: (marks[at] ^ mine) * candidates.MIX & candidates.MASK)
-        if first:
+        top = max([weights[at] for at in members], default=0)
+        if top <= 0:
+            continue
+        first = [at for at in members if weights[at] == top]
+        if len(first) == 1 or by_name:
             return first[0]
+        mine, marks = names.stable_order(ask.uid), like.marks
+        return min(first, key=lambda at: (marks[at] ^ mine) * candidates.MIX & candidates.MASK)
     return None
 
 

@@ -32,7 +32,7 @@ _Row = tuple[int, tuple[int, ...]]
 _Order = tuple[int, tuple[tuple[str, int], ...], int]
 _NONE: Final[Bound] = ()
 _SCORES: Final = 4096
-"""Rows of which is remembered how they score."""
+"""Rows of which is remembered how they score, and how they are sorted."""
 
 
 _seen, _capacity = quickly(ClusterView), quickly(Capacity)
@@ -385,6 +385,7 @@ class _Summary:
         self, makes: Sequence[NodeRow], present: Collection[int], names: tuple[str, ...]
     ) -> None:
         self._made, self._all = makes, names
+        self._orders: dict[_Row, _Order] = {}
         here = {index: makes[index] for index in present}
         named = {name for row in here.values() for name in row.allocatable}
         self._names = tuple(
@@ -415,13 +416,18 @@ class _Summary:
 
     def order(self, row: _Row) -> _Order:
         """`nodes.row_key` without the count, shorter."""
-        make, free = row
-        left = tuple(
-            (name, have)
-            for name, have in zip(self._all, free, strict=True)
-            if have and have < UNLIMITED
-        )
-        return (self._size[make], left, self._other[make])
+        order = self._orders.get(row)
+        if order is None:
+            make, free = row
+            left = tuple(
+                (name, have)
+                for name, have in zip(self._all, free, strict=True)
+                if have and have < UNLIMITED
+            )
+            if len(self._orders) >= _SCORES:
+                self._orders.clear()
+            order = self._orders[row] = (self._size[make], left, self._other[make])
+        return order
 
     def nodes(self, every: Sequence[_Row], counts: list[int]) -> Nodes:
         """The rows as room, in this order; so many nodes are of each."""

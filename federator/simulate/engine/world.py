@@ -34,7 +34,8 @@ class World:
         self.fleet = Fleet(inputs.clusters.values(), self.shapes, inputs.price_per_hour)
         self.commitments = Commitments()
         self.due: FairQueue[WorkloadKey] = FairQueue(names.namespace_of)
-        self._queued: set[WorkloadKey] = set()
+        self.queued: set[WorkloadKey] = set()
+        """The same, in no order."""
         self._barred: dict[WorkloadKey, int] = {}
         """Work -> when it may be put again."""
         self.live: dict[WorkloadKey, Running] = {}
@@ -151,21 +152,20 @@ class World:
 
     def put(self, key: WorkloadKey) -> None:
         """The work is due to be decided, unless it is barred."""
-        if key not in self._queued and not (self._barred and key in self._barred):
-            self._queued.add(key)
+        if key not in self.queued and not (self._barred and key in self._barred):
+            self.queued.add(key)
             self.due.append(key)
 
     def is_due(self, key: WorkloadKey) -> bool:
         """Whether the work waits for its turn."""
-        return key in self._queued
+        return key in self.queued
 
     def heads(self, most: int) -> list[Running]:
         """The next works that are due, namespaces in turns."""
         heads: list[Running] = []
-        while len(self.due) and len(heads) < most:
-            key = self.due.popleft()
-            self.due.ended(key)
-            self._queued.discard(key)
+        while self.queued and len(heads) < most:
+            key = self.due.take()
+            self.queued.discard(key)
             running = self.live.get(key)
             if running is not None and not (self._barred and key in self._barred):
                 heads.append(running)

@@ -355,11 +355,13 @@ def _samples(outcome: Outcome) -> bytes:
 
 
 def _csv(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    file = io.StringIO()
+    content = io.BytesIO()  # of a text in memory every character takes four bytes
+    file = io.TextIOWrapper(content, encoding="utf-8", newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(headers)
     writer.writerows(rows)
-    return file.getvalue().encode()
+    file.flush()
+    return content.getvalue()
 
 
 def _cell(value: int | None) -> str:
