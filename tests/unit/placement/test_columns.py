@@ -294,3 +294,42 @@ def test_single_copies_go_to_the_nodes_of_single_clusters_with_few_rows(seed: in
         one = key_of(at)
         plain.commit(replace(one, shape=shape), {name: 1})
         agree(ledger, plain, snapshot, SHAPES)
+
+
+def reported(chance: random.Random, name: str) -> ClusterView:
+    """A cluster of some nodes with some of their room free; of one nobody says how many pods a node
+    takes, and it has no GPUs."""
+    size = {"cpu": 8000, "memory": 64 << 30}
+    if name != "a":
+        size |= {"pods": 110, "nvidia.com/gpu": 8}
+    rows = [
+        NodeRow(
+            chance.randint(1, 5),
+            Resources(size),
+            Resources({each: chance.randint(0, amount) for each, amount in size.items()}),
+        )
+        for _ in range(chance.randint(0, 4))
+    ]
+    return ClusterView(name, capacity=Capacity(tuple(rows)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rooms_follow_reports_as_if_all_were_read_at_once(seed: int) -> None:
+    chance, kept = random.Random(seed), Commitments()
+    shapes = [
+        PodShape(Resources({"cpu": 1500, "pods": 1})),
+        PodShape(Resources({"cpu": 500, "memory": 3 << 30, "nvidia.com/gpu": 2, "pods": 1})),
+        PodShape(Resources({"memory": 5 << 30, "pods": 1}), one_per_node=True),
+    ]
+    views = {name: reported(chance, name) for name in "abcdef"}
+    for now in range(60):
+        for name in chance.sample(sorted(views), chance.choice((0, 1, 1, 2, 5))):
+            views = {**views, name: reported(chance, name)}
+        snapshot = FleetSnapshot(float(now), views)
+        ledgers = kept.open(snapshot), Commitments().open(snapshot)
+        for shape in chance.choices(shapes, k=chance.choice((1, 2))):
+            mine, fresh = (ledger.rooms(shape).tolist() for ledger in ledgers)
+            assert mine == fresh
+            if chance.random() < 0.3:  # then the columns are written, of this ledger alone
+                for ledger in ledgers:
+                    ledger.charge("b", shape, 1)
