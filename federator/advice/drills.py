@@ -3,7 +3,7 @@ run, and for a drill, which loses each cluster or each zone in turn.
 """
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from federator.hub.offline import Situation
 from federator.model.names import WorkloadKey
@@ -12,30 +12,53 @@ from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Rehearsed
 
+Each = Callable[[Callable[[Loss], Outcome], Sequence[Loss]], Iterable[Outcome]]
+"""Does a task for each loss; the outcomes come in the order of the losses."""
 
-def of_all(situation: Situation, by: str, a_minute: int) -> list[Outcome]:
+
+def of_all(situation: Situation, by: str, a_minute: int, each: Each = map) -> list[Outcome]:
     """One outcome for every loss. `by`: a label of clusters; "" for each cluster by itself."""
-    return [of_one(situation, loss, a_minute) for loss in drill.losses(situation.snapshot, by)]
+    held = _by_cluster(situation)
+
+    def of_one(loss: Loss) -> Outcome:
+        there = {entry.key: entry for name in loss.clusters for entry in held.get(name, ())}
+        return _of_one(situation, loss, drill.in_order(there.values()), a_minute)
+
+    return list(each(of_one, drill.losses(situation.snapshot, by)))
 
 
-def of_one(situation: Situation, loss: Loss, a_minute: int) -> Outcome:
+def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int) -> Outcome:
     """What one loss would come to. Clusters that are being emptied take nothing."""
-    entries = holders(situation, loss.clusters)
     tiers = {entry.key: entry.ask.tier for entry in entries}
     tally = drill.Tally(loss)
     tally.add(rehearse(situation, entries, loss.clusters), tiers)
     return tally.outcome(a_minute)
 
 
+def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
+    """Who has anything there, of every cluster."""
+    held: dict[str, list[Entry]] = {}
+    for key, record in situation.records.items():
+        workload = situation.workloads[key]
+        ask = situation.ask_of(workload)
+        if ask is None or ask.suspended or not record.clusters:
+            continue
+        entry = situation.entry(workload, ask, situation.snapshot)
+        for name in record.clusters:
+            held.setdefault(name, []).append(entry)
+    return held
+
+
 def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
     """Who has anything in these clusters, in the order of an evacuation."""
     names, entries = frozenset(clusters), []
     for key, record in situation.records.items():
+        if names.isdisjoint(record.clusters):
+            continue
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)
-        if ask is None or ask.suspended or names.isdisjoint(record.clusters):
-            continue
-        entries.append(situation.entry(workload, ask, situation.snapshot))
+        if ask is not None and not ask.suspended:
+            entries.append(situation.entry(workload, ask, situation.snapshot))
     return drill.in_order(entries)
 
 

@@ -65,9 +65,14 @@ class Situation:
     jobs: tuple[tuple[Workload, Record], ...] | None = None
     """All jobs of the host with their decisions, from its memory; None: by the objects."""
 
+    _bindings: tuple[object, policies.Bindings] | None = None
+    """Of these quotas of the snapshot."""
+
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
-        return policying.asked(workload, self.rules, policies.Bindings(self.snapshot.quotas))
+        if self._bindings is None or self._bindings[0] is not self.snapshot.quotas:
+            self._bindings = self.snapshot.quotas, policies.Bindings(self.snapshot.quotas)
+        return policying.asked(workload, self.rules, self._bindings[1])
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""

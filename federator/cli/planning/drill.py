@@ -1,5 +1,6 @@
 """`federator drill`: who would have no place if a cluster, or a zone, were gone now."""
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 10
 """So many workloads without a place are listed of one loss."""
+MANY: Final = 2000
+"""With so many workloads all processors drill."""
 INSTEAD: Final = "a drill reads what all workloads hold"
 
 
@@ -41,10 +44,13 @@ def drill(by: str, files: tuple[str, ...], a_minute: int | None, output: str, **
     would the rest take to move. Nothing is changed. Exit 1: somebody would have no place."""
     from federator.advice import drills
     from federator.hub.options import HubOptions
+    from federator.process import forking
 
     situation = situations.read(files, "default", given, INSTEAD)
     rate = HubOptions().evacuated_copies_a_minute if a_minute is None else a_minute
-    outcomes = drills.of_all(situation, by, rate)
+    many = len(situation.records) >= MANY
+    each = functools.partial(forking.each, processes=forking.processors() if many else 1)
+    outcomes = drills.of_all(situation, by, rate, each)
     if output == "table":
         _show(outcomes, by)
     else:

@@ -1,9 +1,13 @@
 """`federator drill`: what the loss of a cluster or a zone would come to, of files."""
 
+import functools
 import json
 from pathlib import Path
 
+from federator.advice import drills
+from federator.cli.planning import situations
 from federator.model.ask import Tier
+from federator.process import forking
 from tests.unit.cli.files import member, psvc, run, write
 
 
@@ -73,3 +77,15 @@ def test_a_fleet_without_clusters_and_a_rate_of_nothing_are_said(tmp_path: Path)
     refused = run("drill", "-f", empty, "--a-minute", "0")
     assert refused.exit_code == 2
     assert "--a-minute" in refused.output
+
+
+def test_a_drill_on_several_processes_says_the_same(tmp_path: Path) -> None:
+    files = fleet(tmp_path, *three())[1::2]
+    situation = situations.read(files, "default", {}, "")
+
+    each = functools.partial(forking.each, processes=2)
+    outcomes = drills.of_all(situation, "", 300, each)
+
+    assert outcomes == drills.of_all(situation, "", 300)
+    assert [outcome.loss.name for outcome in outcomes] == ["a", "b", "c"]
+    assert any(outcome.unplaced for outcome in outcomes)
