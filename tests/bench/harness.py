@@ -218,10 +218,8 @@ ROWS: tuple[Row, ...] = (
         "1/s",
     ),
     Row("RES", "reserving", "cycles with 64 reservations, 100 clusters", Against.LEAST, 5, "1/s"),
-    Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s", preview=True),
-    Row(
-        "E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s", preview=True
-    ),
+    Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 5_500, "1/s"),
+    Row("E2", "engine", "online decisions, 100 clusters", Against.LEAST, 4_000, "1/s"),
     Row(
         "E3",
         "engine",
@@ -229,7 +227,6 @@ ROWS: tuple[Row, ...] = (
         Against.LEAST,
         3_000,
         "1/s",
-        preview=True,
     ),
     Row(
         "C1",
