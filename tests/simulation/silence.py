@@ -2,7 +2,7 @@
 told as not known.
 
 Judged at every status of a workload that a hub writes, when the process has been dead for longer
-than the grace, and the hub has lived, and has not stood still, for as long.
+than the grace, and the hub has lived, has not stood still and has heard the cluster for as long.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,9 @@ class Silence:
             return
         if step.old is not None and step.old.get("status") == step.new.get("status"):
             return
-        for member, (_, since_s) in self._dead_s.items():
+        for member, (_, died_s) in self._dead_s.items():
+            # while its cluster was not heard, its lease could not be read: it has its grace again
+            since_s = max(died_s, self._world.reach.well_since_s(step.writer, member, now_s))
             if now_s - since_s < DEAD_S or member in self._world.liars:
                 continue
             self.judged += 1
