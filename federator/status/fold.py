@@ -247,13 +247,16 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
     completed = shards.intersect(shards.normal(completed), universe)
     failed = shards.minus(shards.intersect(shards.normal(failed), universe), completed)
     done = shards.union(completed, failed)
+    before = shards.union(wanted.previous_completed, wanted.previous_failed)
+    # When all had been done it had ended by that: a deadline that passes later is no other end.
+    was_open = bool(shards.minus(universe, before))
     ended = wanted.previous_ending or ending.judge(
         wanted.end_rules,
         wanted.count,
         completed,
         failed,
-        broken=next((seen.broken for seen in held if seen.broken), ""),
-        overdue=wanted.overdue,
+        broken=next((seen.broken for seen in held if seen.broken), "") if was_open else "",
+        overdue=wanted.overdue and was_open,
     )
     stopped = wanted.count - shards.size(done) if ended else 0
     low = high = need = 0

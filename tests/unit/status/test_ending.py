@@ -136,3 +136,32 @@ def test_the_fold_is_the_same_in_any_order_of_clusters(
         assert fold.stopped == sum(state == "open" for state in states)
         later = replace(wanted, previous_ending=expected, previous_completed=fold.completed)
         assert folding.fold(later, DecisionInput(shares), seen).conditions == fold.conditions
+
+
+@pytest.mark.parametrize(
+    ("completed", "expected"), [("0-11", ending.ALL_COMPLETED), ("0-4", ending.FAILED)]
+)
+def test_a_deadline_that_passes_when_all_are_done_is_no_other_end(
+    completed: str, expected: str
+) -> None:
+    """Simulation, seed 705: all shards had failed, and six seconds later it had run too long."""
+    done = shards.parse(completed)
+    wanted = Wanted(
+        generation=1,
+        unit=Unit.SHARDS,
+        count=COUNT,
+        end_rules=EndRules(deadline_s=60, fails_at_once=True),
+        previous_completed=done,
+        previous_failed=shards.minus(((0, COUNT - 1),), done),
+        overdue=True,
+    )
+    seen = SliceObservation("a", known=True, exists=True, seq=7, broken="a pod")
+    share = Share("a", 12, 12, 7, ((0, COUNT - 1),))
+
+    def reasons(of: Wanted) -> list[str]:
+        shown = folding.fold(of, DecisionInput((share,)), [seen]).conditions
+        return [c.reason for c in shown if c.type in ("Complete", "Failed")]
+
+    assert reasons(wanted) == [expected]
+    one_is_open = replace(wanted, previous_failed=(), previous_completed=((0, COUNT - 2),))
+    assert reasons(one_is_open) == [ending.FAILURE_POLICY]
