@@ -47,7 +47,7 @@ from federator.model.ask import Ask, FailoverWhen, Unit
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter
-from federator.scheduling import evacuation, governor
+from federator.scheduling import drill, evacuation, governor
 from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed
 from federator.scheduling.governor import Health
 from federator.status.conditions import FALSE, TRUE
@@ -211,9 +211,8 @@ class Draining:
         numbers = itertools.count(self.state.issued + 1)
         rehearsed: list[Rehearsed] = []
         entry_of = functools.partial(trial_entry, self.state, self.placing)
-        entries = [entry for record in self._holders(clusters) if (entry := entry_of(record.key))]
-        entries.sort(
-            key=lambda entry: (evacuation.rank(entry.ask.tier, entry.ask.priority), entry.key)
+        entries = drill.in_order(
+            entry for record in self._holders(clusters) if (entry := entry_of(record.key))
         )
         for start in range(0, len(entries), CHUNK):
             some = entries[start : start + CHUNK]
