@@ -145,7 +145,7 @@ def _in_full(
         sharing.tolerated(shares, snapshot),
         _per_cluster(ask, standing.per_cluster, kept=kept),
     )
-    return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
+    return _decision(ask, outcome, record, pool, as_of=snapshot.as_of, finished=finished)
 
 
 def _outcome(  # noqa: PLR0917 what is known by then
@@ -268,17 +268,26 @@ class _Record:
 
 
 def _decision(
-    ask: Ask, outcome: placing.Outcome, record: _Record, *, as_of: float, finished: Ranges
+    ask: Ask,
+    outcome: placing.Outcome,
+    record: _Record,
+    pool: Sequence[Candidate],
+    *,
+    as_of: float,
+    finished: Ranges,
 ) -> Decision:
     shares = record.shares
     placed = sum(share.count for share in shares)
-    wanted = outcome.wanted
+    wanted, reason, message = outcome.wanted, outcome.reason, outcome.message
     if ask.unit is Unit.SHARDS:
         assigned: Ranges = ()
         for share in shares:
             assigned = shards.union(assigned, share.ranges)
         done_elsewhere = shards.minus(shards.intersect(sharing.all_shards(ask), finished), assigned)
         wanted = max(ask.count, 0) - shards.size(done_elsewhere)
+        if reason is Reason.CHOSEN and wanted > placed:
+            reason, why = sharing.not_begun(ask, shares, pool, wanted - placed)
+            message = f"{message}; {why}" if why else message
     policy = ask.policy
     return quick_decision(
         key=ask.key,
@@ -286,8 +295,8 @@ def _decision(
         wanted=wanted,
         shares=shares,
         shortfall=wanted - placed,
-        reason=outcome.reason,
-        message=outcome.message,
+        reason=reason,
+        message=message,
         verdicts=record.verdicts,
         as_of=as_of,
         inputs_hash=record.hashed,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from federator.model import shards
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Share, quick_share
+from federator.model.decision import Reason, Share, quick_share
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
@@ -51,7 +51,10 @@ def _shard_shares(
         candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held
     }
     order = {candidate.name: candidate.order for candidate in pool}
-    openness = {candidate.name: filters.openness(candidate.place.refusal) for candidate in pool}
+    openness = {
+        candidate.name: filters.openness(ask, candidate.place.view, candidate.place.refusal)
+        for candidate in pool
+    }
     ranges = assignment.assign(ask.count, finished, staying, got, order=order, openness=openness)
     shares: list[Share] = []
     for name, mine in ranges.items():
@@ -63,6 +66,22 @@ def _shard_shares(
             slots = former.slots
         shares.append(Share(name, shards.size(mine), slots, ranges=mine))
     return shares
+
+
+def not_begun(
+    ask: Ask, shares: Sequence[Share], pool: Sequence[Candidate], waiting: int
+) -> tuple[Reason, str]:
+    """Why `waiting` shards that nobody has may not begin where the slots are: reason and sentence,
+    after the first cluster with slots in which none may."""
+    working = {share.cluster for share in shares if share.slots > 0}
+    subject = "1 shard waits" if waiting == 1 else f"{waiting} shards wait"
+    for candidate in pool:
+        refused = candidate.place.refusal
+        if refused and candidate.name in working:
+            why = filters.barring(ask, candidate.place.view)
+            if why:
+                return refused.reason, f"{subject} for slots where shards may begin: {why}"
+    return Reason.CHOSEN, ""
 
 
 def all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:

@@ -3,8 +3,8 @@ moves as possible.
 
 A cluster keeps its ranges (finished indexes in them never move) while it has slots. Unassigned
 shards are divided by Webster's method, weighted by slots, over the clusters of the best `Openness`
-that has slots. If any slot exists, every shard is assigned, except for slots in clusters where the
-workload is not allowed: those finish what they have, and the rest waits.
+that has slots. If any slot exists, every shard is assigned, except for slots in clusters where
+nothing of the workload may begin: those finish what they have, and the rest waits.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Openness(IntEnum):
     CLOSED = 2
     """A person, a policy or its own lies keep new work away, such as a cordon."""
     BARRED = 3
-    """The workload is not allowed there: it takes nothing, even as the last one."""
+    """Nothing of the workload may begin there: it takes nothing, even as the last one."""
 
 
 def assign(

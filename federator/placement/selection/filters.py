@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from federator.model.ask import Ask, FailoverWhen, Policy
+from federator.model.ask import Ask, Demand, FailoverWhen, Policy
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
@@ -46,17 +46,6 @@ class Refusal:
     """Name of the Required policy that refuses; "" for none."""
     paced: bool = False
     """Copies that it moves draw on the budget of evacuations, not on that of a policy."""
-
-
-def openness(refusal: Refusal | None) -> Openness:
-    """How far a cluster is open to shards that nobody has. A workload may not be there at all, even
-    with what it holds, by a Required policy, or where a cluster is not for its project or tier."""
-    if refusal is None:
-        return Openness.OPEN
-    if refusal.enforced or refusal.reason is Reason.NOT_ALLOWED:
-        return Openness.BARRED
-    unheard = refusal.reason in (Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)
-    return Openness.UNHEARD if unheard else Openness.CLOSED
 
 
 def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
@@ -176,16 +165,28 @@ def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
+def refuses_forbidden_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """It has a taint of a person that a Required policy does not let it tolerate."""
+    for taint in cluster.taints:
+        if taint.effect in taints.REFUSING and not taint.by_federation:
+            demand = enforcing.forbids(ask.policy, taint)
+            if demand is not None:
+                return _not_let(taint, demand)
+    return None
+
+
 def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
     demand = enforcing.forbids(policy, taint)
     if demand is not None and (
         policy.problem or any(toleration.tolerates(taint) for toleration in policy.tolerations)
     ):
-        return (
-            f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it "
-            "tolerate"
-        )
+        return _not_let(taint, demand)
     return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
+
+
+def _not_let(taint: taints.Taint, demand: Demand) -> str:
+    of_demand = enforcing.of("tolerations", demand)
+    return f"has taint {taint}, which {of_demand} does not let it tolerate"
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
@@ -288,6 +289,35 @@ FILTERS: Final[Mapping[str, Filter]] = {
 then those that move, Required policies before the workload's own: a Lazy one holds nothing back
 that they move.
 """
+_BARRING: Final[tuple[Judge, ...]] = (
+    refuses_required_exclusion,
+    refuses_required_choice,
+    refuses_forbidden_taint,
+    refuses_tier,
+    refuses_project,
+)
+"""The rules by which nothing of a workload may begin in a cluster that keeps what it holds."""
+
+
+def openness(ask: Ask, cluster: ClusterView, refused: Refusal | None) -> Openness:
+    """How far a cluster is open to shards that nobody has. `refused`: why it takes no copies."""
+    if refused is None:
+        return Openness.OPEN
+    if barring(ask, cluster):
+        return Openness.BARRED
+    unheard = refused.reason in (Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)
+    return Openness.UNHEARD if unheard else Openness.CLOSED
+
+
+def barring(ask: Ask, cluster: ClusterView) -> str:
+    """Why nothing of the workload may begin in this cluster, not even as in the last one that has
+    slots: a Required policy refuses it or one of its taints, or it is not for the workload's tier
+    or project, whatever else is against it. "" when it may."""
+    for judge in _BARRING:
+        message = judge(ask, cluster)
+        if message is not None:
+            return f"cluster {cluster.name}{_joined(message)}"
+    return ""
 
 
 def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:

@@ -5,6 +5,7 @@ to nowhere.
 import dataclasses
 from collections.abc import Mapping
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -179,6 +180,68 @@ def test_shards_that_nobody_has_wait_rather_than_go_where_a_required_policy_admi
     assert TITLE in decision.message
 
 
+NO_SCHEDULE = Taint("maintenance", effect="NoSchedule")
+DUPLICATE = Policy(name="", origin="inline", division=Division(Strategy.DUPLICATE))
+ANY = Policy(name="", origin="inline", tolerations=ANYTHING)
+NO_TAINT = Demand(name="no-taint")
+SOME_TAINTS = Demand(name="some-taints", tolerations=ANYTHING)
+
+
+@pytest.mark.parametrize(
+    ("own", "demands", "more", "begin", "reason"),
+    [
+        (Policy(), (), {"taints": (NO_SCHEDULE,)}, True, Reason.CHOSEN),
+        (Policy(), (), {"cordoned": True}, True, Reason.CHOSEN),
+        (Policy(), (), {"tiers": frozenset()}, False, Reason.NOT_ALLOWED),
+        (Policy(), (), {"tiers": frozenset(), "cordoned": True}, False, Reason.CORDONED),
+        (Policy(), (NO_TAINT,), {"cordoned": True}, True, Reason.CHOSEN),
+        (Policy(), (NO_TAINT,), {"taints": (NO_SCHEDULE,)}, False, Reason.TAINTED),
+        (ANY, (NO_TAINT,), {"taints": (NO_SCHEDULE,)}, False, Reason.TAINTED),
+        (ANY, (SOME_TAINTS, NO_TAINT), {"taints": (NO_SCHEDULE,)}, False, Reason.TAINTED),
+        (Policy(), (SOME_TAINTS,), {"taints": (NO_SCHEDULE,)}, True, Reason.CHOSEN),
+        (
+            Policy(),
+            (NO_TAINT,),
+            {"taints": (NO_SCHEDULE,), "removing": True},
+            False,
+            Reason.INSUFFICIENT_CAPACITY,
+        ),
+        (DUPLICATE, (), {"taints": (NO_SCHEDULE,)}, True, Reason.MISCONFIGURED),
+        (DUPLICATE, (NO_TAINT,), {"taints": (NO_SCHEDULE,)}, False, Reason.MISCONFIGURED),
+    ],
+)
+def test_no_shard_begins_where_a_required_policy_closes_the_cluster_although_slots_are_there(
+    own: Policy, demands: tuple[Demand, ...], more: dict[str, Any], begin: bool, reason: Reason
+) -> None:
+    """The one slot of three shards is in a closed cluster, whose shard it finishes."""
+    mine = holdings([Share("us-1", 1, 1, 1, ((2, 2),))])
+    there = fleet(cluster("us-1", 1, **more), cluster("us-2", 0))
+    decision = decide(jobs(3, 1, policy=under(own, *demands)), there, mine)
+    (share,) = decision.shares
+    assert (share.cluster, share.slots) == ("us-1", 1)
+    assert share.ranges == (((0, 2),) if begin else ((2, 2),))
+    assert (decision.shortfall, decision.reason) == (0 if begin else 2, reason)
+    waits = "2 shards wait for slots where shards may begin: cluster us-1 "
+    told = reason in (Reason.TAINTED, Reason.NOT_ALLOWED, Reason.CORDONED)
+    assert (waits in decision.message) == told
+    if reason is Reason.TAINTED:
+        assert f"{NO_TAINT.title} does not let it tolerate" in decision.message
+
+
+def test_shards_that_wait_for_slots_elsewhere_get_them_when_those_of_the_closed_cluster_end() -> (
+    None
+):
+    ask = jobs(3, 1, policy=under(Policy(), NO_TAINT))
+    there = fleet(cluster("us-1", 1, taints=(NO_SCHEDULE,)), cluster("us-2", 1))
+    mine = (Share("us-1", 1, 1, 1, ((2, 2),)),)
+    decision = decide(ask, there, holdings(mine), finished=((2, 2),))
+    assert {share.cluster: share.ranges for share in decision.shares} == {
+        "us-1": ((2, 2),),
+        "us-2": ((0, 1),),
+    }
+    assert (decision.shortfall, decision.reason) == (0, Reason.CHOSEN)
+
+
 def test_an_operators_no_execute_is_not_beaten_by_a_policy_that_does_not_exist() -> None:
     own = Policy(name="gone", origin="misconfigured", problem="there is no PlacementPolicy gone")
     snapshot = world(taints=(MAINTENANCE,))
@@ -322,6 +385,9 @@ def test_a_cluster_for_some_projects_is_not_opened_by_a_claim() -> None:
 # -- properties ------------------------------------------------------------------------------------
 
 
+tolerated = st.sampled_from(((), (), ANYTHING, (Toleration("t", "Exists", effect="NoSchedule"),)))
+
+
 @st.composite
 def demanded(draw: st.DrawFn) -> tuple[Demand, ...]:
     found = []
@@ -333,7 +399,7 @@ def demanded(draw: st.DrawFn) -> tuple[Demand, ...]:
                 names=own.names,
                 exclude=own.exclude,
                 selector=own.selector,
-                tolerations=own.tolerations,
+                tolerations=draw(tolerated),
                 spread=own.spread,
                 max_per_cluster=own.division.max_per_cluster,
                 max_clusters=own.division.max_clusters,
@@ -342,27 +408,31 @@ def demanded(draw: st.DrawFn) -> tuple[Demand, ...]:
     return tuple(found)
 
 
-def admits(demand: Demand, view: ClusterView, tolerations: tuple[Toleration, ...]) -> bool:
+def admits(demand: Demand, view: ClusterView) -> bool:
     """Read in its plain meaning, beside the product."""
     if view.name in demand.exclude or (demand.names and view.name not in demand.names):
         return False
     if demand.selector is not None and not demand.selector.matches(view.labels):
         return False
-    for taint in view.taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not taint.key.startswith(
-            "federation.pinterest.com/"
-        ):
-            for either in (demand.tolerations, tolerations):
-                if not any(one.tolerates(taint) for one in either):
-                    return False
-    return True
+    closing = [
+        taint
+        for taint in view.taints
+        if taint.effect in ("NoSchedule", "NoExecute")
+        and not taint.key.startswith("federation.pinterest.com/")
+    ]
+    return all(any(one.tolerates(taint) for one in demand.tolerations) for taint in closing)
 
 
-@given(worlds.asks(), worlds.snapshots(), demanded(), st.data())
+@given(worlds.asks(), worlds.snapshots(), demanded(), tolerated, st.data())
 def test_nothing_grows_where_a_required_policy_does_not_admit_it(
-    ask: Ask, snapshot: FleetSnapshot, demands: tuple[Demand, ...], data: st.DataObject
+    ask: Ask,
+    snapshot: FleetSnapshot,
+    demands: tuple[Demand, ...],
+    tolerations: tuple[Toleration, ...],
+    data: st.DataObject,
 ) -> None:
-    ask = dataclasses.replace(ask, policy=enforcing.combined(ask.policy, demands))
+    own = dataclasses.replace(ask.policy, tolerations=tolerations)
+    ask = dataclasses.replace(ask, policy=enforcing.combined(own, demands))
     before = data.draw(worlds.holdings(ask))
     had = {one.cluster: one.count for one in before}
     ran = {one.cluster: one.slots for one in before}
@@ -371,9 +441,7 @@ def test_nothing_grows_where_a_required_policy_does_not_admit_it(
         view = snapshot.clusters.get(share.cluster)
         if view is None or share.count <= had.get(share.cluster, 0):
             continue
-        assert ask.policy.problem or all(
-            admits(one, view, ask.policy.tolerations) for one in demands
-        )
+        assert all(admits(one, view) for one in demands)
         for one in demands:
             # A job set finishes where it is when the bound is lowered: it runs no more at once than
             # it did.

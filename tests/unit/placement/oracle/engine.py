@@ -609,7 +609,10 @@ def _shard_shares(
         candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held
     }
     order = {candidate.name: candidate.order for candidate in pool}
-    openness = {candidate.name: filters.openness(candidate.place.refusal) for candidate in pool}
+    openness = {
+        candidate.name: filters.openness(ask, candidate.place.view, candidate.place.refusal)
+        for candidate in pool
+    }
     ranges = assignment.assign(ask.count, finished, staying, got, order=order, openness=openness)
     shares: list[Share] = []
     for name, mine in ranges.items():
