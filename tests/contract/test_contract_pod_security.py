@@ -4,6 +4,7 @@ server.
 
 import asyncio
 import copy
+import itertools
 from typing import Any
 
 import pytest
@@ -98,6 +99,12 @@ it alone.
 """
 
 
+BEACON = "kube-public"
+"""A namespace that is there from the start and has no pods of anybody."""
+SEEN_S = 30.0
+_versions = itertools.count(1)
+
+
 def first_rows() -> dict[str, hostilepods.Row]:
     found: dict[str, hostilepods.Row] = {}
     for row in hostilepods.EVERY:
@@ -105,10 +112,45 @@ def first_rows() -> dict[str, hostilepods.Row]:
     return {path: row for path, row in found.items() if path in SAID}
 
 
-async def label(api: Speaker, **labels: str | None) -> Answer:
+def labels_of(labels: dict[str, str]) -> dict[str, Any]:
+    """A namespace's labels, as a patch; `warn_version` is the label `warn-version`."""
     said = {LABEL + name.replace("_", "-"): value for name, value in labels.items()}
-    body = {"metadata": {"labels": said}}
-    return await api.patch(f"/api/v1/namespaces/{api.namespace}", body, MERGE)
+    return {"metadata": {"labels": said}}
+
+
+async def label(api: Speaker, **labels: str) -> Answer:
+    """Labels the namespace, and returns when admission goes by that."""
+    path = f"/api/v1/namespaces/{api.namespace}"
+    answer = await api.patch(path, labels_of(labels), MERGE)
+    await _seen(api)
+    return answer
+
+
+async def _seen(api: Speaker) -> None:
+    """Returns when admission has seen all that was written to namespaces until now.
+
+    A real server's admission reads them from a watch, and what follows a label at once may still
+    meet the namespace without it. The watch tells of all namespaces in the order of their changes:
+    so it has come so far when it warns by what was written to another one last.
+    """
+    version = f"v1.{next(_versions)}"
+    path = f"/api/v1/namespaces/{BEACON}"
+    (await api.patch(path, labels_of({"warn": "baseline", "warn_version": version}))).object()
+    warns = f'would violate PodSecurity "baseline:{version}": {HOST_PID}'
+    async with asyncio.timeout(SEEN_S):
+        while warns not in warned(await api.post(f"{path}/pods", pod(BAD), dryRun="All")):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def _counts(api: Speaker, pods: int) -> None:
+    """Returns when admission has seen so many bad pods in the namespace: it reads pods from a watch
+    too.
+    """
+    path, tried = f"/api/v1/namespaces/{api.namespace}", labels_of({"enforce": "baseline"})
+    told = f" (and {pods - 1} other pods): "
+    async with asyncio.timeout(SEEN_S):
+        while told not in str(warned(await api.patch(path, tried, MERGE, dryRun="All"))):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 def pod(spec: Spec, name: str = "web", annotations: dict[str, str] | None = None) -> dict[str, Any]:
@@ -250,11 +292,7 @@ async def test_two_sysctls_are_harmless_from_version_1_37_on(api: Speaker, newes
     (await api.post(api.url("pods"), body, dryRun="All")).refused(403, "Forbidden", why)
     if newest:
         (await label(api, enforce="baseline", enforce_version="v1.37")).object()
-        async with asyncio.timeout(10):
-            # A server's admission reads the labels from a watch: a pod that follows at once may
-            # still meet the old one.
-            while (await api.post(api.url("pods"), body, dryRun="All")).status != 201:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        (await api.post(api.url("pods"), body, dryRun="All")).object(201)
 
 
 async def test_an_older_version_has_fewer_controls(api: Speaker) -> None:
@@ -381,6 +419,7 @@ async def test_pods_that_are_there_stay_and_are_told_of(api: Speaker) -> None:
         ("p0", {**BAD, "hostPID": False, "hostIPC": True}),
     ):
         (await api.post(pods, pod(spec, name))).object(201)
+    await _counts(api, 3)
     answer = await label(api, enforce="baseline")
     assert warned(answer) == [
         (
