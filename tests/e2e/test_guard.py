@@ -5,7 +5,7 @@ the lease alone, and goes bad when nobody can renew it.
 import contextlib
 import json
 import os
-import signal
+import re
 import socket
 import ssl
 import subprocess
@@ -23,8 +23,9 @@ import pytest
 import yaml
 
 from federator.cli.running import runtime
-from federator.runtime import fencing
+from federator.runtime import fencing, guard
 from tests.controlplane.plane import ControlPlane
+from tests.e2e import federations
 
 pytestmark = pytest.mark.e2e
 
@@ -42,10 +43,22 @@ async def main():
 
 asyncio.run(main())
 """
-LEASE_S = 14
+LEASE_S = 20
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SPACE = "/api/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/federator-system/leases"
+
+TOLD = {
+    "bad": "the containers of this pod may not run: ",
+    "good": "the lease is good for ",
+    "unread": "the lease cannot be read: ",
+    "read": "the lease is read again, after: ",
+}
+"""The lines of a guard's log, each for one turn."""
+OVER = re.compile(
+    r"no renewal of the lease for \d+ s$|the lease ran out \d+ s ago by this node's clock$"
+)
+"""Which of the two it tells depends on when it asked beside the hub's renewal."""
 
 
 @dataclass(slots=True)
@@ -56,11 +69,14 @@ class Api:
     ca: str
     token: str
 
-    def send(self, method: str, path: str, body: Any) -> Any:
+    def send(self, method: str, path: str, body: Any = None) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         request = urllib.request.Request(
-            f"{self.url}{path}", json.dumps(body).encode(), headers, method=method
+            f"{self.url}{path}",
+            None if body is None else json.dumps(body).encode(),
+            headers,
+            method=method,
         )
         context = ssl.create_default_context(cadata=self.ca)
         with urllib.request.urlopen(request, timeout=10, context=context) as answer:
@@ -73,6 +89,16 @@ class Api:
         meta = {"name": fencing.LEASE, "namespace": "federator-system"}
         head = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         self.send("POST", LEASES, {**head, "metadata": meta, "spec": {}})
+
+    def may_read(self) -> bool:
+        """As the guard does."""
+        try:
+            self.send("GET", f"{LEASES}/{fencing.LEASE}")
+        except urllib.error.HTTPError as said:
+            if said.code != 403:
+                raise
+            return False
+        return True
 
     def renew(self) -> None:
         """As the hub does."""
@@ -129,27 +155,79 @@ class Pod:
             with process(*self.command(), stderr=stderr, env=environment) as started:
                 yield started
 
-    def health(self, path: str = "/healthz") -> int:
-        """As a kubelet asks; 0 where nobody answers."""
+    def ask(self, path: str = "/healthz") -> tuple[int, str]:
+        """Status and text, as a kubelet asks; (0, why) where nobody answers."""
         try:
             url = f"http://127.0.0.1:{self.port}{path}"
             with urllib.request.urlopen(url, timeout=3) as answer:
-                return int(answer.status)
+                return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as said:
-            return said.code
-        except OSError:
-            return 0
+            return said.code, said.read().decode()
+        except OSError as nobody:
+            return 0, str(nobody)
 
-    def until(self, status: int, within_s: float, path: str = "/healthz") -> float:
-        """Seconds until it answers so."""
-        began = time.monotonic()
-        while (said := self.health(path)) != status:
-            assert time.monotonic() < began + within_s, f"{said} after {within_s} s"
-            time.sleep(0.1)
-        return time.monotonic() - began
+    def health(self, path: str = "/healthz") -> int:
+        return self.ask(path)[0]
+
+    def first(self) -> int:
+        """Status of its first answer."""
+        statuses = [0]
+
+        def answers() -> bool:
+            statuses.append(self.health())
+            return statuses[-1] != 0
+
+        federations.until(answers, lambda: f"{self.ask()}")
+        return statuses[-1]
+
+    def until(self, status: int, path: str = "/healthz", text: str = "") -> None:
+        """Until it answers so."""
+
+        def so() -> bool:
+            code, said = self.ask(path)
+            return code == status and text in said
+
+        federations.until(so, lambda: f"{self.ask(path)}: {self.log()}")
+
+    def until_read(self) -> None:
+        """Until it has read a lease. Of a renewal that is in the first one it cannot tell the age,
+        so none is made before.
+        """
+        self.until(503, text="no renewal of the lease has been seen yet")
+
+    def until_unread(self) -> None:
+        """Until it tells that the lease cannot be read."""
+        federations.until(lambda: self.told("unread", "read")[-1:] == ["unread"], self.log)
+
+    def until_told(self, *runs: str) -> None:
+        federations.until(lambda: self.told("bad", "good") == list(runs), self.log)
+
+    def until_over(self) -> None:
+        """Until it says that nothing may run any more. It must say so from the moment on at which
+        the lease that it has read is over, by its own clock or by the hub's.
+        """
+        good_s = 0.0
+
+        def bad() -> bool:
+            nonlocal good_s
+            asked_s, status = guard.elapsed(), self.health()
+            good_s = asked_s if status == 200 else good_s
+            return status == 503
+
+        federations.until(bad, lambda: f"{self.ask()}: {self.log()}")
+        read = json.loads((self.home / "state" / guard.STATE).read_text())
+        over_s = min(read["until_s"], read["ends_s"] - time.time() + guard.elapsed())
+        assert 0 < good_s < over_s <= guard.elapsed()
 
     def lines(self, log: str = "log") -> list[str]:
         return (self.home / log).read_text().splitlines()
+
+    def log(self) -> str:
+        return "\n".join(self.lines())
+
+    def told(self, *kinds: str) -> list[str]:
+        """What it tells of these kinds of `TOLD`, line by line."""
+        return [kind for line in self.lines() for kind in kinds if TOLD[kind] in line]
 
 
 MEMORY_MAX = 48 * 2**20
@@ -162,30 +240,29 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-READ_S = fencing.POLL_S + fencing.READ_S
-"""Within this a guard has read."""
-
-
 def test_a_guard_turns_bad_when_the_api_server_it_reads_from_is_killed(tmp_path: Path) -> None:
     with embedded() as (api, server):
         api.make_lease()
-        pod = Pod(tmp_path, api)
+        pod, waits = Pod(tmp_path, api), tmp_path / "waits"
         wait = (*pod.command()[:6], "--wait")
-        with pod.guard() as guard, process(*wait, stderr=subprocess.DEVNULL) as waiting:
-            pod.until(503, 10)
-            time.sleep(1)
-            assert waiting.poll() is None  # nothing starts before the lease is good
+        with waits.open("w") as stderr, pod.guard() as running, process(*wait, stderr=stderr) as it:
+            pod.until_read()
+            federations.until(lambda: "waits until" in waits.read_text(), waits.read_text)
+            assert it.poll() is None  # nothing starts before the lease is good
             api.renew()
-            pod.until(200, READ_S)
-            assert waiting.wait(5) == 0
-            assert resident(guard.pid) < MEMORY_MAX
-            server.send_signal(signal.SIGKILL)
-            assert pod.until(503, LEASE_S + 1) > 1  # it goes on by what it has read, for a while
-        lines = pod.lines()
-        assert sum("may run" in line for line in lines) == 1
-        assert sum("the lease cannot be read: " in line for line in lines) == 1
-        assert [line for line in lines if "may not run: no renewal of the lease for 14 s" in line]
-        assert len(lines) <= 5
+            pod.until(200)
+            assert it.wait(federations.COMMAND_S) == 0
+            assert resident(running.pid) < MEMORY_MAX
+            server.kill()
+            pod.until_unread()
+            assert pod.health() == 200  # it goes on by what it has read, for a while
+            pod.until_over()
+            pod.until_told("bad", "good", "bad")
+        # Nothing but turns is told, whatever else is asked and read meanwhile.
+        assert len(pod.told(*TOLD)) == len(pod.lines())
+        reads = pod.told("unread", "read")
+        assert reads == ["unread", *["read", "unread"] * (len(reads) // 2)]
+        assert OVER.search([line for line in pod.lines() if TOLD["bad"] in line][-1])
 
 
 def test_a_guard_that_is_started_again_goes_on_and_reports_itself_bad_in_time(
@@ -195,18 +272,16 @@ def test_a_guard_that_is_started_again_goes_on_and_reports_itself_bad_in_time(
         api.make_lease()
         pod = Pod(tmp_path, api)
         with pod.guard():
-            pod.until(503, 10)
-            time.sleep(1)
+            pod.until_read()
             api.renew()
-            pod.until(200, READ_S)
-        server.send_signal(signal.SIGKILL)
+            pod.until(200)
+        server.kill()
         with pod.guard("second"):
-            pod.until(200, 5)  # without any API server, by what the first has left
-            pod.until(503, LEASE_S + 1)
+            pod.until(200)  # without any API server, by what the first has left
+            pod.until_over()
         assert "goes on from what an earlier guard" in pod.lines("second")[0]
         with pod.guard("third"):
-            time.sleep(2)
-            assert pod.health() == 503
+            assert pod.first() == 503
 
 
 def test_the_probe_of_a_container_is_asked_through_the_guard(tmp_path: Path) -> None:
@@ -216,15 +291,15 @@ def test_the_probe_of_a_container_is_asked_through_the_guard(tmp_path: Path) -> 
         alive = {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 2}
         pod = Pod(tmp_path, api, {"shard": {"livenessProbe": alive}})
         with pod.guard():
-            pod.until(503, 10)
-            time.sleep(1)
+            pod.until_read()
             api.renew()
-            pod.until(200, READ_S, "/healthz/shard")
+            pod.until(200, "/healthz/shard")
             assert pod.health("/healthz/other") == 404
+            closed_s = time.monotonic()
             service.close()
-            assert 1 < pod.until(503, 8, "/healthz/shard") < 8
+            pod.until(503, "/healthz/shard", "its probe failed: ")
+            assert time.monotonic() - closed_s > 1  # two failures, a period apart
             assert pod.health() == 200  # the lease itself is good
-            api.renew()
 
 
 def test_a_guard_without_a_pod_or_a_port_says_so(tmp_path: Path) -> None:
@@ -257,11 +332,14 @@ def test_a_guard_reads_a_real_api_server_with_the_rights_of_deploy_and_turns_bad
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     given = api.send("POST", f"{accounts}/shard/token", asked)["status"]["token"]
     pod = Pod(tmp_path, Api(api.url, api.ca, given))
+    # Its authorizer hears of new rights from a watch.
+    federations.until(pod.api.may_read, lambda: "its account may not read the lease")
     with pod.guard():
-        pod.until(503, 10)
-        time.sleep(1)
+        pod.until_read()
         api.renew()
-        pod.until(200, READ_S)
+        pod.until(200)
         control_plane.end(cluster.name)
-        assert pod.until(503, LEASE_S + 1) > 1
+        pod.until_unread()
+        assert pod.health() == 200
+        pod.until_over()
     assert not [line for line in pod.lines() if "answers 403" in line]
