@@ -387,11 +387,13 @@ def test_a_cluster_for_some_projects_is_not_opened_by_a_claim() -> None:
 
 tolerated = st.sampled_from(((), (), ANYTHING, (Toleration("t", "Exists", effect="NoSchedule"),)))
 
+some = st.integers(0, 3)
+
 
 @st.composite
 def demanded(draw: st.DrawFn) -> tuple[Demand, ...]:
     found = []
-    for number in range(draw(st.integers(0, 3))):
+    for number in range(draw(some)):
         own = draw(worlds.policies())
         found.append(
             Demand(

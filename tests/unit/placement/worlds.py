@@ -1,5 +1,7 @@
 """Random fleets, policies and asks for the property tests."""
 
+import functools
+
 from hypothesis import strategies as st
 
 from federator.model.ask import (
@@ -32,6 +34,7 @@ NAMES = ("a", "b", "c", "d", "e")
 ZONES = ("", "z1", "z2", "z3")
 
 
+@functools.cache
 def rarely(one_in: int) -> st.SearchStrategy[bool]:
     """True once in so many draws."""
     return st.sampled_from([False] * (one_in - 1) + [True])
@@ -46,95 +49,113 @@ shapes = st.sampled_from(
         PodShape(Resources({"cpu": 500, "pods": 1}), node_selector='{"disk":"ssd"}'),
     ]
 )
+_plain_shapes = shapes.filter(lambda shape: shape.plain)
+
+# What is drawn from stands here once: made anew in every draw, it costs more than what is tested.
+_one_to_four, _cpus = st.integers(1, 4), st.integers(1, 12)
+_parts = st.sampled_from((10, 10, 8, 5, 3, 0))
+_node_taints = st.sampled_from([(), (), (), (), (Taint("node", "x", "NoSchedule"),)])
 
 
 @st.composite
 def rows(draw: st.DrawFn) -> NodeRow:
-    allocatable = Resources({"cpu": draw(st.integers(1, 12)) * 1000, "memory": 10_000, "pods": 20})
-    parts = st.sampled_from((10, 10, 8, 5, 3, 0))
-    free = Resources({name: amount * draw(parts) // 10 for name, amount in allocatable.items()})
-    taint = draw(st.sampled_from([(), (), (), (), (Taint("node", "x", "NoSchedule"),)]))
-    return NodeRow(draw(st.integers(1, 4)), allocatable, free, taints=taint)
+    allocatable = Resources({"cpu": draw(_cpus) * 1000, "memory": 10_000, "pods": 20})
+    free = Resources({name: amount * draw(_parts) // 10 for name, amount in allocatable.items()})
+    return NodeRow(draw(_one_to_four), allocatable, free, taints=draw(_node_taints))
 
 
-@st.composite
-def views(draw: st.DrawFn, name: str) -> ClusterView:
-    capacity = Capacity(
-        rows=tuple(draw(st.lists(rows(), min_size=1, max_size=3))),
-        copies=draw(
-            st.dictionaries(shapes.map(lambda shape: shape.id), st.integers(0, 30), max_size=2)
-        ),
-        includes_seq=draw(st.integers(0, 3)),
-        packs=draw(st.booleans()),
-    )
-    taints = [
+_capacities = st.builds(
+    Capacity,
+    rows=st.lists(rows(), min_size=1, max_size=3).map(tuple),
+    copies=st.dictionaries(shapes.map(lambda shape: shape.id), st.integers(0, 30), max_size=2),
+    includes_seq=st.integers(0, 3),
+    packs=st.booleans(),
+)
+_taints = st.sampled_from(
+    [
         *[()] * 12,
         (Taint("t", "", "NoSchedule"),),
         (Taint("t", "", "NoExecute"),),
         (Taint("t", "", "PreferNoSchedule"),),
     ]
+)
+_labels = st.fixed_dictionaries(
+    {"zone": st.sampled_from(ZONES), "region": st.sampled_from(("r1", "r2"))}
+)
+_usable = st.sampled_from((1000, 1000, 1000, 900, 300, 0))
+
+
+@st.composite
+def views(draw: st.DrawFn, name: str) -> ClusterView:
+    capacity = draw(_capacities)
     return ClusterView(
         name,
-        labels={
-            "zone": draw(st.sampled_from(ZONES)),
-            "region": draw(st.sampled_from(("r1", "r2"))),
-        },
-        taints=draw(st.sampled_from(taints)),
+        labels=draw(_labels),
+        taints=draw(_taints),
         cordoned=draw(rarely(10)),
         ready=not draw(rarely(10)),
         removing=draw(rarely(12)),
-        usable_permille=draw(st.sampled_from((1000, 1000, 1000, 900, 300, 0))),
+        usable_permille=draw(_usable),
         capacity=None if draw(rarely(15)) else capacity,
         stale=draw(rarely(12)),
     )
 
 
+_views = {name: views(name) for name in NAMES}
+_plain_policies = st.sampled_from((Strategy.CAPACITY, Strategy.SPREAD)).map(
+    lambda strategy: Policy(division=Division(strategy))
+)
+_some_names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple)
+_rules = st.builds(
+    SpreadRule,
+    st.sampled_from(("zone", "region")),
+    _one_to_four,
+    st.integers(0, 4),
+    st.booleans(),
+)
+_weights = st.lists(st.builds(Weight, _one_to_four, _some_names), max_size=3).map(tuple)
+_odd_weights = st.lists(st.builds(Weight, st.integers(-1, 1), _some_names), max_size=3).map(tuple)
+_groups = st.lists(st.builds(Group, st.sampled_from(("g", "h")), _some_names), max_size=2).map(
+    tuple
+)
+_optional = st.sampled_from((None,) * 6 + (0, 1, 2, 5, 5, 9))
+_strategies, _floors = st.sampled_from(Strategy), st.sampled_from((0, 0, 0, 0, 1, 2, 4))
+_spreads = st.lists(_rules, max_size=2).map(tuple)
+_named = st.sampled_from(((), (), (), ("a", "b", "nobody")))
+_excluded = st.sampled_from(((), (), (), ("c",)))
+
+
 @st.composite
-def policies(draw: st.DrawFn, *, plain: bool = False) -> Policy:
-    if plain:
-        return Policy(
-            division=Division(draw(st.sampled_from((Strategy.CAPACITY, Strategy.SPREAD))))
-        )
-    rules = st.builds(
-        SpreadRule,
-        st.sampled_from(("zone", "region")),
-        st.integers(1, 4),
-        st.integers(0, 4),
-        st.booleans(),
-    )
-    weights = st.builds(
-        Weight,
-        st.integers(1, 4) if not draw(rarely(6)) else st.integers(-1, 1),
-        st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple),
-    )
-    groups = st.builds(
-        Group,
-        st.sampled_from(("g", "h")),
-        st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map(tuple),
-    )
-    optional = st.sampled_from((None,) * 6 + (0, 1, 2, 5, 5, 9))
+def _any_policies(draw: st.DrawFn) -> Policy:
+    odd = draw(rarely(6))
     division = Division(
-        draw(st.sampled_from(Strategy)),
-        draw(st.sampled_from((0, 0, 0, 0, 1, 2, 4))),
-        draw(optional),
+        draw(_strategies),
+        draw(_floors),
+        draw(_optional),
         draw(st.booleans()),
-        tuple(draw(st.lists(weights, max_size=3))),
-        tuple(draw(st.lists(groups, max_size=2))) if draw(rarely(4)) else (),
-        draw(optional),
+        draw(_odd_weights if odd else _weights),
+        draw(_groups) if draw(rarely(4)) else (),
+        draw(_optional),
     )
     return Policy(
-        names=tuple(draw(st.sampled_from(((), (), (), ("a", "b", "nobody"))))),
-        exclude=tuple(draw(st.sampled_from(((), (), (), ("c",))))),
-        spread=tuple(draw(st.lists(rules, max_size=2))),
+        names=draw(_named),
+        exclude=draw(_excluded),
+        spread=draw(_spreads),
         division=division,
         require_all=draw(rarely(6)),
     )
 
 
-@st.composite
-def snapshots(draw: st.DrawFn) -> FleetSnapshot:
-    names = draw(st.sampled_from((NAMES, NAMES[:4], NAMES[1:3], NAMES, NAMES[:1], ())))
-    quotas = st.builds(
+_policies = _any_policies()
+
+
+def policies(*, plain: bool = False) -> st.SearchStrategy[Policy]:
+    return _plain_policies if plain else _policies
+
+
+_clusters = st.sampled_from((NAMES, NAMES[:4], NAMES[1:3], NAMES, NAMES[:1], ()))
+_accounts = st.lists(
+    st.builds(
         QuotaAccount,
         st.sampled_from(("q1", "q2")),
         projects=st.sampled_from((frozenset({"feed"}), frozenset({"feed", "ads"}))),
@@ -143,16 +164,36 @@ def snapshots(draw: st.DrawFn) -> FleetSnapshot:
         ),
         max_concurrent=st.sampled_from((None, None, None, 1, 2)),
         max_priority=st.sampled_from((None, None, 10)),
-    )
-    accounts = draw(st.lists(quotas, max_size=2, unique_by=lambda one: one.name))
-    return FleetSnapshot(5.0, {name: draw(views(name)) for name in names}, tuple(accounts))
+    ),
+    max_size=2,
+    unique_by=lambda one: one.name,
+)
+
+
+@st.composite
+def _any_snapshots(draw: st.DrawFn) -> FleetSnapshot:
+    names = draw(_clusters)
+    accounts = draw(_accounts)
+    return FleetSnapshot(5.0, {name: draw(_views[name]) for name in names}, tuple(accounts))
+
+
+_snapshots = _any_snapshots()
+
+
+def snapshots() -> st.SearchStrategy[FleetSnapshot]:
+    return _snapshots
+
+
+_units, _counts = st.sampled_from(Unit), st.sampled_from((0, 1, 2, 3, 5, 8, 13, 20, 40))
+_slots = st.sampled_from((0, 1, 3, 5, 8, 15))
+_projects, _priorities = st.sampled_from(("feed", "ads", "free")), st.sampled_from((0, 5, 5, 50))
 
 
 @st.composite
 def asks(draw: st.DrawFn, name: str = "w", *, plain: bool = False) -> Ask:
-    unit = draw(st.sampled_from(Unit))
-    count = draw(st.sampled_from((0, 1, 2, 3, 5, 8, 13, 20, 40)))
-    slots = count if unit is Unit.REPLICAS else draw(st.sampled_from((0, 1, 3, 5, 8, 15)))
+    unit = draw(_units)
+    count = draw(_counts)
+    slots = count if unit is Unit.REPLICAS else draw(_slots)
     return Ask(
         WorkloadKey("PinterestService", "feed", name),
         f"uid-{name}",
@@ -160,31 +201,40 @@ def asks(draw: st.DrawFn, name: str = "w", *, plain: bool = False) -> Ask:
         unit,
         count,
         slots,
-        draw(shapes.filter(lambda shape: shape.plain) if plain else shapes),
-        draw(st.sampled_from(("feed", "ads", "free"))),
-        priority=draw(st.sampled_from((0, 5, 5, 50))),
+        draw(_plain_shapes if plain else shapes),
+        draw(_projects),
+        priority=draw(_priorities),
         policy=draw(policies(plain=plain)),
         whole=unit is Unit.SHARDS,
         suspended=not plain and draw(rarely(15)),
     )
 
 
+_holders = st.lists(st.sampled_from((*NAMES, "gone")), unique=True, max_size=3)
+_seqs, _held, _gaps, _running = (
+    st.integers(1, 6),
+    st.integers(1, 12),
+    st.integers(0, 2),
+    st.integers(0, 5),
+)
+
+
 @st.composite
 def holdings(draw: st.DrawFn, ask: Ask) -> tuple[Holding, ...]:
     """What an earlier decision might have left: disjoint ranges for shards."""
-    names = draw(st.lists(st.sampled_from((*NAMES, "gone")), unique=True, max_size=3))
+    names = draw(_holders)
     held: list[Holding] = []
     start = 0
     for name in sorted(names):
-        seq = draw(st.integers(1, 6))
+        seq = draw(_seqs)
         if ask.unit is Unit.REPLICAS:
-            count = draw(st.integers(1, 12))
+            count = draw(_held)
             held.append(Holding(name, count, count, seq))
             continue
-        size = draw(st.integers(1, 12))
+        size = draw(_held)
         ranges: Ranges = ((start, start + size - 1),)
-        start += size + draw(st.integers(0, 2))
-        held.append(Holding(name, size, draw(st.integers(0, 5)), seq, ranges))
+        start += size + draw(_gaps)
+        held.append(Holding(name, size, draw(_running), seq, ranges))
     return tuple(held)
 
 
