@@ -8,7 +8,8 @@ for what its victims leave: it is admitted when that is seen free.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -91,7 +92,8 @@ class Round:
         while nominees:
             nominee = self._next(nominees)
             nominees.remove(nominee)
-            verdicts[nominee.uid] = self._processed(nominee)
+            with self._without(nominee.want):
+                verdicts[nominee.uid] = self._processed(nominee)
         return verdicts
 
     def _settle(self) -> None:
@@ -147,7 +149,20 @@ class Round:
         self.slowed.add(want.node)
         return ()
 
+    @contextmanager
+    def _without(self, want: Want) -> Iterator[None]:
+        """While one is judged that goes to another account with what it holds."""
+        if want.gives is not None:
+            self.usage.add(*want.gives, -1)
+        yield
+        if want.gives is not None:
+            self.usage.add(*want.gives)
+
     def _nominated(self, uid: str, want: Want) -> _Nominee:
+        with self._without(want):
+            return self._most(uid, want)
+
+    def _most(self, uid: str, want: Want) -> _Nominee:
         """With as many copies as can be had; while the order is by borrowing, only with those that
         the guarantee of its account holds, if there are any."""
         own = self._own(want)
@@ -171,7 +186,9 @@ class Round:
 
     def is_free(self, want: Want) -> bool:
         """Whether all its copies have quota now."""
-        return domains.assign(want, want.copies, self.usage, self._victims).mode is Mode.FREE
+        with self._without(want):
+            assigned = domains.assign(want, want.copies, self.usage, self._victims)
+        return assigned.mode is Mode.FREE
 
     def _own(self, want: Want) -> int:
         """Of its copies, those that the guarantee of its account holds; all where that does not

@@ -7,7 +7,7 @@ borrows least far up the tree (`fungibility` says when the first usable one is e
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from federator.model.ask import Tier
@@ -56,6 +56,13 @@ class Want:
     edit_of: str = ""
     """The uid of the running workload that asks for so much more, of which nothing leaves for it;
     "" for copies that it does not have."""
+    cells: Mapping[str, int] = field(default_factory=dict)
+    """Cell -> what such an edit asks for more there: its copies are where they are."""
+    outside: bool = False
+    """Whether copies of it are in no domain of those in which alone the tree gives that."""
+    gives: tuple[str, Mapping[str, int]] | None = None
+    """What its copies hold now that come to this account from another of the tree: that leaf, and
+    cell -> amount."""
     helped: Callable[[tuple[Victim, ...]], bool] = always
     """Whether it can begin when these have left: of no use to it, they do not leave."""
 
@@ -89,6 +96,11 @@ def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assig
     """The best domains for so many copies."""
     account = usage.tree.accounts[usage.account[want.node]]
     search = _Search(want, usage, victims, account)
+    if want.edit_of:
+        if want.outside:
+            return Assignment(1, Mode.NEVER, 0, {}, frozenset(), ())
+        edit = search.judged(want.cells)
+        return Assignment(1, edit.mode, edit.height, edit.cells, edit.short, ())
     needs = want.each * copies
     parts: list[_Option] = []
     for resources, names in groups(account, usage.tier, needs):
@@ -148,12 +160,16 @@ class _Search:
         return best
 
     def _option(self, amounts: Mapping[str, int], name: str) -> _Option:
-        """What one domain has to offer; of its resources the worst counts."""
+        """What one domain has to offer."""
         cells = {cell(resource, name): amount for resource, amount in amounts.items()}
         if name:  # what is limited over all clusters besides
             cells |= {
                 subject: most for subject, most in amounts.items() if subject in self.usage.bounds
             }
+        return self.judged(cells, name)
+
+    def judged(self, cells: Mapping[str, int], name: str = "") -> _Option:
+        """How so much of these cells could be had; the worst counts."""
         worst, short = _Option(Mode.FREE, 0, cells, frozenset(), name), set()
         for subject, amount in cells.items():
             mode, height = self._judged(subject, amount)

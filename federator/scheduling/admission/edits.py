@@ -5,12 +5,13 @@ An edit is admitted as a whole. What its own copies hold is theirs already, and 
 for it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from federator.model.decision import Reason
 from federator.model.fleet import Commitment, copies_of
-from federator.model.resources import Resources
+from federator.model.resources import Resources, cell
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
@@ -22,9 +23,20 @@ from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
 
 
-def proposed(entry: Entry, ledger: Ledger) -> Proposed | None:
-    """What an edit asks for that only quota may keep from it; None where nobody leaves for it: it
-    asks for no more, or goes from one account of a tree to another."""
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The domains of a tree, in one tier."""
+
+    of: Callable[[str], tuple[str, ...]]
+    """Cluster -> the domains in which it is."""
+    limited: Mapping[str, Collection[str]]
+    """Domain -> the resources that are limited there."""
+
+
+def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
+    """What an edit asks for that only quota may keep from it; None where that is judged by what the
+    accounts use over all clusters alone: it asks for no more, or it goes from one account of a tree
+    without `domains` to another."""
     ask, standing = entry.ask, entry.standing
     admitted = standing.admitted
     if admitted is None or admitted.generation == ask.generation or not standing.held:
@@ -32,7 +44,7 @@ def proposed(entry: Entry, ledger: Ledger) -> Proposed | None:
     if DIVIDERS[ask.policy.division.strategy].everywhere:
         return None
     edit = editing.propose(ask, admitted, standing.held, ledger.snapshot, finished=standing.done)
-    if edit is None or not wants_more(edit, ledger):
+    if edit is None or not (wants_more(edit, ledger) or (domains and goes_over(edit, ledger))):
         return None
     refused = ledger.edit(edit.edit)
     return edit if refused is None or refused.reason is Reason.QUOTA_EXCEEDED else None
@@ -44,25 +56,46 @@ def wants_more(edit: Proposed, ledger: Ledger) -> bool:
     ask, before, tree = edit.edit.ask, edit.edit.before, ledger.tree
     if leaf(tree, ask.project) == leaf(tree, before.project) and ask.tier is before.tier:
         return bool(growth(edit, same=True))
+    return not goes_over(edit, ledger)
+
+
+def goes_over(edit: Proposed, ledger: Ledger) -> bool:
+    """Whether it goes from one account of a tree to another, in the same tier."""
+    ask, before, tree = edit.edit.ask, edit.edit.before, ledger.tree
+    if leaf(tree, ask.project) == leaf(tree, before.project):
+        return False
     roots = [
         {tree.path(name)[-1] for name in tree.charged(project)}
         for project in (ask.project, before.project)
     ]
-    return ask.tier is not before.tier or not roots[0] & roots[1]
+    return ask.tier is before.tier and bool(roots[0] & roots[1])
 
 
 def growth(edit: Proposed, *, same: bool) -> Resources:
     """What it asks for beyond what its copies are charged now. `same`: of the same account in the
     same tier; another has to give all of it."""
-    ask, before = edit.edit.ask, edit.edit.before
-    needs = ask.shape.requests * edit.edit.kept
-    return (needs - before.shape.requests * edit.edit.running).at_least_zero() if same else needs
+    return _more(edit, edit.edit.kept, edit.edit.running, same=same)
 
 
-def want(edit: Proposed, node: str, commitments: Commitments, ledger: Ledger) -> Want:
+def _more(edit: Proposed, kept: int, running: int, *, same: bool) -> Resources:
+    needs = edit.edit.ask.shape.requests * kept
+    charged = edit.edit.before.shape.requests * running
+    return (needs - charged).at_least_zero() if same else needs
+
+
+def want(
+    edit: Proposed, node: str, commitments: Commitments, ledger: Ledger, places: Places
+) -> Want:
     """What it lacks, as one copy that is admitted or not."""
     ask, before = edit.edit.ask, edit.edit.before
-    same = leaf(ledger.tree, before.project) == node and ask.tier is before.tier
+    own = leaf(ledger.tree, before.project)
+    same = own == node and ask.tier is before.tier
+    over = goes_over(edit, ledger)
+    gives = None
+    if over and own is not None:
+        held = before.shape.requests * edit.edit.running
+        gives = (own, _cells(edit, held, places, lambda copies: before.shape.requests * copies))
+    more = partial(_in_domain, edit, same=same)
     return Want(
         node,
         ask.priority,
@@ -72,13 +105,54 @@ def want(edit: Proposed, node: str, commitments: Commitments, ledger: Ledger) ->
         1,
         _nowhere,
         edit_of=ask.uid,
-        helped=partial(_helped, edit, commitments, ledger),
+        cells=_cells(edit, growth(edit, same=same), places, more),
+        outside=_outside(edit, growth(edit, same=same), places),
+        gives=gives,
+        helped=_by_nobody if over else partial(_helped, edit, commitments, ledger),
     )
 
 
 def _nowhere(_: str) -> bool:
-    """Accounts with domains are not asked."""
+    """Its copies are where they are."""
     return False
+
+
+def _by_nobody(victims: tuple[Victim, ...]) -> bool:
+    """Nobody leaves for one that goes to another account of its tree."""
+    return not victims
+
+
+def _in_domain(edit: Proposed, copies: int, *, same: bool) -> Resources:
+    """What so many copies in one domain ask for more there. Of those that do not continue nobody
+    knows yet where they are: as few as possible of these."""
+    return _more(edit, min(copies, edit.edit.kept), copies, same=same)
+
+
+def _cells(
+    edit: Proposed, everywhere: Resources, places: Places, inside: Callable[[int], Resources]
+) -> Mapping[str, int]:
+    """By cell, an amount over all clusters and what its copies in each domain come to."""
+    cells = dict(everywhere.items())
+    within: dict[str, int] = {}
+    for cluster, copies in edit.mine.items():
+        for domain in places.of(cluster):
+            within[domain] = within.get(domain, 0) + copies
+    for domain, copies in within.items():
+        amounts = inside(copies)
+        for resource in places.limited[domain]:
+            if amounts[resource]:
+                cells[cell(resource, domain)] = amounts[resource]
+    return cells
+
+
+def _outside(edit: Proposed, more: Resources, places: Places) -> bool:
+    """Whether some of its copies are in no domain that has what they ask for more, and the tree
+    gives that in domains only."""
+    only = {name for limited in places.limited.values() for name in limited if more[name]}
+    return any(
+        only - {name for domain in places.of(cluster) for name in places.limited[domain]}
+        for cluster in edit.mine
+    )
 
 
 def _helped(

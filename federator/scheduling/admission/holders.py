@@ -53,7 +53,7 @@ class Holder:
     depend."""
     clusters: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Cluster -> so many of its copies are there; only of one with a disruption budget, which says
-    where how many leave."""
+    where how many leave, and of a part of one in several domains."""
     spared: bool = False
     """By that budget they do not leave now: only for a winner for which nothing less is enough."""
 

@@ -100,10 +100,17 @@ def run(
             continue
         root = tree.path(charged[0])[-1]
         if _is_edit(entry):
-            asked = edits.proposed(entry, ledger) if managed(tree, root) else None
-            if asked is None or _domains(tree, root):
+            by_domain = bool(_domains(tree, root))
+            asked = None
+            if managed(tree, root):
+                asked = edits.proposed(entry, ledger, domains=by_domain)
+            if asked is not None:
+                edited[entry.ask.uid] = asked
+            elif not by_domain:
                 continue
-            edited[entry.ask.uid] = asked
+            elif held := _held(entry):
+                _no_more(entry, held, staged)
+                continue
         if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
             entry.ask, tree.accounts.values()
         ):
@@ -138,6 +145,25 @@ def _is_edit(entry: Entry) -> bool:
     return before != (ask.project, ask.tier, ask.shape.requests)
 
 
+def _held(entry: Entry) -> int:
+    done = entry.standing.done
+    return sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
+
+
+def _most(ask: Ask) -> int:
+    return min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
+
+
+def _no_more(entry: Entry, copies: int, staged: Staged, *, soon: bool = True) -> None:
+    """What an edit asks for besides so many copies is judged when these are charged by it: only
+    here is anything known of domains. `soon`: that is in the next cycle."""
+    if _most(entry.ask) > copies:
+        message = "its edit goes before further copies (spec.domains)"
+        staged.rulings[entry.ask.uid] = Admission(copies, Reason.QUOTA_EXCEEDED, message)
+        if soon:
+            staged.later.append(entry.ask)
+
+
 class _Tree:
     """One tree in one tier."""
 
@@ -156,6 +182,9 @@ class _Tree:
         self.edited = edited
         self.ledger, self.heads = ledger, heads
         self.domains = _domains(self.tree, root)
+        self._limited = {
+            name: domain.limited.get(tier, frozenset()) for name, domain in self.domains.items()
+        }
         self.within = {
             name: frozenset(
                 cluster
@@ -215,11 +244,13 @@ class _Tree:
 
     def _rest(self, uid: str, want: Want, verdict: Verdict) -> Want | None:
         """What of a workload is judged in the next round, because only what is guaranteed to its
-        account was in this one."""
-        copies = want.copies - verdict.assignment.copies
-        if verdict.outcome is not Outcome.ADMITTED or copies <= 0 or verdict.assignment.height:
+        account was in this one. What has a domain by now gets no more in another."""
+        assignment = verdict.assignment
+        copies = want.copies - assignment.copies
+        admitted = verdict.outcome is Outcome.ADMITTED
+        if not admitted or copies <= 0 or assignment.height or assignment.domains:
             return None
-        self.got[uid] = self.got.get(uid, 0) + verdict.assignment.copies
+        self.got[uid] = self.got.get(uid, 0) + assignment.copies
         return replace(want, copies=copies, least=1)
 
     def _want(self, entry: Entry) -> Want | None:
@@ -227,11 +258,12 @@ class _Tree:
         ask = entry.ask
         node = self.round.usage.leaf(ask.project)
         if ask.uid in self.edited:
-            edit = self.edited[ask.uid]
-            return edits.want(edit, node, self.commitments, self.ledger) if node else None
-        held = self._held(entry)
-        most = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
-        copies = most - held
+            if node is None:
+                return None
+            edit, places = self.edited[ask.uid], edits.Places(self._domains_of, self._limited)
+            return edits.want(edit, node, self.commitments, self.ledger, places)
+        held = _held(entry)
+        copies = _most(ask) - held
         if node is None or copies <= 0:
             return None
         least = 1
@@ -268,11 +300,6 @@ class _Tree:
         return room < want.least and (
             domains.assign(want, want.least, self.round.usage, _nobody).mode is Mode.FREE
         )
-
-    @staticmethod
-    def _held(entry: Entry) -> int:
-        done = entry.standing.done
-        return sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
 
     def _allowed(self, entry: Entry, places: dict[str, frozenset[str]], domain: str) -> bool:
         """Whether the workload may be in clusters of a domain: where it has copies already, only in
@@ -317,6 +344,8 @@ class _Tree:
         for number, (at, copies) in enumerate(sorted(parts.items())):
             uid = commitment.uid if not number else f"{commitment.uid} {number}"
             holder = make(uid=uid, each=self._cells(requests, at), copies=copies)
+            if len(parts) > 1:
+                holder = replace(holder, clusters=self._there(commitment, at))
             yield from self._by_budget(commitment, at, holder)
 
     def _by_budget(
@@ -328,11 +357,7 @@ class _Tree:
         if may_leave is None or self.tier is Tier.PREEMPTIBLE or holder.stays:
             yield holder
             return
-        held = {
-            holding.cluster: copies
-            for holding in commitment.holdings
-            if (copies := copies_of(holding)) and self._domains_of(holding.cluster) == at
-        }
+        held = self._there(commitment, at)
         most = {name: copies for name, copies in may_leave.items() if name in held}
         kept = budgets.kept(most, held)
         if most:
@@ -342,13 +367,21 @@ class _Tree:
             count = sum(kept.values())
             yield replace(holder, uid=uid, copies=count, clusters=kept, spared=True)
 
+    def _there(self, commitment: Commitment, at: tuple[str, ...]) -> dict[str, int]:
+        """Cluster -> its copies there, in the clusters of just these domains."""
+        return {
+            holding.cluster: copies
+            for holding in commitment.holdings
+            if (copies := copies_of(holding)) and self._domains_of(holding.cluster) == at
+        }
+
     def _domains_of(self, cluster: str) -> tuple[str, ...]:
         return tuple(name for name, clusters in self.within.items() if cluster in clusters)
 
     def _cells(self, amounts: Resources, domains: tuple[str, ...]) -> dict[str, int]:
         cells = dict(amounts.items())
         for name in domains:
-            for resource in self.domains[name].limited.get(self.tier, ()):
+            for resource in self._limited[name]:
                 if amounts[resource]:
                     cells[cell(resource, name)] = amounts[resource]
         return cells
@@ -367,6 +400,9 @@ class _Tree:
         if verdict.outcome is Outcome.ADMITTED:
             staged.rulings.pop(uid, None)
             if uid in self.edited:
+                if self.domains:
+                    staged.clusters[uid] = self._around(self.edited[uid])
+                    _no_more(entry, self.edited[uid].edit.kept, staged)
                 return
             if assignment.copies < want.copies or assignment.domains:
                 self._rule(entry, want, assignment.copies, self._short(want, verdict), staged)
@@ -378,14 +414,28 @@ class _Tree:
             staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments, near)
         self._wait(uid, want, self._short(want, verdict), staged)
 
+    def _around(self, edit: Proposed) -> tuple[str, ...]:
+        """The clusters in which edited copies may be: what they ask for more is had in the domains
+        in which they are."""
+        at = {self._domains_of(cluster) for cluster in edit.mine}
+        if len(at) > 1 or () in at:
+            return tuple(sorted(edit.mine))
+        return tuple(
+            cluster
+            for cluster in sorted(self.ledger.snapshot.clusters)
+            if self._domains_of(cluster) in at
+        )
+
     def _wait(self, uid: str, want: Want, message: str, staged: Staged) -> None:
         if uid in self.edited:
             staged.held_back[uid] = Admission(0, Reason.QUOTA_EXCEEDED, message)
+            if self.domains:
+                _no_more(self.heads[uid], _held(self.heads[uid]), staged, soon=False)
             return
         self._rule(self.heads[uid], want, 0, message, staged)
 
     def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
-        held = self._held(entry) + self.got.get(entry.ask.uid, 0)
+        held = _held(entry) + self.got.get(entry.ask.uid, 0)
         judged = self.ledger.admission(entry.ask, held + want.copies, held)
         copies = held + more
         if copies >= held + want.copies:
@@ -430,12 +480,17 @@ def _nobody(_: Winner) -> None:
 
 
 def _domains(tree: Tree, root: str) -> dict[str, Domain]:
-    """All domains of a tree, by name."""
-    return {
-        domain.name: domain
-        for name in reversed(tree.family(root))
-        for domain in tree.accounts[name].domains
-    }
+    """All domains of a tree, by name, with all that any account of it limits there."""
+    every: dict[str, Domain] = {}
+    for name in reversed(tree.family(root)):
+        for domain in tree.accounts[name].domains:
+            before = every.get(domain.name, domain).limited
+            limited = {
+                tier: before.get(tier, frozenset()) | domain.limited.get(tier, frozenset())
+                for tier in {*before, *domain.limited}
+            }
+            every[domain.name] = replace(domain, limited=limited)
+    return every
 
 
 def _behind(account: QuotaAccount, first: Ask) -> str:
