@@ -30,6 +30,9 @@ NAME: Final = "cluster"
 
 MAX_HIGHEST: Final = 512
 """Workloads whose highest seq the status keeps."""
+MAX_KINDS: Final = 32
+MAX_VERSION: Final = 40
+"""Characters of a resource version."""
 
 
 class Spec(Model):
@@ -54,6 +57,15 @@ class Status(CapacityFields):
     forgotten_seq: Seq = 0
     """Slices of workloads that highest does not name are refused up to this seq, unless they were
     obeyed before."""
+    slice_versions: Annotated[
+        dict[
+            Annotated[str, Field(max_length=63)],
+            Annotated[str, Field(max_length=MAX_VERSION, pattern="^[0-9]*$")],
+        ],
+        Field(max_length=MAX_KINDS),
+    ] = Field(default_factory=dict)
+    """Resource version up to which the member process had seen the slices of each kind: a slice
+    that was written later is not subtracted yet, even when includesSeq is higher than its seq."""
     expander: Expander = ""
     """Newest version of the rules of expansion that the member process knows; the first one where
     it does not say."""
@@ -108,6 +120,18 @@ def highest(status: Obj) -> tuple[dict[str, int], int]:
 def from_highest(by_uid: Mapping[str, int], forgotten: int) -> dict[str, Any]:
     """The two fields of the status; None for what there is none of."""
     return {"highest": dict(sorted(by_uid.items())) or None, "forgottenSeq": forgotten or None}
+
+
+def slice_versions(status: Obj) -> dict[str, str]:
+    """Up to which resource version slices of each kind had been seen, by kind; empty for a member
+    process that does not say it."""
+    said = raw.mapping(status, "sliceVersions")
+    return {kind: raw.text(said, kind)[:MAX_VERSION] for kind in list(said)[:MAX_KINDS]}
+
+
+def from_slice_versions(by_kind: Mapping[str, str]) -> dict[str, Any]:
+    """The field of the status; None for what there is none of."""
+    return {"sliceVersions": dict(sorted(by_kind.items())) or None}
 
 
 def shapes(obj: Obj) -> tuple[PodShape, ...]:

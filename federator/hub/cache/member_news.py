@@ -7,6 +7,7 @@ workload's key. The event itself is dropped: each turn reads memory as it is the
 from collections.abc import Iterable
 
 from federator.hub.cache import restored
+from federator.hub.cache.arriving import Arriving
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceChanged
 from federator.hub.cache.state import HubState
@@ -30,6 +31,7 @@ class MemberNews:
         """The host that each member belongs to by its claim."""
         self._reports: dict[ClusterName, bytes] = {}
         """Member -> digest of its last capacity report."""
+        self._arriving = Arriving(state.commitments)
         state.signals.on_member(MemberTurn.DUPLICATES, self._judge_identity)
 
     def reached(self, member: Member) -> None:
@@ -58,7 +60,7 @@ class MemberNews:
             # otherwise only its spec has changed
             if self._reports.get(name) != member.report.status_digest:
                 self._reports[name] = member.report.status_digest
-                self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
+                self._arriving.reported(member)
         signals.member_changed(MemberChanged.ROOM, member)
 
     def slice_changed(self, member: Member, key: WorkloadKey) -> None:
@@ -69,7 +71,7 @@ class MemberNews:
         state.observe_slice(member.name, key)
         if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
             state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
-            state.commitments.confirm(member.name, seen.mark.workload_uid, seen.mark.seq)
+            self._arriving.seen(member, seen)
         if seen is None:
             restored.forget(state, member, key, self.clock.monotonic())
         if workload is None:
@@ -101,6 +103,7 @@ class MemberNews:
     def appeared(self, member: Member) -> None:
         """Nothing is known of it yet, or everything known is of another history."""
         self._identities.pop(member.name, None)
+        self._arriving.forget(member)
         self.state.add_member(member)
         self.state.signals.member_changed(MemberChanged.APPEARED, member)
 
@@ -112,6 +115,7 @@ class MemberNews:
 
     def left(self, member: Member) -> None:
         """It has left the fleet; its connection is closed."""
+        self._arriving.forget(member)
         self.state.remove_member(member.name)
         self.state.signals.member_changed(MemberChanged.LEFT, member)
         for key in sorted(self.state.by_workload):

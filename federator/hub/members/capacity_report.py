@@ -15,6 +15,8 @@ from federator.api import capacityfields, clustercapacity, raw
 from federator.api.capacityfields import MAX_ROWS, MAX_SHAPE_ID
 from federator.api.common import EXPANDER_MAX
 from federator.hub.members import claims
+from federator.kinds import registry
+from federator.kube.store import version_number
 from federator.model import interning
 from federator.model.fleet import Capacity
 
@@ -35,6 +37,9 @@ class CapacityReport:
     """Figures beyond what any cluster can have, as a part of a sentence; "" for none."""
     host: str
     """The host that its slices belong to, from its annotation; "" for none."""
+    slice_versions: Mapping[str, int]
+    """Kind -> resource version up to which its member process had seen slices of it. Without
+    those whose versions are no numbers; empty where it does not say."""
     expander: str
     """The newest rules of expansion that its member process knows; "" where it does not say."""
 
@@ -56,8 +61,14 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
         status_digest=_digest({name: value for name, value in status.items() if name != "highest"}),
         excess=capacityfields.excess(status),
         host=claims.recorded(obj, fleet),
+        slice_versions=_versions(clustercapacity.slice_versions(status)),
         expander=interning.text(raw.text(status, "expander")[:EXPANDER_MAX]),
     )
+
+
+def _versions(by_kind: Mapping[str, str]) -> Mapping[str, int]:
+    numbers = {kind: version_number(text) for kind, text in by_kind.items()}
+    return {kind: numbers[kind] for kind in registry.WORKLOADS if numbers.get(kind, -1) >= 0}
 
 
 def _digest(status: Mapping[str, Any]) -> bytes:

@@ -517,7 +517,7 @@ class Placing:
         if record is None:
             self.state.commitments.forget(item.workload.uid)
         elif record is item.record and decided.before is not None:
-            self.state.commitments.record(decided.before)
+            self.state.commitments.record(decided.before, undone=True)
         elif (heard := record.commitment(item.workload.ask)) is not None:
             self.state.commitments.record(heard)
 

@@ -98,6 +98,7 @@ class CapacityReporter:
         question = self._caches.questions.get(("", clustercapacity.NAME))
         live = self._live(question)
         late = self._caches.late_slices
+        versions = self._slice_versions()
         capacity, error = await self.survey(
             {} if question is None else clustercapacity.asked(question)
         )
@@ -107,6 +108,7 @@ class CapacityReporter:
         status = (
             clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
             | kept
+            | versions
             | self._rules()
         )
         if self._written_at_s is None:
@@ -122,7 +124,7 @@ class CapacityReporter:
         status = clustercapacity.from_capacity(
             capacity, observed_generation=generation, error=error, as_of_s=self._clock.now()
         )
-        await self._write(question, live, status | kept | self._rules())
+        await self._write(question, live, status | kept | versions | self._rules())
         self._late_told, self._kept_version = late, version
         return 0.0
 
@@ -187,6 +189,13 @@ class CapacityReporter:
         """The rules of expansion that this process knows; none where the definition of before does
         not keep them, or the report would differ for ever."""
         return {"expander": verbs.EXPANDER} if self._tells_rules else {}
+
+    def _slice_versions(self) -> dict[str, Any]:
+        """Up to where the slices of each kind were seen, which a report of now includes."""
+        stores = self._caches.slices.items()
+        return clustercapacity.from_slice_versions(
+            {kind: store.resource_version for kind, store in stores if store.resource_version}
+        )
 
     async def survey(self, asked: Mapping[str, PodShape]) -> tuple[Capacity, str]:
         """The report as of now, and a sentence on what rounding hides ("" when nothing).
@@ -301,13 +310,16 @@ class CapacityReporter:
 
 
 def _same(status: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether the report says what is there already, apart from when it was made: also that nothing
-    else is there. A row that has lost its taints has fewer fields than before."""
+    """Whether the report says what is there already, apart from when it was made and up to which
+    versions it had seen slices: also that nothing else is there. A row that has lost its taints has
+    fewer fields than before."""
     said, there = (
         {name: fields[name] for name in fields if fields[name] is not None}
         for fields in (status, live)
     )
-    there.pop("asOf", None)
+    for fields in (said, there):
+        fields.pop("asOf", None)
+        fields.pop("sliceVersions", None)
     return said == there
 
 

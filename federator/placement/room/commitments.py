@@ -11,8 +11,6 @@ when they change.
 """
 
 import bisect
-import itertools
-import operator
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -31,17 +29,16 @@ from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
 from federator.placement.room import trails
+from federator.placement.room.inflight import InFlight
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.trails import Step, Trail
-from federator.placement.room.world import Base, Opened, World
+from federator.placement.room.world import Base, Names, Opened, World, others_of, same_report
 
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _MEMO = 1 << 16
 """Clusters x policies that are remembered from one ledger to the next, about 10 MB."""
-_Names = list[str] | None
-"""As `_others` gives them."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 
@@ -74,10 +71,7 @@ class Commitments:
         """Clusters whose `_recent` must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
         """cluster -> workloads that have a trail there and no share any more."""
-        self._sent: dict[str, dict[str, int]] = {}
-        """cluster -> uid -> seq of slices in flight: not confirmed in the cluster yet."""
-        self._missed: dict[str, dict[str, int]] = {}
-        """The same as of the last summary: what that summary cannot include, whatever its seq."""
+        self._in_flight = InFlight()
         self._bases: dict[str, Base] = {}
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
@@ -87,12 +81,12 @@ class Commitments:
         """Clusters where what is charged may have changed since."""
         self._read: tuple[FleetSnapshot | None, Mapping[str, ClusterView]] = (None, {})
         """The snapshot of the last ledger, and its clusters as they were then."""
-        self._compared: tuple[Mapping[str, ClusterView], Mapping[str, ClusterView], _Names] = (
+        self._compared: tuple[Mapping[str, ClusterView], Mapping[str, ClusterView], Names] = (
             {},
             {},
             [],
         )
-        """Two sets of clusters, and where they differ (`_others`)."""
+        """Two sets of clusters, and where they differ (`others_of`)."""
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
         """The clusters that the last ledger read, and what it worked out of what filters judge of
         them (`ClusterView.judged_as`)."""
@@ -108,9 +102,10 @@ class Commitments:
     def commitment(self, uid: str) -> Commitment | None:
         return self._commitments.get(uid)
 
-    def record(self, commitment: Commitment) -> None:
+    def record(self, commitment: Commitment, *, undone: bool = False) -> None:
         """Replaces the commitment of this workload; shards recorded as done do not count. Recording
-        an equal commitment changes nothing."""
+        an equal commitment changes nothing. `undone`: what was assumed before was never in force,
+        so no slice has set out for it."""
         commitment = self.counted(commitment)
         before = self._commitments.get(commitment.uid)
         if before is None:
@@ -139,11 +134,10 @@ class Commitments:
         self._take_steps(commitment.uid, was, now)
         for cluster, step in was.items():
             if cluster not in now:
-                self._leave(cluster, commitment.uid, step)
+                self._leave(cluster, commitment.uid, step, undone=undone)
                 self._heard_of(cluster, commitment.uid)
-            elif self._sent.get(cluster, {}).get(commitment.uid, 0) > now[cluster][0]:
-                # a decision that was not taken after all
-                self._heard_of(cluster, commitment.uid)
+            else:  # a later decision was not taken after all
+                self._heard_of(cluster, commitment.uid, above=now[cluster][0])
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
@@ -217,8 +211,7 @@ class Commitments:
         """Nothing of the workload is on its way into the cluster, or out of it."""
         if self._leaving:
             self._stays(cluster, uid)
-        if self._sent or self._missed:
-            self._heard_of(cluster, uid)
+        self._heard_of(cluster, uid)
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The slice of this decision is not in the cluster yet: no summary so far includes it."""
@@ -226,26 +219,23 @@ class Commitments:
         if trail and trail[-1][0] == seq:
             self.version += 1
             self._touch(cluster)
-            self._sent.setdefault(cluster, {})[uid] = seq
-            self._missed.setdefault(cluster, {})[uid] = seq
+            self._in_flight.send(cluster, uid, seq)
 
     def confirm(self, cluster: str, uid: str, seq: int) -> None:
-        """The slice was seen in this cluster with this seq: later summaries include it."""
-        if self._sent.get(cluster, {}).get(uid, seq + 1) <= seq:
-            del self._sent[cluster][uid]
+        """The cluster's member has seen the slice with this seq: later summaries include it."""
+        if self._in_flight.confirm(cluster, uid, seq):
             self.version += 1
 
+    def is_in_flight(self, cluster: str, uid: str, seq: int) -> bool:
+        """Whether this slice, or an earlier one of the workload, is not confirmed there yet."""
+        return self._in_flight.holds(cluster, uid, seq)
+
     def reported(self, cluster: str, includes_seq: int) -> None:
-        """Applies a new summary that includes decisions up to `includes_seq`. Slices are written
-        concurrently and may overtake each other, so a summary does not include slices in flight,
-        even when their seq is lower; they stay charged until the next summary."""
+        """Applies a new summary that includes decisions up to `includes_seq`, but for those in
+        flight: slices may overtake each other. They stay charged until the next summary."""
         self.version += 1
-        missed = {
-            uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq
-        }
-        if missed != self._missed.get(cluster, {}):
+        if self._in_flight.report(cluster, includes_seq):
             self._touch(cluster)
-            self._missed[cluster] = missed
 
     def ends(self, cluster: str) -> Iterator[Commitment]:
         """What holds something in the cluster and is known to end, by uid."""
@@ -302,11 +292,11 @@ class Commitments:
 
     def _differing(
         self, before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]
-    ) -> "_Names":
-        """`_others`, remembered: a cycle asks once for what filters judge, and once for room."""
+    ) -> Names:
+        """`others_of`, remembered: a cycle asks once for what filters judge, and once for room."""
         former, latter, names = self._compared
         if former is not before or latter is not now:
-            names = _others(before, now)
+            names = others_of(before, now)
             self._compared = (before, now, names)
         return names
 
@@ -335,7 +325,7 @@ class Commitments:
         others = None if self._world is None else self._differing(self._world[1], clusters)
         if self._world is not None and others is not None:
             world, before = self._world
-            changed = {name for name in others if not _same_report(before[name], clusters[name])}
+            changed = {name for name in others if not same_report(before[name], clusters[name])}
             changed |= touched.intersection(clusters)
             if changed and self._readers:
                 world = world.copy()  # ledgers above the former snapshot go on reading it
@@ -370,12 +360,11 @@ class Commitments:
         if self._is_covered(cluster, includes_seq):
             return []
         self._tidy(cluster, includes_seq)
-        recent, missed = self._recent_of(cluster), self._missed.get(cluster)
+        recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
         if not missed and (not recent or recent[-1][0] <= includes_seq):
             return []
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
-        missed = missed or {}
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
             seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
             for shape, copies in trails.beyond(self._trail(cluster, uid), seen).items():
@@ -384,7 +373,11 @@ class Commitments:
 
     def _is_covered(self, cluster: str, includes_seq: int) -> bool:
         """Whether a summary plainly includes everything, and nothing is left to tidy."""
-        if self._leaving.get(cluster) or self._missed.get(cluster) or cluster in self._unsorted:
+        if (
+            self._leaving.get(cluster)
+            or self._in_flight.missed(cluster)
+            or cluster in self._unsorted
+        ):
             return False
         recent = self._recent.get(cluster)
         return not recent or recent[-1][0] <= includes_seq
@@ -400,14 +393,14 @@ class Commitments:
         made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
         made._placed, made._bases = dict(self._placed), dict(self._bases)
         made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
+        made._in_flight = self._in_flight.as_counted(counted)
         if ends:
             made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
-            missed = self._missed.get(cluster, {})
+            missed = self._in_flight.missed(cluster)
             made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
-            made._missed[cluster] = dict(missed)
             made._trails[cluster] = {
                 place: self._trail(cluster, place)
                 for place in (*missed, *(place for _, place in made._recent[cluster]))
@@ -429,8 +422,7 @@ class Commitments:
         made._unsorted = set(self._unsorted)
         made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
-        made._sent = {cluster: dict(seqs) for cluster, seqs in self._sent.items()}
-        made._missed = {cluster: dict(seqs) for cluster, seqs in self._missed.items()}
+        made._in_flight = self._in_flight.copy()
         return made
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
@@ -482,10 +474,9 @@ class Commitments:
             else:
                 here.pop(commitment.uid, None)
 
-    def _heard_of(self, cluster: str, uid: str) -> None:
-        """Nothing of the workload is in flight to this cluster any more."""
-        self._sent.get(cluster, {}).pop(uid, None)
-        if self._missed.get(cluster, {}).pop(uid, None) is not None:
+    def _heard_of(self, cluster: str, uid: str, *, above: int = -1) -> None:
+        """Nothing of the workload above this seq is in flight to this cluster any more."""
+        if self._in_flight and self._in_flight.drop(cluster, uid, above=above):
             self._touch(cluster)
 
     def _stays(self, cluster: str, uid: str) -> None:
@@ -543,9 +534,13 @@ class Commitments:
                 self._unsorted.add(cluster)
             recent.append(place)
 
-    def _leave(self, cluster: str, uid: str, was: Step) -> None:
+    def _leave(self, cluster: str, uid: str, was: Step, *, undone: bool) -> None:
         """The commitment says nothing of this cluster any more, and before, it said `was`."""
         trail = self._trails.get(cluster, {}).get(uid, (was,))
+        if undone and trail:
+            self._touch(cluster)
+            self._unlist(cluster, uid, trail[-1:])
+            trail = trail[:-1]
         self._keep(cluster, uid, trail, None)
         if trail:  # else it is confirmed gone already
             self._leaving.setdefault(cluster, set()).add(uid)
@@ -569,7 +564,7 @@ class Commitments:
         if not recent or recent[-1][0] <= includes_seq:
             return
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
-        missed = self._missed.get(cluster, {})
+        missed = self._in_flight.missed(cluster)
         for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
             trail = self._trail(cluster, uid)
             if first := trails.needless(trail, includes_seq):
@@ -580,18 +575,3 @@ class Commitments:
         recent = self._recent_of(cluster)
         for seq, _, _ in steps:
             del recent[bisect.bisect_left(recent, (seq, uid))]
-
-
-def _same_report(view: ClusterView, other: ClusterView) -> bool:
-    """Whether both are opened alike, with the same charges."""
-    same = view.capacity is other.capacity and view.stale == other.stale
-    return same and view.usable_permille == other.usable_permille
-
-
-def _others(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> _Names:
-    """The names under which another object stands now; None when the names are others."""
-    if [*before] == [*now]:
-        return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))
-    if before.keys() != now.keys():
-        return None
-    return [name for name, view in now.items() if before[name] is not view]

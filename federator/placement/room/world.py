@@ -6,6 +6,8 @@ remembered per shape, and counted again only for the clusters that changed since
 """
 
 import functools
+import itertools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -13,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from federator.model.ask import PodShape
-from federator.model.fleet import Capacity
+from federator.model.fleet import Capacity, ClusterView
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import changes, nodes
@@ -32,6 +34,8 @@ _FEW_REPORTS: Final = 3
 _FEW_ROWS: Final = 1024
 """So many rows of nodes are counted sooner than it is found which of them have changed."""
 _ALL: Final = slice(None)
+Names: TypeAlias = list[str] | None
+"""As `others_of` gives them."""
 
 
 @dataclass(frozen=True)
@@ -475,3 +479,18 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
         if need > 0 and other.requests[name] > 0:
             worst = max(worst, -(-other.requests[name] // need))
     return worst * copies
+
+
+def same_report(view: ClusterView, other: ClusterView) -> bool:
+    """Whether both are opened alike, with the same charges."""
+    same = view.capacity is other.capacity and view.stale == other.stale
+    return same and view.usable_permille == other.usable_permille
+
+
+def others_of(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> Names:
+    """The names under which another object stands now; None when the names are others."""
+    if [*before] == [*now]:
+        return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))
+    if before.keys() != now.keys():
+        return None
+    return [name for name, view in now.items() if before[name] is not view]

@@ -10,11 +10,12 @@ from federator.kinds import registry
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.rows import Sending
 from tests.unit.hub.test_profiles import sidecar
-from tests.unit.hub.world import HUB, World, play, service, small_fleet
+from tests.unit.hub.world import HUB, World, between, jobset, play, service, small_fleet
 from tests.worlds import spoken
 
-PSVC = "PinterestService"
+PSVC, PJOBS = "PinterestService", "PinterestJobSet"
 LABELLED = {"labels": {"team": "ads"}}
+LONG = {"embedded.federator/run-seconds": "600"}
 LARGE = "7500m"
 """One copy fills a node."""
 
@@ -44,6 +45,31 @@ def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None
         assert await given(world) == [3, 1, 0]
         await asyncio.sleep(120)
         assert await given(world) == [3, 1, 0]
+
+    play(scenario, fleet=small_fleet(1))
+
+
+def test_room_of_a_slice_that_its_member_has_not_seen_yet_is_promised_to_nobody_else() -> None:
+    """A member process watches each kind apart: it may have seen a later slice of another kind."""
+
+    async def scenario(world: World) -> None:
+        await world.settle()
+        world.put(boxes.telling_late(between("member-a", "a", "pinterestservices"), 20))
+        await world.federation.kill("member a")
+        world.federation.start_member("a")
+        await asyncio.sleep(30)
+        await world.create(PSVC, "feed", "early", service(3, LARGE))
+        await asyncio.sleep(2)
+        await world.create(PJOBS, "feed", "later", jobset(1, 1, "1", LONG))
+        await asyncio.sleep(6)
+        assert await world.get(PSVC, "feed", "early", at="a") is not None
+        assert await world.get(PJOBS, "feed", "later", at="a") is not None
+
+        await world.create(PSVC, "feed", "third", service(3, LARGE))
+        await asyncio.sleep(2)
+        assert [await given_to(world, name) for name in ("early", "third")] == [3, 0]
+        await asyncio.sleep(120)
+        assert [await given_to(world, name) for name in ("early", "third")] == [3, 0]
 
     play(scenario, fleet=small_fleet(1))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from federator.api import clustercapacity
 from federator.embedded.controllers import NodePool
+from federator.kinds import registry
 from federator.model.ask import PodShape
 from federator.model.resources import Resources
 from tests.unit.member.memberworld import MemberWorld, block, in_member, jobset, service, template
@@ -68,6 +69,20 @@ async def test_a_slice_is_subtracted_although_its_pods_do_not_exist(world: Membe
     await world.create(service(replicas=10, template=template("1"), slice=block(seq=77)))
     await until_copies(world, ONE_CPU, 22)
     assert await world.names("Pod") == []
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_a_report_tells_up_to_which_version_slices_of_each_kind_are_included(
+    world: MemberWorld,
+) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    made = await world.create(service(replicas=10, template=template("1"), slice=block(seq=77)))
+    await until_copies(world, ONE_CPU, 22)
+    status = (await world.get(KIND, "cluster"))["status"]
+    assert set(status["sliceVersions"]) == set(registry.WORKLOADS)
+    version = int(status["sliceVersions"]["PinterestService"])
+    assert version >= int(made["metadata"]["resourceVersion"])
 
 
 @in_member(nodes=FOUR_NODES)

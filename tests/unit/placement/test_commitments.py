@@ -143,6 +143,32 @@ def test_a_growth_on_its_way_charges_only_what_no_summary_knows() -> None:
     assert commitments.open(at(10, 8)).room("a", POD) == 6, "an old slice is no news of the new one"
 
 
+def test_of_two_slices_on_their_way_a_summary_may_include_neither_or_the_first() -> None:
+    commitments = Commitments()
+    decide(commitments, "web", 4, 5)
+    decide(commitments, "web", 6, 7)
+    commitments.reported("a", 8)
+    assert commitments.open(at(10, 8)).room("a", POD) == 4
+    commitments.confirm("a", "uid-web", 5)
+    assert commitments.is_in_flight("a", "uid-web", 7)
+    commitments.reported("a", 8)
+    assert commitments.open(at(6, 8)).room("a", POD) == 4
+
+
+def test_of_a_decision_that_was_never_in_force_no_summary_is_taken_to_include_anything() -> None:
+    """The host did not take the first decision; the next one is made when a summary is there whose
+    seq is higher than that of the first."""
+    commitments = Commitments()
+    before = commitment(service(1, name="web"), [])
+    commitments.record(before)
+    decide(commitments, "web", 6, 5)
+    commitments.record(before, undone=True)
+    assert commitments.open(at(10, 4)).room("a", POD) == 10
+    decide(commitments, "web", 6, 7)
+    commitments.reported("a", 8)
+    assert commitments.open(at(10, 8)).room("a", POD) == 4
+
+
 def test_what_an_earlier_leader_decided_and_did_not_write_is_charged_once_that_is_known() -> None:
     commitments = Commitments()
     commitments.reported("a", 9)
