@@ -222,8 +222,8 @@ class Crowd(Federation):
     def see(self, free: int, now_s: float) -> None:
         """A report that includes all decisions so far, with so many cpus free."""
         has, left = (Resources({"cpu": 1000 * cpus, "pods": 10_000}) for cpus in (8, free))
-        for held in list(self.commitments):
-            self.commitments.confirm("a", held.uid, 1 << 40)
+        for charged in list(self.commitments):
+            self.commitments.confirm("a", charged.uid, 1 << 40)
         self.commitments.reported("a", 1 << 40)
         capacity = Capacity(rows=(NodeRow(1, has, left),), includes_seq=1 << 40)
         view = replace(self.snapshot.clusters["a"], capacity=capacity)
