@@ -6,7 +6,11 @@ collector goes through all of them every few seconds, and takes a quarter of the
 run, far more where a test asks for a collection itself.
 """
 
+import contextlib
 import gc
+import multiprocessing
+from collections.abc import Iterator
+from multiprocessing.pool import Pool
 from typing import Final
 
 SELDOM: Final = (50_000, 10, 5)
@@ -24,3 +28,25 @@ def keep_for_good() -> None:
     """What is on the heap now stays to the end of the process, and no collection looks at it."""
     gc.collect()
     gc.freeze()
+
+
+@contextlib.contextmanager
+def one_world() -> Iterator[None]:
+    """A world is one big heap that dies at once: collecting its youth over and over costs a third
+    of the time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def workers(jobs: int) -> Pool:
+    """Processes that play worlds, one after another, over what this one has read by now: what a
+    fork has from its parent is not looked through in it, and so not copied.
+    """
+    collect_seldom()
+    keep_for_good()
+    return multiprocessing.get_context("fork").Pool(jobs)

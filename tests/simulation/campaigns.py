@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import logging
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from federator.sandbox import virtual_time
+from tests import heap
 from tests.ranges import numbers
 from tests.simulation.running import Plant
 
@@ -81,7 +81,7 @@ class Campaign:
 
     def played(self, seed: int, plant: Plant | None = None) -> Counter[str]:
         """Plays the world of a seed. Raises `Broken`. Returns how often each thing was seen."""
-        with plant.patched() if plant is not None else contextlib.nullcontext():
+        with heap.one_world(), plant.patched() if plant else contextlib.nullcontext():
             return virtual_time.run(self.world(seed))
 
     def catches(self, rule: str, plant: Plant, seeds: Collection[int]) -> bool:
@@ -118,7 +118,7 @@ class Campaign:
         options = parser.parse_args(arguments)
         begun = time.monotonic()
         outcomes = list[Outcome]()
-        with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        with heap.workers(options.jobs) as pool:
             for outcome in pool.imap(self.outcome, options.seeds):
                 outcomes.append(outcome)
                 print(outcome.line(), flush=True)

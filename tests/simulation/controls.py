@@ -5,10 +5,10 @@ rule catches it.
 import argparse
 import functools
 import logging
-import multiprocessing
 import sys
 from collections.abc import Mapping, Sequence
 
+from tests import heap
 from tests.simulation import cases, running
 from tests.simulation.credulous import CREDULOUS
 from tests.simulation.lived import LIVED
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         key=lambda what: (CONTROLS[what][0], what),
     )
     escaped = 0
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+    with heap.workers(options.jobs) as pool:
         for what, seeds in zip(
             names,
             pool.imap(functools.partial(first_caught, within=options.within), names),

@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import functools
 import logging
-import multiprocessing
 import os
 import random
 import sys
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 
 from federator.sandbox.faults.rows import HUB, RequestFault, Sending
 from federator.sandbox.faults.table import REQUEST_FAULTS
+from tests import heap
 from tests.ranges import numbers
 from tests.simulation import lifetimes, movingtimes, running
 from tests.simulation.drawing import Parameters
@@ -318,7 +318,7 @@ def main(arguments: Sequence[str]) -> int:
         for group in ("pairs", "restarts")
         for point in chosen[group]
     ]
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+    with heap.workers(options.jobs) as pool:
         for crashes, found in zip(drawn, pool.imap(judge, drawn, chunksize=2), strict=True):
             tell(crashes.point, found)
             if found:

@@ -101,9 +101,9 @@ class Disturbances:
 
     async def _still(self, seconds: float, what: str) -> None:
         await asyncio.sleep(min(STILL_S, seconds / 2))
-        before = await self.run.held()
+        before = self.run.held()
         await asyncio.sleep(seconds - min(STILL_S, seconds / 2))
-        await self.run.unchanged(before, what)
+        self.run.unchanged(before, what)
         self.run.fired(what)
 
     async def back_at_once(self) -> None:

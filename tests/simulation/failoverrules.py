@@ -16,6 +16,7 @@ from federator.model.steps import ObjectRef
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.rows import Box
 from tests.simulation.campaigns import Broken
+from tests.simulation.invariants import Obj, all_of
 from tests.unit.hub.world import HUB, World
 
 PSVC: Final = "PinterestService"
@@ -255,25 +256,23 @@ class Run:
             if placed != wanted or ready < wanted - -(-wanted // 4):
                 raise self.broken(SETTLES, f"{name}: {placed} placed, {ready} ready of {wanted}")
 
-    async def held(self) -> dict[str, Any]:
+    def held(self) -> dict[str, Any]:
         """What members hold of all services, by uid and generation."""
         found: dict[str, Any] = {}
         for member in self.members:
             if member in self.strange:
                 continue
-            for kind in (registry.KINDS[PSVC], registry.KINDS["Deployment"]):
-                listed = await self.world.member(member).list(
-                    kind.api_version, kind.plural, namespace="feed"
-                )
-                for obj in listed.items:
+            for kind in (PSVC, "Deployment"):
+                for obj in self._all(kind, member):
                     meta = obj["metadata"]
-                    key = f"{member} {kind.kind} {meta['name']}"
-                    found[key] = meta["uid"], meta["generation"]
+                    if meta["namespace"] == "feed":
+                        key = f"{member} {kind} {meta['name']}"
+                        found[key] = meta["uid"], meta["generation"]
         return found
 
-    async def unchanged(self, before: dict[str, Any], what: str) -> None:
+    def unchanged(self, before: dict[str, Any], what: str) -> None:
         """Judges that members hold what they held."""
-        now = await self.held()
+        now = self.held()
         changed = sorted(key for key in before if now.get(key) != before[key])
         if changed:
             raise self.broken(STILL, f"{what}: {', '.join(changed)}")
@@ -286,7 +285,7 @@ class Run:
             self.fired("F25 most gone")
         self.crowd = frozenset(gone) if most else frozenset()
         former = {name: shares for name, (_, shares) in self.causes.items()}
-        for obj in await self.world.decisions():
+        for obj in all_of(self.world.federation.host, "PlacementDecision"):
             spec = obj["spec"]
             name = spec["workload"]["name"]
             if self.double and self.double in {one["cluster"] for one in spec["shares"]}:
@@ -300,7 +299,7 @@ class Run:
                 for breach in self._judged(name, spec["causes"][-1], before[1], shares):
                     raise breach
             self.causes[name] = spec["seq"], shares
-        await self._look_at_slices(former)
+        self._look_at_slices(former)
 
     def _look_at_shards(self, spec: dict[str, Any]) -> None:
         holders = {one["cluster"] for one in spec["shares"]}
@@ -383,40 +382,39 @@ class Run:
         lost = frozenset((one, since_s) for one, since_s in self.quiet_s.items())
         self.moves.setdefault(name, []).append(Moved(self.now_s, cluster, back, lost))
 
-    async def _look_at_slices(self, former: dict[str, dict[str, int]]) -> None:
+    def _look_at_slices(self, former: dict[str, dict[str, int]]) -> None:
         """`former`: the shares at the last look."""
         for member in self.members:
             if member in self.strange:
                 continue
-            present = await self._held(member)
-            for name, (seq, shares) in self.causes.items():
+            present = {
+                obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in self._all(PSVC, member)
+            }
+            for name, (_, shares) in self.causes.items():
                 before, now = self.slices.get((member, name), ""), present.get(name, "")
                 decided = shares.get(member, 0) and former.get(name, {}).get(member, 0)
-                if before and now != before and decided and await self._stands(name, seq):
+                if before and now != before and decided:
                     raise self.broken(KEPT, f"the slice of {name} in {member} is gone")
                 if before and not now:
-                    await self._judge_break(name, member, shares)
+                    self._judge_break(name, member, shares)
                 self.slices[member, name] = now
 
-    async def _stands(self, name: str, seq: int) -> bool:
-        """Whether the decision is still the one that was read."""
-        specs = [obj["spec"] for obj in await self.world.decisions()]
-        return any(spec["workload"]["name"] == name and spec["seq"] == seq for spec in specs)
+    def _all(self, kind: str, member: str) -> list[Obj]:
+        """What a member has of a kind, read from its store: nothing happens between two reads."""
+        return all_of(self.world.federation.members[member], kind)
 
-    async def _held(self, member: str) -> dict[str, str]:
-        kind = registry.KINDS[PSVC]
-        found = await self.world.member(member).list(kind.api_version, kind.plural)
-        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found.items}
-
-    async def _judge_break(self, name: str, member: str, shares: dict[str, int]) -> None:
+    def _judge_break(self, name: str, member: str, shares: dict[str, int]) -> None:
         """A slice went: as many must be ready in all clusters that are heard as are promised; what
         another one still has that copies left counts, too.
         """
         self.seen["stale slice removed"] += 1
         ready = 0
         for cluster in set(self.members) - self.strange.keys() - self.cut_s.keys() - {member}:
-            there = await self.world.get("Deployment", "feed", name, at=cluster)
-            ready += raw.integer(there or {}, "status", "readyReplicas")
+            ready += sum(
+                raw.integer(obj, "status", "readyReplicas")
+                for obj in self._all("Deployment", cluster)
+                if (obj["metadata"]["namespace"], obj["metadata"]["name"]) == ("feed", name)
+            )
         promised = sum(shares.values()) - -(-sum(shares.values()) // 4)
         if ready < promised:
             raise self.broken(READY, f"{name} leaves {member} with {ready} ready of {promised}")

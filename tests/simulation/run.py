@@ -10,12 +10,12 @@ import argparse
 import functools
 import json
 import logging
-import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests import heap
 from tests.ranges import numbers
 from tests.simulation import cases, drawing, retelling, running, shrink, tally
 from tests.simulation.controls import CONTROLS
@@ -48,7 +48,7 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
     left = [seed for seed in seeds if seed not in found]
     work = functools.partial(run, reference=not options.no_reference, only=_only(options))
     begun = time.monotonic()
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+    with heap.workers(options.jobs) as pool:
         for done, outcome in enumerate(pool.imap(work, left, chunksize=4), 1):
             found[outcome.seed] = outcome
             if options.keep:

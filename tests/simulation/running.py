@@ -8,10 +8,9 @@ drawn parameters.
 import asyncio
 import collections
 import contextlib
-import gc
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from federator.hub.process import HubProcess
@@ -20,6 +19,7 @@ from federator.model import names
 from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
 from federator.sandbox.faults.lives import keeper
+from tests import heap
 from tests.simulation import guard, halfdone, invariants, lives, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
@@ -305,7 +305,7 @@ def simulate(
             logger.removeHandler(run.judges.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None
-    with _few_collections(), guard.nothing_real(), plant.patched():
+    with heap.one_world(), guard.nothing_real(), plant.patched():
         try:
             return virtual_time.run(main(), order=order, keeper=keeper)
         except (virtual_time.Deadlock, virtual_time.Livelock) as error:
@@ -345,16 +345,3 @@ def reference(parameters: Parameters, actions: Sequence[script.Action]) -> Repor
     """
     calm = replace(parameters.without_faults(), hubs=1, shuffled=False)
     return simulate(calm, course=Course(actions, brief=True))
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    """A world is one big heap that dies at once: collecting its youth over and over costs a third
-    of the time.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
