@@ -11,7 +11,7 @@ from federator.sandbox import fleetfile
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.requests import CannedResponse
-from tests.simulation.failoverrules import GRACE_S, Run
+from tests.simulation.failoverrules import GRACE_S, Given, Run
 from tests.unit.hub.world import HUB, between
 
 SLOW_S = 30.0
@@ -90,20 +90,21 @@ class Disturbances:
         """Hub and host do not reach each other: no member is touched."""
         run = self.run
         await run.world.cut("host")
-        await self._still(seconds, "F31 host cut off")
+        await self._still(seconds, "F31 host cut off", self.run.given())
         run.world.heal("host")
 
     async def hubless(self, seconds: float) -> None:
         """There is no hub for long, and nobody reaches the host."""
         await self.run.world.federation.kill(HUB)
-        await self._still(seconds, "F32 no hub and no host")
+        await self._still(seconds, "F32 no hub and no host", {})
         self.run.begins()
 
-    async def _still(self, seconds: float, what: str) -> None:
+    async def _still(self, seconds: float, what: str, given: Given) -> None:
+        """`given`: the decisions that a hub which lives can still carry out."""
         await asyncio.sleep(min(STILL_S, seconds / 2))
         before = self.run.held()
         await asyncio.sleep(seconds - min(STILL_S, seconds / 2))
-        self.run.unchanged(before, what)
+        self.run.unchanged(before, what, given)
         self.run.fired(what)
 
     async def back_at_once(self) -> None:

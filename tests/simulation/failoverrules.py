@@ -4,7 +4,7 @@ Deployments and by what was really cut off. The rules know nothing of `federator
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +39,10 @@ COUNTED, STILL, TWIN = "28 risk is counted", "16 nothing changes", "1 a double g
 SETTLES: Final = "10 settles"
 SETTLES_S: Final = 300.0
 """Slow pods become ready and moves end within this."""
+Holdings = Mapping[tuple[str, str, str], tuple[str, int, int]]
+"""(member, kind, name) of slices and Deployments -> uid, generation, copies asked for."""
+Given = Mapping[str, Mapping[str, int]]
+"""Workload -> copies by cluster, as a decision says."""
 READ, WANTED = ("status", "ready"), ("spec", "replicas")
 RISK: Final = "federator_duplicate_risk_total"
 FIRED: Final = (
@@ -61,6 +65,23 @@ FIRED: Final = (
     "F38 target fills up",
 )
 """What a whole campaign must have fired."""
+
+
+def strayed(before: Holdings, now: Holdings, given: Given) -> list[str]:
+    """What has changed in members otherwise than was decided. Copies that a decision takes away go
+    when those that replace them are ready, however long that takes: that they go while hub and host
+    do not reach each other is no answer to the loss.
+    """
+    found = list[str]()
+    for held, was in before.items():
+        member, kind, name = held
+        there = now.get(held)
+        share = given[name].get(member, 0) if name in given else was[2]
+        uid, _, copies = there or (was[0], 0, 0)
+        leaves = uid == was[0] and share <= copies < was[2]
+        if there != was and not leaves:
+            found.append(f"{member} {kind} {name}")
+    return sorted(found)
 
 
 @dataclass(frozen=True)
@@ -256,9 +277,9 @@ class Run:
             if placed != wanted or ready < wanted - -(-wanted // 4):
                 raise self.broken(SETTLES, f"{name}: {placed} placed, {ready} ready of {wanted}")
 
-    def held(self) -> dict[str, Any]:
-        """What members hold of all services, by uid and generation."""
-        found: dict[str, Any] = {}
+    def held(self) -> Holdings:
+        """What members hold of all services."""
+        found: dict[tuple[str, str, str], tuple[str, int, int]] = {}
         for member in self.members:
             if member in self.strange:
                 continue
@@ -266,15 +287,24 @@ class Run:
                 for obj in self._all(kind, member):
                     meta = obj["metadata"]
                     if meta["namespace"] == "feed":
-                        key = f"{member} {kind} {meta['name']}"
-                        found[key] = meta["uid"], meta["generation"]
+                        held = meta["uid"], meta["generation"], obj["spec"]["replicas"]
+                        found[member, kind, meta["name"]] = held
         return found
 
-    def unchanged(self, before: dict[str, Any], what: str) -> None:
-        """Judges that members hold what they held."""
-        now = self.held()
-        changed = sorted(key for key in before if now.get(key) != before[key])
-        if changed:
+    def given(self) -> Given:
+        """What the decisions on the host say now."""
+        specs = [obj["spec"] for obj in all_of(self.world.federation.host, "PlacementDecision")]
+        return {
+            spec["workload"]["name"]: {one["cluster"]: one["replicas"] for one in spec["shares"]}
+            for spec in specs
+            if spec["workload"]["kind"] == PSVC
+        }
+
+    def unchanged(self, before: Holdings, what: str, given: Given) -> None:
+        """Judges that members hold what they held. `given`: decisions that the host had recorded
+        when its hub lost it.
+        """
+        if changed := strayed(before, self.held(), given):
             raise self.broken(STILL, f"{what}: {', '.join(changed)}")
 
     async def look(self) -> None:

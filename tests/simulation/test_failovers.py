@@ -224,3 +224,32 @@ def test_every_rule_holds_while_clusters_come_and_go(seed: int) -> None:
 def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
     rule, plant, seeds = PLANTS[bug]
     assert failovers.CAMPAIGN.catches(rule, plant, seeds)
+
+
+HELD = {("b", "Deployment", "web"): ("1", 1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("now", "share", "strays"),
+    [
+        (("1", 2, 2), 2, False),  # shrunk as decided
+        (None, 0, False),  # gone as decided
+        (("1", 2, 2), 0, False),  # on its way there
+        (("1", 2, 2), 3, True),
+        (("1", 2, 0), 2, True),  # beyond what was decided
+        (("1", 2, 4), 4, True),  # what grows was written long before
+        (None, 1, True),
+        (("2", 1, 2), 2, True),  # another object
+    ],
+)
+def test_without_its_host_a_hub_only_ends_what_was_decided(
+    now: tuple[str, int, int] | None, share: int, strays: bool
+) -> None:
+    there = {("b", "Deployment", "web"): now} if now else {}
+    found = failoverrules.strayed(HELD, there, {"web": {"b": share, "d": 2}})
+    assert found == (["b Deployment web"] if strays else [])
+
+
+def test_without_any_hub_nothing_changes() -> None:
+    assert failoverrules.strayed(HELD, {}, {}) == ["b Deployment web"]
+    assert failoverrules.strayed(HELD, HELD, {}) == []
