@@ -129,16 +129,19 @@ def _parts(
     parts: list[_Part] = []
     for name, place in places.items():
         holding = mine.get(name)
-        if place.refusal is None:
-            nodes = ledger.nodes_admitting(name, ask.shape)
-            if nodes == PENDING and holding is not None:
-                nodes = copies_of(holding)
-            parts.append(_Part(place, holding, nodes))
-        elif holding is not None and _keeps(place):
-            parts.append(_Part(place, holding, copies_of(holding)))
-        elif holding is not None and not chosen and _unselected(place):
-            # A selector that admits no cluster at all is more likely a slip than a wish.
-            parts.append(_Part(place, holding, copies_of(holding), "no cluster is admitted"))
+        stays = ""
+        if place.refusal is not None:
+            if holding is None:
+                continue
+            if not _keeps(place):
+                if chosen or not _unselected(place):
+                    continue
+                # A selector that admits no cluster at all is more likely a slip than a wish.
+                stays = "no cluster is admitted"
+        nodes = ledger.nodes_admitting(name, ask.shape)
+        if nodes == PENDING and holding is not None:
+            nodes = copies_of(holding)
+        parts.append(_Part(place, holding, nodes, stays))
     return parts
 
 

@@ -52,8 +52,9 @@ class Waiting:
     clusters: frozenset[str] | None = None
     ask: Ask | None = None
     """Of one that holds nothing and waits for room: some may be kept for it."""
-    left_room: bool = False
-    """Copies of it left for another that had no room: room helps, whatever the reason is."""
+    by_room: bool = False
+    """Room matters to it, whatever the reason is: copies of it left for another that had none, or
+    it is on every node of clusters."""
 
 
 _NEVER: Final = frozenset(
@@ -80,9 +81,10 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     """What the decided workload waits for; None when it lacks nothing, or when no outside change
     can help. Copies that stay where the scheduler could not bind them (`capped`, as in
     `engine.decide`) wait for room anywhere."""
+    if ask.shape.every_node and decision.shares:
+        # What it is charged follows the nodes that clusters report, whatever it lacks besides.
+        return Waiting(decision.key, ask.project, decision.reason, by_room=True)
     if decision.reason is Reason.CHOSEN:
-        if ask.shape.every_node:  # what it is charged follows the nodes that clusters report
-            return Waiting(decision.key, ask.project, decision.reason)
         if capped and any(
             share.slots > capped.get(share.cluster, share.slots) for share in decision.shares
         ):
@@ -116,7 +118,7 @@ def may_help(hint: Hint, waiting: Waiting) -> bool:
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
         return named and (waiting.reason in BY_QUOTA or waiting.reason is Reason.NOT_ALLOWED)
-    if waiting.reason in BY_QUOTA and not waiting.left_room:
+    if waiting.reason in BY_QUOTA and not waiting.by_room:
         return False
     if hint.kind is HintKind.CLUSTER:
         return True

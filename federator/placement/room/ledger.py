@@ -162,10 +162,10 @@ class Ledger:
         return 0 if at is None else int(self.rooms(shape)[at])
 
     def nodes_admitting(self, cluster: str, shape: PodShape) -> int:
-        """How many nodes of the cluster a daemon's pod goes to, whether they have room or not: 0
-        without a report to rely on, PENDING when only the member can tell and has not."""
+        """How many nodes of the cluster a daemon's pod goes to, whether they have room or not;
+        PENDING without a report to rely on, and when only the member can tell and has not."""
         at = self.world.at.get(cluster)
-        return 0 if at is None else self.world.nodes_admitting(at, shape)
+        return PENDING if at is None else self.world.nodes_admitting(at, shape)
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
         """On how many nodes of the cluster one copy fits, by their free amounts; at most `room`

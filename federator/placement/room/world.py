@@ -285,11 +285,11 @@ class World:
         return Resources(left)
 
     def nodes_admitting(self, at: int, shape: PodShape) -> int:
-        """How many nodes of one cluster a daemon's pod goes to; PENDING where only the member can
-        tell."""
+        """How many nodes of one cluster a daemon's pod goes to; PENDING without a report to rely
+        on, and where only the member can tell."""
         opened = self.opened[at]
         if opened is None:
-            return 0
+            return PENDING
         if shape.plain:
             return self.nodes.admitting(at, shape)
         return opened.base.capacity.copies.get(nodes.shape_id(shape), PENDING)

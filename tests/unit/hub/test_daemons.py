@@ -187,6 +187,49 @@ def test_nodes_that_come_are_charged_and_no_slice_is_written_for_them() -> None:
     play(scenario)
 
 
+def test_nodes_that_come_are_charged_where_it_only_stays_too() -> None:
+    """In a cluster that is cordoned, that its policy chooses by a slip no more, and under a quota
+    that has no room for others.
+    """
+
+    async def scenario(world: World) -> None:
+        quota = {
+            "projects": ["infra"],
+            "namespaces": ["infra"],
+            "tiers": {"OnDemand": {"max": {"cpu": "4"}}},
+        }
+        await world.create("FederatedQuota", "", "infra", quota)
+        await world.settle()
+        await world.create(KIND, "infra", "agent", daemon(project="infra"))
+        await world.settle()
+        first, second = await having(world)  # 4 nodes of 500m each take 2 cpu
+        assert await world._by_cluster("infra", "agent", "nodes") == {first: 4, second: 4}
+        await add_node(world, first, "more-0")
+        await nodes_are(world, {first: 5, second: 4})
+        await world.patch("MemberCluster", "", first, {"spec": {"cordoned": True}})
+        await add_node(world, first, "more-1")
+        await nodes_are(world, {first: 6, second: 4})
+        await world.patch(KIND, "infra", "agent", {"spec": {"placement": on("agnets")}})
+        await world.settle()
+        await add_node(world, second, "more-2")
+        await nodes_are(world, {first: 6, second: 5})
+        used = await world.get("FederatedQuota", "", "infra")
+        assert used is not None
+        assert used["status"]["usage"][0]["used"]["pods"] == "11"
+
+    play(scenario)
+
+
+async def nodes_are(world: World, charged: dict[str, int], within_s: int = 100) -> None:
+    """Waits for what is charged, less long than what lacks something is left alone at times."""
+    for _ in range(within_s):
+        await asyncio.sleep(1)
+        if await world._by_cluster("infra", "agent", "nodes") == charged:
+            break
+    assert await world._by_cluster("infra", "agent", "nodes") == charged
+    await world.settle()
+
+
 def test_a_new_template_goes_from_cluster_to_cluster_and_stops_at_one_that_fails() -> None:
     async def scenario(world: World) -> None:
         await world.settle()

@@ -130,6 +130,17 @@ def test_a_cluster_that_only_takes_nothing_new_keeps_it_and_does_not_get_it(
     assert nodes_of(decide(daemon(), snapshot)) == {"b": 1}
 
 
+def test_its_charge_follows_the_nodes_of_clusters_that_only_keep_it_or_stand_against_a_slip() -> (
+    None
+):
+    snapshot = fleet(cluster("a", 5, nodes=6, cordoned=True), cluster("b", 5, nodes=1, stale=True))
+    assert nodes_of(decide(daemon(), snapshot, has(a=2, b=4))) == {"a": 6, "b": 4}
+    slip = decide(daemon(selecting(x="typo")), fleet(cluster("a", 5, nodes=3)), has(a=5))
+    assert (nodes_of(slip), slip.held) == ({"a": 3}, 1)
+    asleep = decide(daemon(suspended=True), fleet(cluster("a", 5, nodes=3)), has(a=5))
+    assert nodes_of(asleep) == {"a": 3}
+
+
 def test_a_selector_that_admits_nobody_takes_nothing_down_but_removal_and_policies_do() -> None:
     ask = daemon(selecting(x="typo"))
     made = decide(ask, fleet(cluster("a", 5, labels={"x": "y"}), cluster("b", 5)), has(a=1))
