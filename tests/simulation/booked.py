@@ -73,6 +73,8 @@ class Booked:
             else {}
         )
         grown = [one.cluster for one in facts.shares if one.slots > before.get(one.cluster, 0)]
+        if shape.every_node:  # it goes where it may, room or not
+            return []
         return [text for cluster in grown if step.writer for text in self._fits(step, cluster)]
 
     def _fits(self, step: Step, cluster: str) -> Iterator[str]:

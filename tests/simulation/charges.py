@@ -23,8 +23,9 @@ from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
-from tests.simulation import hearing, promises
+from tests.simulation import daemonrules, hearing, promises
 from tests.simulation.invariants import Obj, Step, all_of, finished
+from tests.simulation.ordinals import DAEMON
 from tests.simulation.world import World
 
 JOBSET = "PinterestJobSet"
@@ -238,6 +239,9 @@ class Charges:
             mark = verbs.read_mark(obj)
             if mark is None or mark.workload_uid != uid:
                 continue
+            if kind == DAEMON:
+                sets = daemonrules.daemon_sets(self._world.federation.members[cluster], uid)
+                return sum(raw.integer(one, "status", "desiredNumberScheduled") for one in sets)
             if kind != JOBSET:
                 return int(obj["spec"].get("replicas", 1))
             status = obj.get("status") or {}
@@ -252,7 +256,7 @@ class Charges:
     def _request(self, cluster: str, uid: str) -> dict[str, int]:
         """What one pod of a workload asks for, by what a member runs."""
         member = self._world.federation.members[cluster]
-        for kind in ("Deployment", "Job"):
+        for kind in ("Deployment", "Job", "DaemonSet"):
             native = NATIVES[kind]
             for found in member.store.items(
                 member.registry.get(native.api_version.rpartition("/")[0], native.plural)

@@ -17,6 +17,7 @@ from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
 from tests.simulation.running import Plant
 from tests.simulation.unguaranteed import UNGUARANTEED
+from tests.simulation.unmatched import UNMATCHED
 from tests.simulation.unreleased import UNRELEASED
 from tests.simulation.unruled import UNRULED
 from tests.simulation.unseen import UNSEEN
@@ -30,6 +31,7 @@ CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **LIVED,
     **NUMBERED,
     **UNGUARANTEED,
+    **UNMATCHED,
     **UNRELEASED,
     **UNRULED,
     **UNSEEN,

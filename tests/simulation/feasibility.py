@@ -12,7 +12,7 @@ hosts whose histories parted, so that a version does not say which state of an o
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from federator.api import capacityfields, raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
@@ -23,7 +23,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube.store import Version
 from federator.model import shards
-from federator.model.ask import Policy, Strategy, Unit
+from federator.model.ask import Division, Policy, Strategy, Unit
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.kubernetes import taints
@@ -32,8 +32,9 @@ from federator.model.kubernetes.taints import Effect
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Policies, Subject
 from federator.sandbox.faults.lives import Life
-from tests.simulation import bounds, confined, departures, hearing, machines
+from tests.simulation import bounds, confined, daemonrules, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
+from tests.simulation.ordinals import DAEMON
 from tests.simulation.world import World
 
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
@@ -118,9 +119,14 @@ class Feasibility:
         if known is None or known.better_known or facts.inputs_hash == STRUCK:
             return  # a cluster that was let go was struck from it, and nothing else was decided
         if known.policy is not None:
-            for why in bounds.breaches(facts, before, known.policy, known.members):
+            policy = known.policy
+            if facts.key.kind == DAEMON:  # nothing of it is divided
+                policy = replace(policy, division=Division(), spread=())
+            for why in bounds.breaches(facts, before, policy, known.members):
                 yield f"{bounds.NAME}: {step.name}: {why}"
-            if before is not None and _runs_anywhere(step, facts):
+            if facts.key.kind == DAEMON:
+                yield from self._left(step, facts, before, known)
+            elif before is not None and _runs_anywhere(step, facts):
                 basis = known.policy, known.members, known.wanted, known.done
                 for why in departures.breaches(facts, before, *basis, each=each):
                     yield f"{departures.NAME}: {step.name}: {why}"
@@ -144,11 +150,21 @@ class Feasibility:
             grows = _grows(share, before, facts.terms.unit, shards_count=open_to_shards)
             for why in _closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
-            if grows:
+            if grows and facts.key.kind != DAEMON:  # it goes where it may, room or not
                 yield from (
                     f"{self.name}: {step.name}: {why}"
                     for why in self._overfull(step, share.cluster, facts)
                 )
+
+    def _left(
+        self, step: Step, facts: DecisionFacts, before: DecisionFacts | None, known: Knowledge
+    ) -> Iterator[str]:
+        """What a decision takes a daemon from without a reason."""
+        if before is None or known.policy is None or known.workload is None:
+            return
+        heard = known.policy, known.members, known.everywhere, known.workload
+        for why in daemonrules.left(facts, before, *heard):
+            yield f"{daemonrules.STAYS}: {step.name}: {why}"
 
     def _meant(
         self, facts: DecisionFacts, before: DecisionFacts | None, known: Knowledge | None

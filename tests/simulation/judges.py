@@ -26,6 +26,7 @@ from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
 from tests.simulation.claimed import MOVES, Claimed
 from tests.simulation.contested import Contested
+from tests.simulation.daemonrules import EveryNode
 from tests.simulation.doubts import Doubts
 from tests.simulation.endings import JUMPS, Endings
 from tests.simulation.feasibility import POLICIES, Feasibility
@@ -100,6 +101,7 @@ class Judges:
         self.one_place, self.scaled = OnePlace(), Scaled()
         self.endings = Endings(world.federation.clock.monotonic, lambda: self._any_of(JUMPS))
         self.claimed = Claimed(lambda: self._any_of(MOVES))
+        self.every_node = EveryNode()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -162,6 +164,7 @@ class Judges:
             **self.endings.judged,
             **self.scaled.judged,
             **self.claimed.judged,
+            **self.every_node.judged,
             **self.booked.judged,
         )
 

@@ -20,7 +20,7 @@ from federator.model.steps import ObjectRef
 from federator.sandbox import virtual_time
 from federator.sandbox.faults.lives import keeper
 from tests import heap
-from tests.simulation import guard, halfdone, invariants, lives, rest, rulings, script
+from tests.simulation import daemons, guard, halfdone, invariants, lives, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
@@ -135,6 +135,10 @@ class Run:
         self.judges = Judges(self.world)
         self.notes = generator(parameters.seed, "notes")
         self.load = Load(generator(parameters.seed, "load"))
+        picky = any(action.name == daemons.NAME for action in self.script)
+        self.machines = (
+            daemons.Machines(generator(parameters.seed, "daemon machines")) if picky else None
+        )
 
     def check(self) -> None:
         """Raises `Broken` when any rule has been broken so far, or a process has ended by
@@ -160,6 +164,8 @@ class Run:
             await script.perform(action, world.host)
             await self._note()
             await self.load.turn(world)
+            if self.machines is not None:
+                await self.machines.turn(world)
             self.check()
         if self.story is not None:
             await self.story(world)
@@ -267,6 +273,7 @@ class Run:
         )
         found += [*self.judges.charges.at_rest(), *self.judges.contested.at_rest()]
         found += self.judges.claimed.at_rest(self.world)
+        found += self.judges.every_node.at_rest(self.world)
         if found:
             raise Broken(self.parameters, found, self.world.story)
 

@@ -20,6 +20,7 @@ from federator.model.steps import ObjectRef
 from tests.simulation import (
     backlog,
     contest,
+    daemons,
     duplicates,
     gangs,
     halfdone,
@@ -167,6 +168,7 @@ class _Author:
         self.gang = gangs.workers(generator(parameters.seed, "gang"))
         self.numbered = ordinals.Numbered(generator(parameters.seed, "ordinals"))
         self.lives = lives.Lives(parameters.seed)
+        self.daemons = daemons.Daemons(parameters.seed, self.clusters)
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [
             self.create,
@@ -223,7 +225,7 @@ class _Author:
             yield Action(0.0, "create", *_SWEEP, body)
         if self.gang:
             yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
-        yield from (Action(*move) for move in self.lives.begin())
+        yield from (Action(*one) for one in (*self.lives.begin(), *self.daemons.begin()))
         for kind, name, body in self.numbered.begin(_container("kv:1")):
             yield Action(0.0, "create", kind, ordinals.NAMESPACE, name, body)
         if self.backlog.any:
@@ -263,6 +265,7 @@ class _Author:
             for body in self.numbered.moves()
         ]
         others = (*self.duplicates.begin(), *self.duplicates.moves(), *self.lives.moves())
+        others = (*others, *self.daemons.moves())
         contested = [_contested(self.pause_s, move) for move in self.contest.moves()]
         return [*(Action(*move) for move in others), *scales, *contested]
 
@@ -285,7 +288,7 @@ class _Author:
         if self.numbered.any:
             yield Action(0.0, "delete", ordinals.STATEFUL, ordinals.NAMESPACE, "kv")
             yield Action(0.0, "delete", ordinals.DAEMON, ordinals.NAMESPACE, "agent")
-        yield from (Action(*move) for move in self.lives.end())
+        yield from (Action(*one) for one in (*self.lives.end(), *self.daemons.end()))
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):

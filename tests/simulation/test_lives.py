@@ -10,10 +10,13 @@ import pytest
 
 from federator.model.steps import ObjectRef
 from tests.simulation import claimed, running, scaled, solo
+from tests.simulation.daemonrules import NODES, TOLD, WHERE
 from tests.simulation.lived import LIVED
 from tests.simulation.lives import JOBSET, NAMESPACE, PREFIX, SERVED, SERVICE, STATEFUL, STORED
+from tests.simulation.ordinals import DAEMON
 from tests.simulation.running import NOTHING, Course, Plant
 from tests.simulation.script import Action
+from tests.simulation.unmatched import UNMATCHED
 from tests.simulation.world import World
 
 Story = Callable[[World], Awaitable[None]]
@@ -91,13 +94,44 @@ def _placed(*clusters: str) -> dict[str, Any]:
     return {"placement": {"clusters": {"names": list(clusters)}}}
 
 
+def _daemon(**spec: Any) -> Action:
+    body = {"spec": {"template": _template(), **spec}}
+    return Action(0.0, "create", DAEMON, NAMESPACE, "agent", body)
+
+
+def _member(pause_s: float, cluster: str, **patch: Any) -> Action:
+    return Action(pause_s, "patch", "MemberCluster", "", cluster, patch)
+
+
+def _chosen(pause_s: float, cluster: str, value: str | None) -> Action:
+    return _member(pause_s, cluster, metadata={"labels": {"agents": value}})
+
+
+def _choosing_machines() -> dict[str, Any]:
+    template = _template()
+    return {**template, "spec": {**template["spec"], "nodeSelector": {"agents": "yes"}}}
+
+
 async def _for_long(world: World) -> None:
     await asyncio.sleep(LONG_S / 3)
 
 
+BY_LABEL = {"placement": {"clusters": {"selector": {"matchLabels": {"agents": "yes"}}}}}
+JOINS = [_chosen(0.0, "a", "yes"), _daemon(**BY_LABEL), _chosen(20.0, "b", "yes")]
 ANY = {"shards": 8, "completion": "Any", "template": _template(f"3-{LONG_S}")}
 ENDS = [Action(0.0, "create", JOBSET, NAMESPACE, "ends", {"spec": ANY})]
 SCRIPTS: dict[str, list[Action]] = {
+    "a cluster that comes to match gets no daemon": JOINS,
+    "a daemon stays in clusters that are not chosen any more": [*JOINS, _chosen(20.0, "a", None)],
+    "a cordon takes a daemon down": [
+        _daemon(),
+        _cordoned("a", True, 20.0),
+        _member(0.0, "b", spec={"taints": [{"key": "repairs", "effect": "NoExecute"}]}),
+        _cordoned("a", False, 20.0),
+    ],
+    "the pods of a daemon choose no machines": [_daemon(template=_choosing_machines())],
+    "a daemon is charged one pod a cluster": [_daemon()],
+    "a daemon's status counts the nodes of one cluster": [_daemon()],
     "a scaled service is always charged for all": [_autoscaled(chargePercent=50)],
     "copies that no autoscaler asks for are told as asked for": [_autoscaled()],
     "copies that nobody asks for count while a scaled service moves": [
@@ -132,6 +166,11 @@ STORIES: dict[str, Story] = {
 }
 
 
+JUDGED = (claimed.FOUND, claimed.HOME, claimed.LEFT, WHERE, NODES, TOLD)
+"""Rules that count what they had to judge."""
+PLANTS = {**LIVED, **UNMATCHED}
+
+
 def played(what: str, plant: Plant = NOTHING) -> running.Report:
     course = Course(SCRIPTS[what], story=STORIES.get(what), brief=True)
     return running.simulate(solo.world(), plant, course)
@@ -139,7 +178,7 @@ def played(what: str, plant: Plant = NOTHING) -> running.Report:
 
 @pytest.mark.parametrize("what", sorted(SCRIPTS))
 def test_a_bug_in_how_workloads_live_is_caught(what: str) -> None:
-    rule, plant = LIVED[what]
+    rule, plant = PLANTS[what]
     with pytest.raises(running.Broken) as caught:
         played(what, plant)
 
@@ -148,6 +187,6 @@ def test_a_bug_in_how_workloads_live_is_caught(what: str) -> None:
 
 @pytest.mark.parametrize("what", sorted(SCRIPTS))
 def test_without_the_bug_its_world_keeps_every_rule(what: str) -> None:
-    rule, _ = LIVED[what]
+    rule, _ = PLANTS[what]
     judged = played(what).judged
-    assert judged[rule] or rule not in (claimed.FOUND, claimed.HOME, claimed.LEFT)
+    assert judged[rule] or rule not in JUDGED

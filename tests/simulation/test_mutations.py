@@ -11,6 +11,7 @@ from tests.simulation.controls import first_caught
 from tests.simulation.drawing import draw
 from tests.simulation.lived import LIVED
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.unmatched import UNMATCHED
 
 
 @pytest.mark.parametrize(
@@ -41,12 +42,17 @@ def test_a_mutation_is_caught_in_a_world_without_faults(what: str, seed: int) ->
         ("a job set goes before its time to live", 12),
         ("the time to live of a job set is forgotten", 12),
         ("the back-off limit of shards is not carried", 12),
-        ("a member process holds the count of a scaled service", 1),
+        ("a member process holds the count of a scaled service", 14),
+        ("a cluster that comes to match gets no daemon", 1),
+        ("a daemon stays in clusters that are not chosen any more", 32),
+        ("a daemon's status counts the nodes of one cluster", 1),
     ],
 )
 def test_a_mutation_of_how_workloads_live_is_caught(what: str, seed: int) -> None:
-    """The world of the seed has a job set that ends by rules of its own, or a scaled service."""
-    rule, plant = LIVED[what]
+    """The world of the seed has a job set that ends by rules of its own, a scaled service, or a
+    daemon.
+    """
+    rule, plant = {**LIVED, **UNMATCHED}[what]
     calm = draw(seed).calm(quota_cpu=0)
     with pytest.raises(running.Broken) as caught:
         running.simulate(calm, plant, running.Course(script.write(calm), brief=True))

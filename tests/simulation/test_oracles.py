@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-ORACLES = ("availability.py", "booked.py", "charges.py", "confined.py", "shardruns.py")
+ORACLES = (
+    "availability.py",
+    "booked.py",
+    "charges.py",
+    "confined.py",
+    "daemonrules.py",
+    "shardruns.py",
+)
 
 
 @pytest.mark.parametrize("name", ORACLES)
