@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane import build
-from tests.controlplane.plane import ControlPlane
-from tests.e2e import deployed, federations, readiness, workloads
-from tests.e2e.deployed import Deployed
+from tests.e2e import federations, grounds, workloads
 from tests.e2e.federations import until
+from tests.e2e.grounds import MEMBERS, Ground
 
 pytestmark = [
     pytest.mark.e2e,
@@ -23,7 +21,6 @@ pytestmark = [
     pytest.mark.timeout(1500),
 ]
 
-MEMBERS = ("a", "b", "c")
 FULL = "c"
 SERVICES, COPIES, SPACE = 50, 20, "feed"
 MACHINES = 10
@@ -45,27 +42,13 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 @pytest.fixture
 def ground(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Deployed]:
-    binaries = build.find()
-    if binaries is None or build.kubectl() is None:
-        request.getfixturevalue("control_plane")  # skips, or fails where one is required
-    assert binaries is not None
-    with ControlPlane(binaries) as plane:
-        clusters = {"host": plane.cluster("many-host")} | {
-            name: plane.cluster(f"many-{name}", controllers=True, scheduler=True)
-            for name in MEMBERS
-        }
-        home = tmp_path_factory.mktemp("many")
-        with deployed.joined(home, clusters, SETTINGS, machines=MACHINES) as found:
-            for name in MEMBERS:
-                found.start_member(name)
-            found.start_hub()
-            found.ready(*MEMBERS)
-            yield found
-            found.programs.check()
+) -> Iterator[Ground]:
+    home = tmp_path_factory.mktemp("many")
+    with grounds.standing(request, home, SETTINGS, machines=MACHINES) as found:
+        yield found
 
 
-def _begun(ground: Deployed, names: list[str]) -> None:
+def _begun(ground: Ground, names: list[str]) -> None:
     """All copies run in one cluster, which nothing but what they have keeps them in."""
     fleet = ground.fleet
     fleet.host("create", "ns", SPACE)
@@ -74,7 +57,7 @@ def _begun(ground: Deployed, names: list[str]) -> None:
     fleet.host("apply", "-f", fleet.manifest(*made))
 
     def ready() -> bool:
-        ground.programs.check()
+        ground.deployed.programs.check()
         found = fleet.host.items("psvc", "-n", SPACE)
         done = [obj for obj in found if int((obj.get("status") or {}).get("ready") or 0) == COPIES]
         return len(done) == len(names)
@@ -85,21 +68,20 @@ def _begun(ground: Deployed, names: list[str]) -> None:
 
 
 def test_a_thousand_copies_leave_on_real_servers_and_none_lacks_what_it_promises(
-    ground: Deployed,
+    ground: Ground,
 ) -> None:
     fleet = ground.fleet
     names = [f"web-{number:02}" for number in range(SERVICES)]
     _begun(ground, names)
-    kubeconfigs = {name: shell.kubeconfig for name, shell in fleet.members.items()}
     promised = dict.fromkeys(names, COPIES - COPIES // 4)  # maxUnavailable is 25 %
-    with readiness.watching(kubeconfigs, SPACE, promised) as seen:
+    with ground.watched(SPACE, promised) as seen:
         assert sum(seen.ready[FULL].values()) == SERVICES * COPIES == 1000
         begun_s = time.monotonic()
         fleet.federator("cluster", "drain", FULL, "--no-wait")
         # whoever closes the shell loses nothing
         told = fleet.federator.run("cluster", "drain", FULL, "--timeout", "75s")
         while told.code != 0 and time.monotonic() - begun_s < LEAVES_S:
-            ground.programs.check()
+            ground.deployed.programs.check()
             told = fleet.federator.run("cluster", "drain", FULL, "--timeout", "75s")
         took_s = time.monotonic() - begun_s
         assert f"{FULL}: Emptied: Nothing of 1000 copies is left" in told.out, told.out + told.err

@@ -19,12 +19,9 @@ import pytest
 
 from federator.kinds.jobset import guards
 from federator.runtime import fencing
-from tests.controlplane import build
-from tests.controlplane.outage import Outage
-from tests.controlplane.plane import ControlPlane
-from tests.e2e import deployed, federations, workloads
+from tests.e2e import federations, grounds, workloads
 from tests.e2e.federations import until
-from tests.e2e.test_failover_real import Ground
+from tests.e2e.grounds import GONE, MEMBERS, Ground
 from tests.e2e.test_guard import Api, Pod
 
 pytestmark = [
@@ -35,7 +32,6 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-MEMBERS, GONE = ("a", "b", "c"), "c"
 SPACE, NAME, APP, SHARDS = "fenced", "once", "app", 6
 LEASE_S, GRACE_S = 60.0, 2
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -112,23 +108,8 @@ class Container:
 def ground(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Ground]:
-    binaries = build.find()
-    if binaries is None or build.kubectl() is None:
-        request.getfixturevalue("control_plane")  # skips, or fails where one is required
-    assert binaries is not None
-    home: Path = tmp_path_factory.mktemp("fenced")
-    with ControlPlane(binaries) as plane:
-        clusters = {"host": plane.cluster("away-host")} | {
-            name: plane.cluster(f"away-{name}", controllers=True, scheduler=True)
-            for name in MEMBERS
-        }
-        with deployed.joined(home, clusters, SETTINGS) as found:
-            for name in MEMBERS:
-                found.start_member(name)
-            found.start_hub()
-            found.ready(*MEMBERS)
-            yield Ground(found, Outage(plane, clusters[GONE]), plane)
-            found.programs.check()
+    with grounds.standing(request, tmp_path_factory.mktemp("fenced"), SETTINGS) as found:
+        yield found
 
 
 def _pods(ground: Ground, member: str) -> list[dict[str, Any]]:
