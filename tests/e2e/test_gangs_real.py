@@ -2,7 +2,6 @@
 and the real scheduler binds the pods of a gang at once or not at all.
 """
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,17 +12,14 @@ from federator.kinds.natives import NATIVES, POD_GROUP
 from federator.kinds.pods import priorities
 from federator.kinds.training import podgroups
 from federator.kube import errors
-from federator.kube.client import Client
 from federator.model.ask import Tier
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.lives import Life
-from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.test_member_on_a_real_cluster import RealWorld, install
+from tests.e2e import realworld
+from tests.e2e.realworld import RealWorld
 from tests.unit.kinds.test_natives import CUSTOM, TENSORFLOW, TRAINING, expand, slice_of
 from tests.unit.member.memberworld import MemberWorld, template, training
-from tests.worlds import Ledger, Wire
 
 pytestmark = [
     pytest.mark.e2e,
@@ -40,31 +36,11 @@ _numbers = itertools.count()
 @pytest.fixture
 async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
     """Three nodes of one machine each, and a member process."""
-    cluster = await asyncio.to_thread(
-        control_plane.cluster,
-        f"gangs-{next(_numbers)}",
-        controllers=True,
-        scheduler=True,
-        gangs=True,
-    )
-    client, ledger = Client(cluster.transport(), "m1"), Ledger()
-    wire = Wire(
-        cluster.transport(),
-        Life("member"),
-        lambda request, status: ledger.note("member", "m1", request),
-    )
-    found = RealWorld(client, wire, ledger)
-    await install(found)
-    with nodes.running(cluster, nodes.many("n", 3)):
-        await found.start()
-        await found.until(lambda: _classes(found))
-        yield found
-        assert found.task is not None
-        found.task.cancel()
-        await asyncio.wait([found.task])
-    await client.close()
-    await wire.close()
-    control_plane.end(cluster.name)
+    async with realworld.opened(control_plane, f"gangs-{next(_numbers)}", gangs=True) as found:
+        await found.install()
+        async with realworld.running(found):
+            await found.until(lambda: _classes(found))
+            yield found
 
 
 async def _classes(world: RealWorld) -> bool:

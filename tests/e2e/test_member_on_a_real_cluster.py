@@ -5,27 +5,18 @@ as on the embedded one.
 import asyncio
 import itertools
 import json
-import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
 from federator.api import raw
-from federator.kinds import crds, registry
 from federator.kube import clock as clocks
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.clock import RealClock
-from federator.member.process import MemberProcess
-from federator.model.steps import ObjectRef
-from federator.sandbox.faults.lives import Life
-from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
+from tests.e2e import realworld
+from tests.e2e.realworld import RealWorld
 from tests.unit.member.memberworld import (
-    FLEET,
     MemberWorld,
     block,
     jobset,
@@ -34,7 +25,6 @@ from tests.unit.member.memberworld import (
     template,
 )
 from tests.unit.member.test_startup_taints import TAINT, daemon
-from tests.worlds import Ledger, Wire
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
@@ -43,99 +33,12 @@ _numbers = itertools.count()
 """Every test has a cluster of its own."""
 
 
-@dataclass(slots=True)
-class RealWorld:
-    """The member process speaks over `wire`, and `ledger` has what it writes; `start` begins a new
-    life of it.
-    """
-
-    client: Client
-    wire: Wire
-    ledger: Ledger
-    task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-        process = MemberProcess(
-            Client(self.wire, "m1"),
-            cluster="m1",
-            fleet=FLEET,
-            clock=RealClock(),
-            rng=random.Random(3),
-        )
-        self.task = asyncio.get_running_loop().create_task(process.run())
-
-    async def get(self, kind: str, name: str) -> dict[str, Any]:
-        return await self.client.get(MemberWorld.ref(kind, name))
-
-    async def until(self, condition: Callable[[], Awaitable[bool]], within_s: float = 60.0) -> None:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110 - an API server signals nothing to a test
-                await asyncio.sleep(0.2)
-
-    async def until_status(self, kind: str, name: str, **wanted: Any) -> None:
-        async def holds() -> bool:
-            status = (await self.get(kind, name)).get("status") or {}
-            return all(status.get(field) == value for field, value in wanted.items())
-
-        await self.until(holds)
-
-    async def quiet(self, for_s: float) -> list[str]:
-        """What is written during so many seconds."""
-        before = len(self.ledger.log)
-        await asyncio.sleep(for_s)
-        return self.ledger.log[before:]
-
-
 @pytest.fixture
 async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
-    cluster = await asyncio.to_thread(
-        control_plane.cluster, f"member-{next(_numbers)}", controllers=True, scheduler=True
-    )
-    client, ledger = Client(cluster.transport(), "m1"), Ledger()
-    wire = Wire(
-        cluster.transport(),
-        Life("member"),
-        lambda request, status: ledger.note("member", "m1", request),
-    )
-    found = RealWorld(client, wire, ledger)
-    await install(found)
-    with nodes.running(cluster, nodes.many("n", 3)):
-        await found.start()
-        yield found
-        assert found.task is not None
-        found.task.cancel()
-        await asyncio.wait([found.task])
-    await client.close()
-    await wire.close()
-
-
-async def install(world: RealWorld) -> None:
-    """Our kinds, and the namespace of the slices."""
-    client = world.client
-    for crd in crds.all_crds():
-        name = crd["metadata"]["name"]
-        ref = ObjectRef(
-            "apiextensions.k8s.io/v1",
-            "customresourcedefinitions",
-            "",
-            name,
-            "CustomResourceDefinition",
-        )
-        await client.patch(ref, crd, kind="apply", force=True)
-    await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
-    await world.until(lambda: _served(client))
-
-
-async def _served(client: Client) -> bool:
-    try:
-        for kind in registry.KINDS.values():
-            await client.list(kind.api_version, kind.plural, limit=1)
-    except errors.NotFound:
-        return False
-    return True
+    async with realworld.opened(control_plane, f"member-{next(_numbers)}") as found:
+        await found.install()
+        async with realworld.running(found):
+            yield found
 
 
 async def test_slices_are_expanded_rolled_up_and_then_left_alone(world: RealWorld) -> None:

@@ -2,10 +2,8 @@
 real API server with their definitions and webhooks: what we write is taken, runs, and is told.
 """
 
-import asyncio
 import functools
 import itertools
-import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,21 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.kinds import crds
 from federator.kinds.natives import NATIVES, OPTIONAL
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.clock import RealClock
-from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.lives import Life
-from tests.controlplane import build, nodes
+from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
-from tests.e2e import operators
-from tests.e2e.test_member_on_a_real_cluster import RealWorld
+from tests.e2e import operators, realworld
+from tests.e2e.realworld import RealWorld
 from tests.house.sources import ROOT
-from tests.unit.member.memberworld import FLEET, MemberWorld, template, training
-from tests.worlds import Ledger, Wire
+from tests.unit.member.memberworld import MemberWorld, template, training
 
 pytestmark = [
     pytest.mark.e2e,
@@ -56,51 +48,24 @@ def programs() -> Path:
 @pytest.fixture
 async def world(control_plane: ControlPlane, programs: Path) -> AsyncIterator[RealWorld]:
     """A cluster with a member process and three nodes; both controllers run, webhooks are called."""
-    cluster = await asyncio.to_thread(
-        control_plane.cluster, f"operators-{next(_numbers)}", controllers=True, scheduler=True
-    )
-    client, ledger = Client(cluster.transport(), "m1"), Ledger()
-    wire = Wire(
-        cluster.transport(),
-        Life("member"),
-        lambda request, status: ledger.note("member", "m1", request),
-    )
-    found = RealWorld(client, wire, ledger)
-    await operators.define(client, programs)
-    for crd in crds.all_crds():
-        name = crd["metadata"]["name"]
-        ref = ObjectRef(
-            "apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, crd["kind"]
-        )
-        await client.patch(ref, crd, kind="apply", force=True)
-    await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
-    await found.until(lambda: _served(client))
-    with (
-        operators.running(control_plane, cluster, JOBSET, programs) as jobset_port,
-        operators.running(control_plane, cluster, TRAINER, programs) as trainer_port,
-        nodes.running(cluster, nodes.many("n", 3)),
-    ):
-        await operators.call_webhooks(client, cluster, JOBSET, jobset_port, programs)
-        await operators.call_webhooks(client, cluster, TRAINER, trainer_port, programs)
-        process = MemberProcess(
-            Client(wire, "m1"), cluster="m1", fleet=FLEET, clock=RealClock(), rng=random.Random(3)
-        )
-        found.task = asyncio.get_running_loop().create_task(process.run())
-        yield found
-        found.task.cancel()
-        await asyncio.wait([found.task])
-    await client.close()
-    await wire.close()
-
-
-async def _served(client: Client) -> bool:
-    try:
-        for kind in (kind for kind in OPTIONAL if not NATIVES[kind].where_served):
-            await client.list(NATIVES[kind].api_version, NATIVES[kind].plural, limit=1)
-        await client.list("pinterest.com/v1beta1", "pinteresttrainingjobs", limit=1)
-    except errors.NotFound:
-        return False
-    return True
+    theirs = [
+        (row.api_version, row.plural)
+        for row in (NATIVES[kind] for kind in OPTIONAL)
+        if not row.where_served
+    ]
+    async with realworld.opened(control_plane, f"operators-{next(_numbers)}") as found:
+        client, cluster = found.client, found.cluster
+        await operators.define(client, programs)
+        await found.install()
+        await found.until_served(theirs)
+        with (
+            operators.running(control_plane, cluster, JOBSET, programs) as jobset_port,
+            operators.running(control_plane, cluster, TRAINER, programs) as trainer_port,
+        ):
+            await operators.call_webhooks(client, cluster, JOBSET, jobset_port, programs)
+            await operators.call_webhooks(client, cluster, TRAINER, trainer_port, programs)
+            async with realworld.running(found):
+                yield found
 
 
 def native(kind: str, name: str) -> ObjectRef:
@@ -114,11 +79,14 @@ def job(name: str, target: str) -> dict[str, Any]:
 
 
 async def test_goldens_are_taken_and_a_job_set_lives_its_life(world: RealWorld) -> None:
+    # The member process would take away a runtime whose TrainJob is not there yet.
+    await world.stop()
     for golden in GOLDENS:
         for obj in handed_over(golden):
             obj["metadata"] |= {"namespace": "feed", "ownerReferences": []}
             ref = native(obj["kind"], obj["metadata"]["name"])
             await world.until(functools.partial(_taken, world, ref, obj))
+    await world.start()
     await live_and_go(world, "JobSet")
 
 
