@@ -1,7 +1,7 @@
 """Daemons, by objects alone. At rest: 1 each cluster that a daemon's policy admits has one
 DaemonSet of it, and none that the policy refuses; 1 each machine there that its pods may go to has
-one pod of it, and no other has any; 19 its status says what these pods are. At every decision: 2 it
-leaves a cluster for a reason that a person gave.
+one pod of it, and no other has any; 1 where that is ready the start-up taint is gone; 19 its status
+says what these pods are. At every decision: 2 it leaves a cluster for a reason that a person gave.
 
 Clusters are judged by MemberClusters, machines by Nodes of members and the template on the host.
 `federator.placement` is never asked. A cluster that only takes nothing new may have it or not.
@@ -29,6 +29,7 @@ from tests.simulation.world import World
 
 WHERE = "1 a daemon is where it is admitted"
 NODES = "1 a daemon is on every node that takes it"
+STARTS = "1 a start-up taint goes"
 TOLD = "19 a daemon's figures are its nodes"
 STAYS = "2 a daemon leaves for a reason"
 OF_KUBERNETES = "node.kubernetes.io/"
@@ -143,6 +144,7 @@ class EveryNode:
                 member = world.federation.members[name]
                 there = pods(member, {one["metadata"]["uid"] for one in sets[name]})
                 yield from (f"{NODES}: {text}" for text in self._nodes(member, daemon, there))
+                yield from (f"{STARTS}: {text}" for text in self._started(member, daemon, there))
                 parts[name] = _part(member, daemon, there)
             yield from (f"{TOLD}: {text}" for text in self._told(daemon, parts))
 
@@ -189,6 +191,18 @@ class EveryNode:
                     f"{_name(daemon)}: {len(there.get(name, ()))} pods on {member.name}/{name}, "
                     f"{due} are due"
                 )
+
+    def _started(
+        self, member: EmbeddedCluster, daemon: Obj, there: Mapping[str, list[Obj]]
+    ) -> Iterator[str]:
+        taint = startup_taint(daemon)
+        for node in machines(member) if taint is not None else ():
+            name = node["metadata"]["name"]
+            if not any(_is_ready(pod) for pod in there.get(name, ())):
+                continue
+            self.judged[STARTS] += 1
+            if taint in capacityfields.taints_of(raw.at(node, "spec", "taints")):
+                yield f"{_name(daemon)}: {member.name}/{name} has taint {taint}, and is ready"
 
     def _told(self, daemon: Obj, parts: Mapping[str, Part]) -> Iterator[str]:
         status = raw.mapping(daemon, "status")
@@ -290,9 +304,13 @@ def _part(member: EmbeddedCluster, daemon: Obj, there: Mapping[str, list[Obj]]) 
     return Part(
         desired=len(wanted),
         current=len(mine),
-        ready=sum(raw.condition(pod, "Ready").get("status") == "True" for pod in mine),
+        ready=sum(map(_is_ready, mine)),
         updated=sum(_image(pod) == image for pod in mine),
     )
+
+
+def _is_ready(pod: Obj) -> bool:
+    return raw.condition(pod, "Ready").get("status") == "True"
 
 
 def _image(pod: Obj) -> str:

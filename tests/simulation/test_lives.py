@@ -10,7 +10,7 @@ import pytest
 
 from federator.model.steps import ObjectRef
 from tests.simulation import claimed, running, scaled, solo
-from tests.simulation.daemonrules import NODES, TOLD, WHERE
+from tests.simulation.daemonrules import NODES, STARTS, TOLD, WHERE
 from tests.simulation.lived import LIVED
 from tests.simulation.lives import JOBSET, NAMESPACE, PREFIX, SERVED, SERVICE, STATEFUL, STORED
 from tests.simulation.ordinals import DAEMON
@@ -107,6 +107,22 @@ def _chosen(pause_s: float, cluster: str, value: str | None) -> Action:
     return _member(pause_s, cluster, metadata={"labels": {"agents": value}})
 
 
+async def _registered(world: World) -> None:
+    """A machine of each cluster comes with the start-up taint, and with one that is tolerated."""
+    taints = [{"key": "starting", "effect": "NoSchedule"}, {"key": "gpu", "effect": "NoExecute"}]
+    for name, member in world.federation.members.items():
+        machine = member.store.items(member.registry.get("", "nodes"))[0].key[1]
+        ref = ObjectRef("v1", "nodes", "", machine, "Node")
+        await world.member(name).patch(ref, {"spec": {"taints": taints}})
+    await asyncio.sleep(30.0)
+
+
+def _starting() -> dict[str, Any]:
+    template = _template()
+    pod = {**template["spec"], "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    return {"template": {**template, "spec": pod}, "startupTaint": {"key": "starting"}}
+
+
 def _choosing_machines() -> dict[str, Any]:
     template = _template()
     return {**template, "spec": {**template["spec"], "nodeSelector": {"agents": "yes"}}}
@@ -130,6 +146,7 @@ SCRIPTS: dict[str, list[Action]] = {
         _cordoned("a", False, 20.0),
     ],
     "the pods of a daemon choose no machines": [_daemon(template=_choosing_machines())],
+    "a daemon leaves its start-up taint": [_daemon(**_starting())],
     "a daemon is charged one pod a cluster": [_daemon()],
     "a daemon's status counts the nodes of one cluster": [_daemon()],
     "a scaled service is always charged for all": [_autoscaled(chargePercent=50)],
@@ -161,12 +178,13 @@ SCRIPTS: dict[str, list[Action]] = {
     ],
 }
 STORIES: dict[str, Story] = {
+    "a daemon leaves its start-up taint": _registered,
     "shards of a job set that has ended run on and are told as stopped": _for_long,
     "copies that no autoscaler asks for are told as asked for": _loaded,
 }
 
 
-JUDGED = (claimed.FOUND, claimed.HOME, claimed.LEFT, WHERE, NODES, TOLD)
+JUDGED = (claimed.FOUND, claimed.HOME, claimed.LEFT, WHERE, NODES, STARTS, TOLD)
 """Rules that count what they had to judge."""
 PLANTS = {**LIVED, **UNMATCHED}
 

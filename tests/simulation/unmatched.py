@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.kinds.daemon import ask
+from federator.member.startup import StartupTaints
 from federator.model.decision import Reason, Verdict
 from federator.placement import everynode
 from federator.placement.room.ledger import PENDING, Ledger
@@ -80,6 +81,13 @@ def _only_of_the_first(original: Method) -> Method:
     return nodes
 
 
+def _never_looks(original: Method) -> Method:
+    async def turn(self: StartupTaints, name: str) -> None:
+        return
+
+    return turn
+
+
 UNMATCHED: Mapping[str, tuple[str, Plant]] = {
     "a cluster that comes to match gets no daemon": (
         daemonrules.WHERE,
@@ -95,6 +103,10 @@ UNMATCHED: Mapping[str, tuple[str, Plant]] = {
     "a cordon takes a daemon down": (
         daemonrules.STAYS,
         instead(everynode, "_keeps", _keeps_nothing),
+    ),
+    "a daemon leaves its start-up taint": (
+        daemonrules.STARTS,
+        instead(StartupTaints, "_turn", _never_looks),
     ),
     "the pods of a daemon choose no machines": (
         daemonrules.NODES,
