@@ -104,8 +104,10 @@ def decide(
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
-        pool, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
-        outcome = _unchanged(ask, pool, wanted, problem, admission, each=each)
+        everybody, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
+        outcome = _unchanged(ask, everybody, wanted, problem, admission, each=each)
+        # what leaves takes its finished shards along
+        pool = _with(pool, [leaver for leaver in leavers if outcome.got[leaver.name]])
     elif per_cluster and (stays := leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
         pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
         outcome = _as_duplicated(ask, pool, stays, admission)
@@ -133,7 +135,7 @@ def decide(
         ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended)
     )
     record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
-    return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
+    return _decision(ask, outcome, record, pool, as_of=snapshot.as_of, finished=finished)
 
 
 def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
@@ -652,17 +654,36 @@ class _Record:
 
 
 def _decision(
-    ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, finished: Ranges
+    ask: Ask,
+    outcome: _Outcome,
+    record: _Record,
+    pool: Sequence[Candidate],
+    *,
+    as_of: float,
+    finished: Ranges,
 ) -> Decision:
     shares = record.shares
     placed = sum(share.count for share in shares)
-    wanted = outcome.wanted
+    wanted, reason, message = outcome.wanted, outcome.reason, outcome.message
     if ask.unit is Unit.SHARDS:
         assigned: Ranges = ()
         for share in shares:
             assigned = shards.union(assigned, share.ranges)
         done_elsewhere = shards.minus(shards.intersect(_all_shards(ask), finished), assigned)
         wanted = max(ask.count, 0) - shards.size(done_elsewhere)
+        if reason is Reason.CHOSEN and wanted > placed:
+            for candidate in pool:
+                why = filters.barring(ask, candidate.place.view)
+                refused, slots = candidate.place.refusal, outcome.got.get(candidate.name, 0)
+                if refused is not None and why and slots > 0:
+                    some = (
+                        "1 shard waits"
+                        if wanted - placed == 1
+                        else f"{wanted - placed} shards wait"
+                    )
+                    message = f"{message}; {some} for slots where shards may begin: {why}"
+                    reason = refused.reason
+                    break
     policy = ask.policy
     return Decision(
         key=ask.key,
@@ -670,8 +691,8 @@ def _decision(
         wanted=wanted,
         shares=shares,
         shortfall=wanted - placed,
-        reason=outcome.reason,
-        message=outcome.message,
+        reason=reason,
+        message=message,
         verdicts=record.verdicts,
         as_of=as_of,
         inputs_hash=record.hashed,
