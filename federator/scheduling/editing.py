@@ -235,9 +235,8 @@ def _in_place(
 ) -> int | None:
     """The most copies with the new requests that fit when `freed` is given back; None for a cluster
     without a report."""
-    nodes, headroom = ledger.left(cluster)
     view = ledger.snapshot.clusters.get(cluster)
-    if nodes is None or view is None or view.capacity is None:
+    if ledger.left(cluster)[0] is None or view is None or view.capacity is None:
         return None
     needs = {name: need for name, need in new.items() if need > 0 and name != PODS}
     if not any(
@@ -245,16 +244,36 @@ def _in_place(
         for row in view.capacity.rows
     ):
         return 0
-    most = copies
-    free = dict.fromkeys(needs, 0)
+    free = _free(cluster, needs, ledger)
+    return min(copies, *((free.get(name, 0) + freed[name]) // need for name, need in needs.items()))
+
+
+def _free(cluster: str, names: Collection[str], ledger: Ledger) -> dict[str, int]:
+    """What all nodes of a cluster have free of these resources together, at most what
+    `spec.usable` leaves; nothing without a report."""
+    nodes, headroom = ledger.left(cluster)
+    if nodes is None:
+        return {}
+    free = dict.fromkeys(names, 0)
     for count, amounts, _ in nodes.rows:
         for name, amount in zip(nodes.names, amounts, strict=True):
             if name in free:
                 free[name] += count * max(amount, 0)
-    for name, need in needs.items():
-        left = free[name] if headroom is None else min(free[name], max(headroom[name], 0))
-        most = min(most, (left + freed[name]) // need)
-    return most
+    if headroom is None:
+        return free
+    return {name: min(amount, max(headroom[name], 0)) for name, amount in free.items()}
+
+
+def lacking(proposed: Proposed, ledger: Ledger) -> dict[str, Resources]:
+    """Cluster -> what has to become free there so that all copies that run there fit with their
+    new requests; nothing for a cluster without a report."""
+    edit, lacks = proposed.edit, dict[str, Resources]()
+    more = (edit.ask.shape.requests - edit.before.shape.requests).at_least_zero()
+    for cluster, copies in proposed.mine.items():
+        free = _free(cluster, more, ledger)
+        left = {name: free[name] - more[name] * copies for name in more if name in free}
+        lacks[cluster] = Resources({name: -amount for name, amount in left.items() if amount < 0})
+    return lacks
 
 
 def _held_back(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:

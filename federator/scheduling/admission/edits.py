@@ -5,12 +5,12 @@ An edit is admitted as a whole. What its own copies hold is theirs already, and 
 for it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from federator.model.decision import Reason
-from federator.model.fleet import Commitment, copies_of
+from federator.model.fleet import copies_of
 from federator.model.resources import Resources, cell
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.commitments import Commitments
@@ -159,27 +159,58 @@ def _helped(
     edit: Proposed, commitments: Commitments, ledger: Ledger, victims: tuple[Victim, ...]
 ) -> bool:
     """Whether its copies have room with their new requests when these have left."""
+    if not victims:
+        return True
     room: dict[str, Resources] = {}
+    for victim, there in leaving(edit, victims, commitments, ledger):
+        commitment = commitments.commitment(victim.holder.workload)
+        assert commitment is not None
+        for cluster, copies in there.items():
+            more = commitment.shape.requests * copies
+            room[cluster] = room.get(cluster, Resources()) + more
+    return not editing.shortage(edit, ledger, room)
+
+
+def leaving(
+    edit: Proposed, victims: Iterable[Victim], commitments: Commitments, ledger: Ledger
+) -> Iterator[tuple[Victim, Mapping[str, int]]]:
+    """Each victim with cluster -> copies that leave there for an edit: from where its copies lack
+    room first, as many as make it; then from where others of it run, then from where most are."""
+    lacks = editing.lacking(edit, ledger)
     for victim in victims:
         commitment = commitments.commitment(victim.holder.workload)
         if commitment is None:
             continue
-        for cluster, copies in where(victim, commitment, edit.mine).items():
-            more = commitment.shape.requests * copies
-            room[cluster] = room.get(cluster, Resources()) + more
-    return not victims or not editing.shortage(edit, ledger, room)
+        held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
+        requests = commitment.shape.requests
+        there: Mapping[str, int] = held
+        if not commitment.whole:
+            may_leave = dict(victim.holder.clusters) or held
+            there = _where(victim.copies, may_leave, requests, lacks, edit.mine)
+        for cluster, copies in there.items():
+            if cluster in lacks:
+                lacks[cluster] = (lacks[cluster] - requests * copies).at_least_zero()
+        yield victim, there
 
 
-def where(victim: Victim, commitment: Commitment, near: Collection[str]) -> Mapping[str, int]:
-    """Cluster -> copies that leave there for an edit of what runs in `near`: from these first, then
-    from where most are."""
-    held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
-    if commitment.whole:
-        return held
-    may_leave = dict(victim.holder.clusters) or held
-    left, leaves = victim.copies, dict[str, int]()
-    for name in sorted(may_leave, key=lambda name: (name not in near, -may_leave[name], name)):
-        if taken := min(may_leave[name], left):
+def _where(
+    left: int,
+    may_leave: Mapping[str, int],
+    requests: Resources,
+    lacks: Mapping[str, Resources],
+    near: Collection[str],
+) -> Mapping[str, int]:
+    leaves = dict[str, int]()
+    order = sorted(may_leave, key=lambda name: (name not in near, -may_leave[name], name))
+    for name in order:
+        useful = (
+            -(-lack // requests[of]) for of, lack in lacks.get(name, {}).items() if requests[of]
+        )
+        if taken := min(may_leave[name], left, max(useful, default=0)):
             leaves[name] = taken
+            left -= taken
+    for name in order:
+        if taken := min(may_leave[name] - leaves.get(name, 0), left):
+            leaves[name] = leaves.get(name, 0) + taken
             left -= taken
     return leaves

@@ -4,7 +4,7 @@ Only trees of accounts that say anything of order, domains or preemption are jud
 (`managed`); of the others each decision takes what is left when it is made (`quota.admit`).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -410,9 +410,23 @@ class _Tree:
         if verdict.later:
             staged.later.append(entry.ask)
         if verdict.outcome is Outcome.PREEMPTS:
-            near = self.edited[uid].mine if uid in self.edited else ()
-            staged.leaving += _leaves(verdict.victims, entry.ask, self.commitments, near)
+            staged.leaving += self._leaves(uid, verdict.victims)
         self._wait(uid, want, self._short(want, verdict), staged)
+
+    def _leaves(self, uid: str, victims: Sequence[Victim]) -> Iterator[Leaves]:
+        by, commitments = self.heads[uid].ask, self.commitments
+        where: Iterable[tuple[Victim, Mapping[str, int] | None]]
+        where = ((victim, None) for victim in victims)
+        if uid in self.edited:
+            where = edits.leaving(self.edited[uid], victims, commitments, self.ledger)
+        for victim, there in where:
+            commitment = commitments.commitment(victim.holder.workload)
+            whole = commitment is not None and commitment.whole
+            copies = commitment.copies if whole and commitment is not None else victim.copies
+            clusters: Mapping[str, int] = budgets.spread(victim.holder.clusters, copies)
+            if there is not None and not whole:
+                clusters = there
+            yield Leaves(victim.holder.workload, copies, whole, by, str(victim.why), clusters)
 
     def _around(self, edit: Proposed) -> tuple[str, ...]:
         """The clusters in which edited copies may be: what they ask for more is had in the domains
@@ -498,21 +512,6 @@ def _behind(account: QuotaAccount, first: Ask) -> str:
         f"FederatedQuota {account.name} is strict (spec.queueing: StrictFIFO), and {first.key}"
         " before it waits"
     )
-
-
-def _leaves(
-    victims: Iterable[Victim], by: Ask, commitments: Commitments, near: Collection[str]
-) -> Iterator[Leaves]:
-    """`near`: the clusters in which what is edited runs, which has use for room there."""
-    for victim in victims:
-        uid = victim.holder.workload
-        commitment = commitments.commitment(uid)
-        whole = commitment is not None and commitment.whole
-        copies = commitment.copies if whole and commitment is not None else victim.copies
-        clusters: Mapping[str, int] = budgets.spread(victim.holder.clusters, copies)
-        if near and commitment is not None and not whole:
-            clusters = edits.where(victim, commitment, near)
-        yield Leaves(uid, copies, whole, by, str(victim.why), clusters)
 
 
 def restricted(ask: Ask, clusters: tuple[str, ...]) -> Ask:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from federator.model.ask import Admitted, Ask, PodShape, Policy
 from federator.model.decision import TAKES, Decision, Reason
-from federator.model.fleet import FleetSnapshot, Preemption, Take
+from federator.model.fleet import Capacity, FleetSnapshot, NodeRow, Preemption, Take
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.waiting.room_claims import WAITS_S
 from tests.examples import examples
-from tests.unit.placement.fleets import cluster, fleet, service
+from tests.unit.placement.fleets import cluster, commitment, fleet, held, service
 from tests.unit.scheduling.test_claims import ACCOUNTS, ROOMY, Federation, account
 
 WEB = service(20, name="web", project="clips")
@@ -168,6 +168,26 @@ def test_what_leaves_does_so_where_the_edited_copies_run() -> None:
     assert after is not None
     there = [{one.cluster: one.count for one in held.holdings} for held in (before, after)]
     assert there[1] == there[0] | {"a": there[0]["a"] - 2}
+
+
+def test_what_leaves_does_so_where_each_of_the_edited_copies_lacks_room() -> None:
+    """One copy lacks a cpu in a, where most of what may leave is, and three lack one in b."""
+    web, api = replace(WEB, count=14, slots=14), replace(API, count=4, slots=4)
+    search = account("search", 8, parent="studio", preemption=Preemption(reclaim=Take.ANY))
+    quotas = (account("studio", 18), ACCOUNTS[1], search)
+    roomy = fleet(cluster("a", 30), cluster("b", 30), quotas=quotas)
+    federation = Editing(web, api, snapshot=roomy)
+    for ask, there in ((api, held(a=1, b=3)), (web, held(a=10, b=4))):
+        federation.commitments.assume(replace(commitment(ask, there), whole=False))
+        federation.admitted[ask.key] = ask
+    room = Resources({"cpu": 30_000, "pods": 100})
+    full = Capacity(rows=(NodeRow(1, room, Resources({"pods": 50})),))
+    both = (cluster("a", 0, capacity=full), cluster("b", 0, capacity=full))
+    federation.snapshot = fleet(*both, quotas=quotas)
+    federation.edit(sized(api, 2000))
+    holds = federation.commitments.commitment(web.uid)
+    assert holds is not None
+    assert {one.cluster: one.count for one in holds.holdings} == {"a": 9, "b": 1}
 
 
 def test_nobody_leaves_where_that_makes_no_room_for_it() -> None:
