@@ -434,12 +434,15 @@ class Run:
         return all_of(self.world.federation.members[member], kind)
 
     def _judge_break(self, name: str, member: str, shares: dict[str, int]) -> None:
-        """A slice went: as many must be ready in all clusters that are heard as are promised; what
-        another one still has that copies left counts, too.
+        """A slice went: as many must be ready in all clusters that were heard as are promised; what
+        another one still has that copies left counts, too. It went after the last look, and so may
+        have been cut off after that who is silent now.
         """
         self.seen["stale slice removed"] += 1
         ready = 0
-        for cluster in set(self.members) - self.strange.keys() - self.cut_s.keys() - {member}:
+        now_s = self.now_s
+        silent = {name for name, since_s in self.cut_s.items() if now_s - since_s > LOOK_S}
+        for cluster in set(self.members) - self.strange.keys() - silent - {member}:
             ready += sum(
                 raw.integer(obj, "status", "readyReplicas")
                 for obj in self._all("Deployment", cluster)
