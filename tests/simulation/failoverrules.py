@@ -435,13 +435,13 @@ class Run:
 
     def _judge_break(self, name: str, member: str, shares: dict[str, int]) -> None:
         """A slice went: as many must be ready in all clusters that were heard as are promised; what
-        another one still has that copies left counts, too. It went after the last look, and so may
-        have been cut off after that who is silent now.
+        another one still has that copies left counts, too. Heard is who has been silent for less
+        than the grace: a blip changes nothing, neither what counts as ready.
         """
         self.seen["stale slice removed"] += 1
         ready = 0
         now_s = self.now_s
-        silent = {name for name, since_s in self.cut_s.items() if now_s - since_s > LOOK_S}
+        silent = {name for name, since_s in self.cut_s.items() if now_s - since_s > GRACE_S}
         for cluster in set(self.members) - self.strange.keys() - silent - {member}:
             ready += sum(
                 raw.integer(obj, "status", "readyReplicas")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
+from federator.hub.members.reachability import Reachability
 from federator.hub.placing.governing import Governing
 from federator.hub.placing.placer import Placing
 from federator.hub.records.decisions import Record
@@ -112,7 +113,7 @@ class Returning:
         ask = self.placing.asked(workload)
         if ask is None or ask.suspended or ask.unit is not Unit.REPLICAS:
             return None
-        if not all(self._is_heard(name) for name in record.clusters):
+        if not all(self._answers(name) for name in record.clusters):
             return None  # divided anew, it would leave a silent cluster before its time
         for left in reversed(record.terms.failovers):
             if not left.copies:
@@ -126,9 +127,13 @@ class Returning:
             self._stays[key] = now_s + AGAIN_S
         return None
 
-    def _is_heard(self, name: str) -> bool:
+    def _answers(self, name: str) -> bool:
+        """Whether its last probe was answered. A move that nobody waits for takes no copy away by
+        what a cluster said before it fell silent, be it for less than the grace period."""
         member = self.state.members.get(name)
-        return member is not None and member.heard
+        if member is None or not member.heard:
+            return False
+        return member.reachability.state is Reachability.LIVE
 
     def _gains(self, workload: Workload, record: Record, ask: Ask, home: str) -> int:
         """Copies that the cluster would have more if the workload were divided anew."""

@@ -153,6 +153,43 @@ def test_a_cluster_that_comes_back_loses_nothing_that_is_decided_there_and_its_w
     play(scenario)
 
 
+def test_nothing_goes_home_while_a_probe_of_another_part_fails() -> None:
+    """Found by seed 27 of the campaign of failovers: by the word of a cluster that had been silent
+    for 24 s, a copy went home that was needed."""
+    back = inline(afterSeconds=30, cooldownSeconds=120, failbackAfterSeconds=60)
+    came_s: list[float] = []
+
+    async def is_home(world: World) -> bool:
+        return "a" in await world.shares("feed", "web")
+
+    async def lost(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(12, **back))
+        await world.settle()
+        await silence(world, "a", 150)
+        assert not await is_home(world)
+        world.heal()
+
+    async def undisturbed(world: World) -> None:
+        await lost(world)
+        for _ in range(600):
+            if await is_home(world):
+                break
+            await asyncio.sleep(1)
+        came_s.append(world.federation.clock.monotonic())
+
+    async def disturbed(world: World) -> None:
+        await lost(world)
+        await asyncio.sleep(came_s[0] - 25 - world.federation.clock.monotonic())
+        await silence(world, "b", 30)  # less than the grace period
+        assert not await is_home(world)
+        world.heal()
+        await asyncio.sleep(30)
+        assert await is_home(world)
+
+    play(undisturbed)
+    play(disturbed)
+
+
 def test_stale_copies_go_only_when_their_replacements_are_ready() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12, **inline(afterSeconds=0)))
