@@ -26,6 +26,7 @@ from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.kubernetes.quantity import vector
+from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies, Subject
 from tests.simulation import claimed, endings, feasibility, foreign, lives, promises, scaled
 from tests.simulation.invariants import Obj, all_of, finished
@@ -154,6 +155,18 @@ def _held(kind: str, obj: Obj) -> int:
     )
 
 
+def _completed(world: World, cluster: str, kind: str, slice_: Obj) -> Ranges:
+    """Shards that a slice says are done. A member that once said so of others' shards keeps these
+    words, as it keeps all that was ever told as done, and the host cuts them: where the job set
+    ends before the others have come so far, they are never true. Its own shards count.
+    """
+    said = workloads.read_ranges(raw.text(slice_, "status", "completedIndexes"))
+    if cluster not in world.liars or not world.fired["others-shards-done"]:
+        return said
+    mark = registry.verbs_of(kind).read_mark(slice_)
+    return shards.intersect(said, shards.normal(mark.ranges)) if mark is not None else ()
+
+
 def status_is_true(world: World) -> Iterator[str]:
     """What the host's status says is what the natives in the members add up to, and it speaks of
     the present spec.
@@ -170,9 +183,7 @@ def status_is_true(world: World) -> Iterator[str]:
             done = [
                 one
                 for cluster, slice_ in slices(world, kind, uid).items()
-                for one in workloads.read_ranges(
-                    (slice_.get("status") or {}).get("completedIndexes") or ""
-                )
+                for one in _completed(world, cluster, kind, slice_)
             ]
             said = workloads.read_ranges(status.get("completedIndexes") or "")
             if shards.minus(shards.normal(done), said):
