@@ -23,6 +23,8 @@ ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x00"[:-1]
 """Clears a terminal, names its window, and turns what follows around."""
 BURIED_S = 60.0
 """So long the operator waits for hubs to have removed what the forger's service had."""
+OWNED = (TENANT, "owned")
+"""The service whose decision is taken away."""
 EDIT_S = (1.0, 5.0)
 """From one edit to the next."""
 
@@ -244,7 +246,7 @@ async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[No
     """
     kind = registry.KINDS["PlacementDecision"]
     async with tenant(world) as client:
-        ref, body = service("owned", rng.randint(2, 5))
+        ref, body = service(OWNED[1], rng.randint(2, 5))
         await tried(world, "decision-owned", client.create(ref, body))
         for number in range(rng.randint(2, 4)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
