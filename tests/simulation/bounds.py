@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from federator.api.placement.decisionfacts import DecisionFacts
+from federator.model import shards
 from federator.model.ask import Policy, SpreadRule, Unit
 from federator.model.decision import Reason
 from tests.simulation.invariants import Obj
@@ -63,16 +64,13 @@ def breaches(
         )
     if facts.terms.unit is Unit.SHARDS:
         return
+    joining = grown - had.keys() - _at_home(facts, before)
     # What has no other place yet stays in a cluster that the policy does not choose, beside those
     # that it does.
     chosen = [cluster for cluster in now if admits(policy, cluster, members.get(cluster))]
-    if (
-        division.max_clusters is not None
-        and len(chosen) > division.max_clusters
-        and grown - had.keys()
-    ):
+    if division.max_clusters is not None and len(chosen) > division.max_clusters and joining:
         yield f"{len(chosen)} clusters hold copies, maxClusters is {division.max_clusters}"
-    for cluster in sorted(grown - had.keys()):
+    for cluster in sorted(joining):
         if now[cluster] < division.min_per_cluster:
             yield (
                 f"{cluster} joins with {now[cluster]}, minPerCluster is {division.min_per_cluster}"
@@ -80,6 +78,19 @@ def breaches(
     for rule in policy.spread:
         if rule.hard:
             yield from _skewed(rule, now, had, members)
+
+
+def _at_home(facts: DecisionFacts, before: DecisionFacts | None) -> set[str]:
+    """The clusters to which ordinals come back that began there, as the decision before records: an
+    ordinal begins in no other cluster (docs/decisions/0120), also when it was scaled away and the
+    policy has been edited since.
+    """
+    blocks = before.blocks if before is not None else {}
+    return {
+        share.cluster
+        for share in facts.shares
+        if shards.intersect(share.ranges, shards.normal(blocks.get(share.cluster, ())))
+    }
 
 
 def _skewed(
