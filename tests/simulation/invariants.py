@@ -288,6 +288,7 @@ def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) 
     """What the copies of the decision before take, at what one asks for now if that is more: nobody
     who runs is taken away because his template, or his profile, asks for more.
     """
+    before = replace(before, shares=promises.with_raised(before, now, _slices(step, now)))
     dearer = replace(before, terms=replace(before.terms, shape=now.terms.shape))
     return max(charge(step, before, resource), charge(step, dearer, resource))
 

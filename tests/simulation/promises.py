@@ -14,6 +14,8 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.federatedquota import vector
+from federator.api.placement.decisionfacts import DecisionFacts
+from federator.model.decision import Share
 
 Obj = Mapping[str, Any]
 Use = Callable[[str], int]
@@ -146,3 +148,20 @@ class Accounts:
                             f"{other} uses {one.used} {resource} after {had[other].used}, "
                             f"{one.most} are its own"
                         )
+
+
+def with_raised(
+    before: DecisionFacts, now: DecisionFacts, slices: Mapping[str, tuple[int, int]]
+) -> tuple[Share, ...]:
+    """The shares of the decision before, with what runs in clusters under a number that it did not
+    give: a member's administrator raised it while nobody heard the member (numbers-raised). Nothing
+    proves that such a slice is of the past, so it is held, whatever its account has left. `slices`:
+    by cluster, seq and copies of those that stand.
+    """
+    shares = {share.cluster: share for share in before.shares}
+    for share in now.shares:
+        had, (seq, copies) = shares.get(share.cluster), slices.get(share.cluster, (0, 0))
+        raised = seq > max(before.seq, before.marks.get(share.cluster, 0))
+        if raised and share.slots <= copies and (had is None or share.slots > had.slots):
+            shares[share.cluster] = share
+    return tuple(shares.values())

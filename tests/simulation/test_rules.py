@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
-from tests.simulation import booked, lifetimes, mutations, running, script, solo
+from tests.simulation import booked, lifetimes, mutations, promises, running, script, solo
 from tests.simulation.invariants import Step
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.respect import Respect
@@ -163,3 +164,33 @@ def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_
 
     assert {booked.ROOM, "2 feasibility"} <= caught.value.rules, caught.value.breaches[:5]
     running.simulate(parameters, course=course)
+
+
+def decided(seq: int, **copies: tuple[int, int]) -> DecisionFacts:
+    """A decision; `copies`: seq and copies of its share in each cluster."""
+    shares = [
+        {"cluster": name, "seq": share_seq, "replicas": count}
+        for name, (share_seq, count) in copies.items()
+    ]
+    spec = {
+        "workload": {"kind": "PinterestService", "name": "web", "uid": "w"},
+        "seq": seq,
+        "unit": "replicas",
+        "wanted": 9,
+        "shares": shares,
+    }
+    meta = {"name": "psvc-web", "namespace": "feed", "uid": "d"}
+    return decision_facts({"metadata": meta, "spec": spec})
+
+
+def test_a_slice_whose_number_was_raised_counts_as_held_and_nothing_beside_it() -> None:
+    before = decided(5, a=(3, 1))
+
+    def held(now: DecisionFacts, **slices: tuple[int, int]) -> dict[str, int]:
+        shares = promises.with_raised(before, now, slices)
+        return {share.cluster: share.slots for share in shares}
+
+    assert held(decided(6, a=(3, 1), b=(90, 1)), a=(3, 1), b=(90, 1)) == {"a": 1, "b": 1}
+    assert held(decided(6, a=(3, 1), b=(6, 1)), a=(3, 1)) == {"a": 1}, "b is new"
+    assert held(decided(6, a=(3, 1), b=(6, 1)), a=(3, 1), b=(4, 1)) == {"a": 1}, "of the past"
+    assert held(decided(6, a=(3, 1), b=(91, 2)), a=(3, 1), b=(90, 1)) == {"a": 1}, "b grows"
