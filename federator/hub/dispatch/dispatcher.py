@@ -22,6 +22,7 @@ from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.control.breaker import Breaker
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.decision import Share
@@ -70,6 +71,8 @@ class Dispatching:
         self.drift = drift
         self.rng = rng
         self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
+        self._breakers: dict[str, Breaker] = {}
+        """Member -> whether its API server was reached by the last write."""
         self.holding: dict[WorkloadKey, set[str]] = {}
         """Clusters whose next step waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
@@ -90,6 +93,12 @@ class Dispatching:
             )
         return queue
 
+    def _breaker_of(self, member: Member) -> Breaker:
+        breaker = self._breakers.get(member.name)
+        if breaker is None:
+            breaker = self._breakers[member.name] = Breaker(self.clock.monotonic, self.rng)
+        return breaker
+
     async def run(self, member: Member) -> None:
         """Serves one member until cancelled, and forgets its queue then: what waits in it is
         another leader's."""
@@ -106,6 +115,7 @@ class Dispatching:
         """A connection is closed. The next one gets a queue of its own, however long the workers of
         this one take to end."""
         self.queues.pop(cluster, None)
+        self._breakers.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:
         """Signals every member that has, or should have, a part of this workload."""
@@ -323,10 +333,15 @@ class Dispatching:
                 ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True),
             )
             return RequeueAfter(key, until_s - now, "what is written there does not last")
+        breaker = self._breaker_of(member)
+        if wait_s := breaker.wait_s():
+            self._refused(member, key, (errors.Unreachable.__name__, breaker.why, False))
+            return RequeueAfter(key, wait_s, "its API server could not be reached just now")
         profile = self.view.profile_of(workload)
         undoes = self.drift.undoes(member, workload, share, profile)
         try:
-            wrote = await self.writer.carry_out(member, workload, record, action)
+            with breaker.passing():
+                wrote = await self.writer.carry_out(member, workload, record, action)
         except errors.Denied as refusal:
             ending = errors.ends_namespace(refusal)
             why = (

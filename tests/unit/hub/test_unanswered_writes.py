@@ -1,0 +1,49 @@
+"""Many slices wait for a member whose API server is gone: they do not all try it, each again and
+again.
+"""
+
+import asyncio
+from collections import Counter
+
+from federator.kube import errors
+from federator.sandbox.faults import boxes
+from federator.sandbox.faults.rows import Sending
+from tests.unit.hub.world import HUB, World, between, play, service, small_fleet
+
+PSVC = "PinterestService"
+MANY = 60
+
+
+def test_what_waits_for_a_member_that_is_gone_tries_it_one_by_one() -> None:
+    async def scenario(world: World) -> None:
+        tried: Counter[str] = Counter()
+        refused = between(HUB, "a")
+
+        def gone(sending: Sending) -> errors.ApiError:
+            tried[sending.request.path] += 1
+            return errors.Unreachable("a refuses connections")
+
+        await world.settle()
+        world.put(
+            boxes.failing(
+                lambda sending: (
+                    refused(sending)
+                    and sending.request.path.startswith(
+                        ("/apis/pinterest", "/api/v1/namespaces/feed")
+                    )
+                    and not sending.watches
+                    and not sending.lists
+                ),
+                gone,
+            )
+        )
+        for number in range(MANY):
+            await world.create(PSVC, "feed", f"web-{number:02d}", service(1, "100m"))
+        await asyncio.sleep(60)
+        assert 3 <= sum(tried.values()) < MANY, tried
+        told = await world.condition(PSVC, "feed", f"web-{MANY - 1:02d}", "Applied")
+        assert (told["status"], "a refuses connections" in told["message"]) == ("False", True)
+        world.clear()
+        await world.settle(within_s=30)
+
+    play(scenario, fleet=small_fleet(1))
