@@ -1,8 +1,8 @@
 """What is judged while tenants of one tree take back what they lent: by decisions, statuses and
 pods, in the plain meaning of their fields.
 
-The rules know nothing of `federator.scheduling` and `federator.placement`. Each copy asks for one
-cpu, and a gang for one for each of its pods, so that amounts are counts.
+The rules know nothing of `federator.scheduling` and `federator.placement`. Requests are whole
+cpus: one for each copy, two after an edit, and one for each pod of a gang.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
+from federator.api.federatedquota import vector
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
 from federator.model.ask import Unit
@@ -54,10 +55,17 @@ class Seen:
     facts: DecisionFacts
     asked: int
     """Copies that its workload asked for then."""
-    cpus: int
-    """What it holds."""
+    copies: int
+    """That may run at once."""
+    each: int
+    """Cpus that each is charged."""
     since_s: float
     done: Ranges
+
+    @property
+    def cpus(self) -> int:
+        """What it holds."""
+        return self.copies * self.each
 
 
 @dataclass
@@ -84,6 +92,9 @@ class Rules:
     words: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     """Workload -> what its decisions said, and when."""
     done: dict[str, Ranges] = field(default_factory=dict)
+    raised: dict[str, float] = field(default_factory=dict)
+    """Cluster -> when an edit of what runs there last asked for more. It is admitted where it may
+    find room, there or elsewhere, and counts in the room of others once the cluster reports it."""
     trouble_s: float = 0.0
     """When something last went wrong."""
     breach: Broken | None = None
@@ -153,11 +164,11 @@ class Rules:
         if obj is not None:  # what is gone has done what it had
             done = finished(obj)
         assert facts.terms.shape is not None
-        each = facts.terms.shape.requests["cpu"]
+        each = facts.terms.shape.requests["cpu"] // MILLI
         same = former is not None and former.facts.seq == facts.seq
         since_s = former.since_s if former is not None and same else self.now_s
-        cpus = charges.held(facts, done) * each // MILLI
-        return Seen(facts, facts.terms.wanted, cpus, since_s, done)
+        copies = charges.held(facts, done)
+        return Seen(facts, facts.terms.wanted, copies, each, since_s, done)
 
     def _judged(self, former: Seen | None, one: Seen, obj: Obj | None) -> bool:
         """Whether it was told to leave by this decision."""
@@ -171,8 +182,8 @@ class Rules:
             told_before is None or told_before.by != gone.by or gone.copies > told_before.copies
         )
         if not left:
+            self._judge_loss(former, one, obj)
             if one.cpus < had:
-                self._judge_loss(former, one, obj)
                 self.freed.append((self.now_s, _project(facts), had - one.cpus))
             return False
         assert gone is not None
@@ -210,8 +221,8 @@ class Rules:
         if former is None or obj is None or facts.terms.unit is Unit.SHARDS:
             return
         asked = raw.integer(obj, "spec", "replicas", default=1)
-        if one.cpus < min(former.cpus, asked) and former.asked <= asked:
-            raise self.broken(NOWHERE, f"{facts.key} goes from {former.cpus} to {one.cpus}")
+        if one.copies < min(former.copies, asked) and former.asked <= asked:
+            raise self.broken(NOWHERE, f"{facts.key} goes from {former.copies} to {one.copies}")
 
     def _judge_victim(self, former: Seen, one: Seen, obj: Obj | None) -> None:
         facts, gone = one.facts, one.facts.terms.preempted
@@ -222,21 +233,21 @@ class Rules:
             before = former.facts.share_of(share.cluster)
             if share.slots > (before.slots if before is not None else 0):
                 raise self.broken(BOTH, f"{facts.key} left for {gone.by} and grew there: {share}")
-        if one.cpus >= former.cpus:
-            raise self.broken(BOTH, f"{facts.key} left for {gone.by} and keeps {one.cpus}")
+        if one.copies >= former.copies:
+            raise self.broken(BOTH, f"{facts.key} left for {gone.by} and keeps {one.copies}")
         told = former.facts.terms.preempted
         more = gone.copies - (told.copies if told is not None and told.by == gone.by else 0)
-        if not _indivisible(facts, obj) and former.cpus - one.cpus < min(more, former.cpus):
-            kept = former.cpus - one.cpus
-            raise self.broken(BOTH, f"{facts.key}: {more} left for {gone.by}, {kept} went")
-        if _indivisible(facts, obj) and one.cpus:
-            raise self.broken(WHOLE, f"{facts.key} keeps {one.cpus} of {former.cpus}")
+        went = former.copies - one.copies
+        if not _indivisible(facts, obj) and went < min(more, former.copies):
+            raise self.broken(BOTH, f"{facts.key}: {more} left for {gone.by}, {went} went")
+        if _indivisible(facts, obj) and one.copies:
+            raise self.broken(WHOLE, f"{facts.key} keeps {one.copies} of {former.copies}")
 
     def _judge_guarantee(self, former: Seen, one: Seen, obj: Obj | None) -> None:
         """What it leaves its account is what is guaranteed, but for a part of the last that went;
         what the account gave up itself lately it may have had still when this was decided."""
         project = _project(one.facts)
-        unit = former.cpus if _indivisible(one.facts, obj) else 1
+        unit = former.cpus if _indivisible(one.facts, obj) else former.each
         recent = sum(
             cpus for at_s, of, cpus in self.freed if of == project and at_s > self.now_s - WINDOW_S
         )
@@ -253,9 +264,15 @@ class Rules:
         facts = one.facts
         for share in facts.shares:
             before = former.facts.share_of(share.cluster) if former is not None else None
-            if share.slots <= (before.slots if before is not None else 0):
+            had = before.slots if before is not None else 0
+            if former is not None and one.each > former.each:
+                self.seen["grew by an edit"] += 1
+                self.raised[share.cluster] = self.now_s
+            if share.slots <= had:
                 continue
             self.seen["grew"] += 1
+            if self.now_s < self.raised.get(share.cluster, -WINDOW_S) + WINDOW_S:
+                continue
             booked, has = self._booked(share.cluster), self._has(share.cluster)
             if booked > has:
                 given, running = self._given(share.cluster), self._running(share.cluster)
@@ -274,17 +291,15 @@ class Rules:
         """By workload, the cpus that its decision gives it there."""
         given = Counter[str]()
         for uid, one in self.decisions.items():
-            assert one.facts.terms.shape is not None
             here = replace(
                 one.facts, shares=tuple(s for s in one.facts.shares if s.cluster == cluster)
             )
-            given[uid] = (
-                charges.held(here, one.done) * one.facts.terms.shape.requests["cpu"] // MILLI
-            )
+            given[uid] = charges.held(here, one.done) * one.each
         return given
 
     def _running(self, cluster: str) -> Counter[str]:
-        """By workload, the pods that are there. Those of workloads that are gone count under ""."""
+        """By workload, the cpus of the pods that are there. Those of workloads that are gone count
+        under ""."""
         member, objs = self.world.federation.members[cluster], self._workloads()
         names = {
             (KINDS[obj["kind"]], obj["metadata"]["namespace"], obj["metadata"]["name"]): uid
@@ -298,7 +313,7 @@ class Rules:
             if not ended and raw.text(pod, "spec", "nodeName"):
                 labels = raw.text_map(pod, "metadata", "labels").items()
                 found = (names.get((label, meta["namespace"], of)) for label, of in labels)
-                running[next(filter(None, found), "")] += 1
+                running[next(filter(None, found), "")] += _asks(pod["spec"])
         return running
 
     def _has(self, cluster: str) -> int:
@@ -363,14 +378,18 @@ class Rules:
             facts, obj = one.facts, objs.get(one.facts.workload_uid)
             if obj is None or _indivisible(facts, obj) or facts.terms.unit is Unit.SHARDS:
                 continue
-            project = _project(facts)
-            lacks = raw.integer(obj, "spec", "replicas", default=1) - one.cpus
-            if lacks > 0 and self.used(project) < self.guaranteed[project]:
+            project, asks = _project(facts), _asks(raw.mapping(obj, "spec", "template", "spec"))
+            free = self.guaranteed[project] - self.used(project)
+            lacks = raw.integer(obj, "spec", "replicas", default=1) - one.copies
+            more = (asks - one.each) * one.copies
+            if (lacks > 0 and free >= one.each) or 0 < more <= free:
                 raise self.broken(
                     SERVED,
-                    f"{facts.key} lacks {lacks}, and {project} has {self.used(project)} of the"
-                    f" {self.guaranteed[project]} guaranteed to it: {facts.terms.message}",
+                    f"{facts.key} has {one.copies} of {one.each} cpus and lacks {lacks}, or {asks}"
+                    f" for each, and of what is guaranteed to {project} {free} are free:"
+                    f" {facts.terms.message}",
                 )
+            self.seen["edited in the end"] += asks > 1 and asks == one.each
         self._judge_members()
 
     def _judge_members(self) -> None:
@@ -391,6 +410,12 @@ def _indivisible(facts: DecisionFacts, obj: Obj | None) -> bool:
     """Whether fewer of its copies are of no use."""
     whole = facts.key.kind == "PinterestTrainingJob"
     return whole or raw.text(obj or {}, "spec", "placement", "partial") == "RequireAll"
+
+
+def _asks(pod: Obj) -> int:
+    """The whole cpus that a pod asks for."""
+    requests = (raw.mapping(one, "resources", "requests") for one in pod["containers"])
+    return sum(vector({"cpu": one["cpu"]})["cpu"] for one in requests) // MILLI
 
 
 def _numbers(ranges: Ranges) -> set[int]:

@@ -28,6 +28,8 @@ LOOK_S: Final = 1.0
 NODE_CPUS: Final = 8
 PROJECTS: Final = ("ads", "feed", "ml")
 DECISIONS: Final = "placementdecisions"
+EDITS_SHARE: Final = 0.5
+EDIT_S: Final = (10.0, 80.0)
 ACTS: Final = (
     *("borrow", "return", "borrow", "return", "low", "high", "gang", "batch", "ordinals"),
     *("hub", "cut", "slow", "lost", "armed", "armed"),
@@ -70,6 +72,9 @@ class Play:
         self.rules = Rules(seed, self.world, self.total)
         self.guaranteed = self.rules.guaranteed
         self.batch = self.gang = 0
+        self.editing = random.Random(f"{seed}/edits")
+        """Of the edits that ask for more or less of what runs; in every other world."""
+        self.edits = self.editing.random() < EDITS_SHARE
 
     async def begin(self) -> None:
         rng, world = self.rng, self.world
@@ -102,6 +107,19 @@ class Play:
     async def scale(self, project: str, name: str, replicas: int) -> None:
         kind = "PinterestStatefulSet" if name == "kv" else "PinterestService"
         await self.world.patch(kind, project, name, {"spec": {"replicas": replicas}})
+
+    async def size(self, project: str, name: str, cpus: int) -> None:
+        """An edit of a service: so many cpus for each copy."""
+        container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": str(cpus)}}}
+        edit = {"template": {"spec": {"containers": [container]}}}
+        await self.world.patch("PinterestService", project, name, {"spec": edit})
+
+    async def edit(self) -> None:
+        rng = self.editing
+        while self.edits:
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            await self.size(rng.choice(PROJECTS), rng.choice(("web", "api")), rng.choice((1, 2)))
+            self.rules.seen["edited"] += 1
 
     async def happen(self) -> None:
         while True:
@@ -184,19 +202,27 @@ class Play:
 
     async def finale(self) -> None:
         """Two of them borrow what the third lends, one of them little, and the third comes back for
-        all of it; nothing goes wrong any more."""
+        all of it, by its count or by an edit; nothing goes wrong any more."""
         little, much, third = self.rng.sample(PROJECTS, 3)
         await self.scale("feed", "kv", 0)
         for project in PROJECTS:
             await self.scale(project, "api", 0)
             await self.scale(project, "web", 0)
+            if self.edits:
+                await self.size(project, "web", 1)
+                await self.size(project, "api", 1)
         await self.looking(60.0)
         amount = self.guaranteed[third]
         await self.scale(much, "web", self.guaranteed[much] + amount - 2)
         await self.looking(30.0)
         await self.scale(little, "web", self.guaranteed[little] + 2)
         await self.looking(60.0)
-        await self.scale(third, "web", amount)
+        if not self.edits:
+            await self.scale(third, "web", amount)
+            return
+        await self.scale(third, "web", amount // 2)
+        await self.looking(120.0)
+        await self.size(third, "web", 2)
 
     async def looking(self, for_s: float) -> None:
         until_s = self.rules.now_s + for_s
@@ -213,15 +239,18 @@ class Play:
             world.rules = self.rules
             self.rules.written()
             happening = asyncio.create_task(self.happen(), name="what happens")
+            editing = asyncio.create_task(self.edit(), name="edits")
             until_s = clock.monotonic() + PLAY_S
             while clock.monotonic() < until_s:
                 self.rules.look()
-                if happening.done():
-                    happening.result()
+                for task in (happening, editing):
+                    if task.done():
+                        task.result()
                 await asyncio.sleep(LOOK_S)
-            happening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await happening
+            for task in (happening, editing):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             world.heal()
             world.clear()
             if HUB not in world.federation.tasks:
