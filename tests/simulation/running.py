@@ -246,6 +246,7 @@ class Run:
         deadline = self.world.federation.clock.monotonic() + HEAL_S
         while waiting := self.world.unsettled():
             self.check()
+            await self.load.bound(self.world)
             self._resolved()
             if self.world.federation.clock.monotonic() >= deadline:
                 raise Broken(

@@ -58,12 +58,27 @@ class Load:
             bounds = labels.bounds_of(raw.mapping(entry.obj, "metadata", "annotations"))
             if bounds is None:
                 continue
-            count = min(max(wanted, bounds[0]), bounds[1])
-            ref = ObjectRef(
-                "apps/v1", "deployments", NAMESPACE, entry.obj["metadata"]["name"], "Deployment"
-            )
-            with contextlib.suppress(errors.NotFound):
-                await world.member(name).patch(ref, {"spec": {"replicas": count}})
+            await _own_scales(world, name, entry.obj, min(max(wanted, bounds[0]), bounds[1]))
+
+    async def bound(self, world: World) -> None:
+        """Each autoscaler of a member's own takes copies away that are beyond its bounds, as one
+        that goes on working does: these may have become fewer since its load last changed.
+        """
+        for name, member in sorted(world.federation.members.items()):
+            if any(True for _ in member.store.items(member.registry.get(*AUTOSCALERS), NAMESPACE)):
+                continue  # its controller does so by itself
+            for entry in member.store.items(member.registry.get("apps", "deployments"), NAMESPACE):
+                bounds = labels.bounds_of(raw.mapping(entry.obj, "metadata", "annotations"))
+                if bounds is not None and raw.integer(entry.obj, "spec", "replicas") > bounds[1]:
+                    await _own_scales(world, name, entry.obj, bounds[1])
+
+
+async def _own_scales(world: World, cluster: str, deployment: Obj, count: int) -> None:
+    """The autoscaler that a member has of its own writes how many copies run."""
+    meta = deployment["metadata"]
+    ref = ObjectRef("apps/v1", "deployments", NAMESPACE, meta["name"], "Deployment")
+    with contextlib.suppress(errors.NotFound):
+        await world.member(cluster).patch(ref, {"spec": {"replicas": count}})
 
 
 class Scaled:

@@ -15,7 +15,7 @@ from tests.simulation.lived import LIVED
 from tests.simulation.lives import JOBSET, NAMESPACE, PREFIX, SERVED, SERVICE, STATEFUL, STORED
 from tests.simulation.ordinals import DAEMON
 from tests.simulation.running import NOTHING, Course, Plant
-from tests.simulation.script import Action
+from tests.simulation.script import Action, perform
 from tests.simulation.unmatched import UNMATCHED
 from tests.simulation.world import World
 
@@ -208,3 +208,31 @@ def test_without_the_bug_its_world_keeps_every_rule(what: str) -> None:
     rule, _ = PLANTS[what]
     judged = played(what).judged
     assert judged[rule] or rule not in JUDGED
+
+
+def test_an_autoscaler_of_a_members_own_keeps_to_bounds_that_fall_after_its_load_changed() -> None:
+    """Otherwise more copies run than are decided, and nothing settles."""
+    deployment = ObjectRef("apps/v1", "deployments", NAMESPACE, SERVED, "Deployment")
+
+    def counts(world: World) -> list[int]:
+        return [
+            entry.obj["spec"]["replicas"]
+            for _, member in sorted(world.federation.members.items())
+            for entry in member.store.items(member.registry.get("apps", "deployments"), NAMESPACE)
+        ]
+
+    ended: list[World] = []
+
+    async def loaded(world: World) -> None:
+        await solo.settled(world)
+        for name in sorted(world.federation.members):
+            await world.member(name).patch(deployment, {"spec": {"replicas": 4}})
+        await solo.settled(world)
+        fewer = {"spec": {"autoscaling": {"max": 4}}}
+        await perform(Action(0.0, "patch", SERVICE, NAMESPACE, SERVED, fewer), world.host)
+        ended.append(world)
+
+    course = Course((_autoscaled(max=8, owner="Member"),), story=loaded, brief=True)
+    running.simulate(solo.world(), NOTHING, course)
+
+    assert counts(ended[0]) == [2, 2]
