@@ -81,6 +81,9 @@ CHANGED_MAX: Final = 10
 """Fields of a changed object that are named."""
 REMAKE_BASE_S = 0.5
 REMAKE_CAP_S = 30.0
+SHOWN_WITHIN_S = 30.0
+"""So long caches are given to show what was made, before it counts as deleted again unseen: a list
+that is made anew shows neither."""
 
 
 @dataclass(slots=True)
@@ -98,6 +101,8 @@ class _Verdict:
     when it did not."""
     shown: bool = False
     """The caches have shown it: only then does its absence there mean that it was deleted."""
+    written_s: float = -math.inf
+    """When our last write of it was answered."""
 
 
 class Verdicts:
@@ -167,6 +172,14 @@ class Verdicts:
         fixed = NATIVES[work.key[0]].changes is not None
         kept = fixed or diffs.covers(answer, _comparable(work.body))
         self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s, shown=False)
+        self._verdicts[work.key].written_s = now_s
+
+    def just_made(self, key: NativeKey, now_s: float) -> bool:
+        """Whether a server has lately answered our write, and the caches have not shown it yet."""
+        verdict = self._verdicts.get(key)
+        return (
+            verdict is not None and not verdict.shown and now_s < verdict.written_s + SHOWN_WITHIN_S
+        )
 
     def knows(self, key: NativeKey) -> bool:
         """Whether the object of this name was compared or written before."""
@@ -287,6 +300,10 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     body = _left_to_autoscaler(body, row)
     want = rows.digest(body)
     if row is None:
+        if _autoscaled(body) and scene.verdicts.just_made(key, scene.now_s):
+            # An autoscaler may have chosen already: the count of another wish is none for it.
+            plan_so_far.unseen.append(key)
+            return
         if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
             plan_so_far.postponed[key] = wait_s
             return
@@ -390,11 +407,14 @@ def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bo
     return _applied(body, row)
 
 
+def _autoscaled(body: Mapping[str, Any]) -> bool:
+    return bounds_of(raw.mapping(body, "metadata", "annotations")) is not None
+
+
 def _applied(body: Mapping[str, Any], row: NativeRow) -> Apply:
     """Where it says a number of copies that an autoscaler chooses, only while nobody has changed
     the object since: the number is from what we have heard of it."""
-    says = bounds_of(raw.mapping(body, "metadata", "annotations")) is not None
-    heard = row.resource_version if says and "replicas" in body["spec"] else ""
+    heard = row.resource_version if _autoscaled(body) and "replicas" in body["spec"] else ""
     return Apply(native_ref(row.key), body, force=True, resource_version=heard)
 
 

@@ -111,6 +111,25 @@ def test_a_count_that_an_autoscaler_may_have_changed_is_written_by_version(
     assert step.resource_version == version
 
 
+def test_a_count_that_an_autoscaler_chooses_is_not_written_anew_before_the_first_is_heard_of() -> (
+    None
+):
+    """The slice has changed between our first write and the event of it."""
+    bounds: dict[str, Any] = {"annotations": {labels.AUTOSCALED_ANNOTATION: "1-9"}}
+    first = native("Deployment", "web", {"replicas": 2}, **bounds)
+    second = native("Deployment", "web", {"replicas": 1}, **bounds)
+    verdicts, key = Verdicts(OPTIONS), ("Deployment", "feed", "web")
+    work = planned([first], [], verdicts=verdicts).work[0]
+    made = {**first, "metadata": {**first["metadata"], "uid": "uid-web", "resourceVersion": "7"}}
+    verdicts.answered(work, made, 10.0)
+
+    early = planned([second], [], verdicts=verdicts, now_s=11.0)
+    assert (early.work, early.unseen) == ([], [key])
+    late = planned([second], [], verdicts=verdicts, now_s=10.0 + comparing.SHOWN_WITHIN_S)
+
+    assert [each.body["spec"]["replicas"] for each in late.work] == [1]
+
+
 def test_once_compared_an_unchanged_object_needs_no_bytes_and_no_second_look() -> None:
     body = native("Deployment", "web", {"replicas": 3})
     verdicts, row = Verdicts(OPTIONS), live(body)
