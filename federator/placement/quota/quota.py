@@ -154,6 +154,15 @@ def admit(
     return best
 
 
+def barred(ask: Ask, wanted: int, held: int, tree: Tree, placed: Placed) -> bool:
+    """Whether an account admits nothing beyond the `held` copies however much others leave: its
+    priority is too high, or too many workloads are placed. `placed` as in `admit`."""
+    return any(
+        _by_priority(ask, account, held) or _by_concurrency(account, wanted, held, tree, placed)
+        for account in map(tree.accounts.__getitem__, tree.above(ask.project))
+    )
+
+
 def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
     """Why the workload may take nothing for its project, as a sentence; "" when it may. A namespace
     bound to an account may use only that account's projects, and a project of an account with

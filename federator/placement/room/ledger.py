@@ -279,6 +279,12 @@ class Ledger:
             return admission
         return replace(ruling, unlimited=admission.unlimited, generations=admission.generations)
 
+    def barred(self, ask: Ask, wanted: int, held: int) -> bool:
+        """Whether quota admits nothing beyond the `held` copies however much others leave."""
+        return quota.barred(
+            ask, wanted, held, self.tree, self._placed_beside(self.commitment(ask.uid))
+        )
+
     def _uncovered(self, ask: Ask) -> bool:
         """Whether no account says anything of the project, and it is not refused for that."""
         key = (ask.project, ask.key.namespace)

@@ -115,6 +115,8 @@ def run(
             entry.ask, tree.accounts.values()
         ):
             continue
+        if entry.ask.uid not in edited and ledger.barred(entry.ask, _most(entry.ask), _held(entry)):
+            continue  # nobody leaves for it
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):

@@ -136,6 +136,28 @@ def test_who_left_does_not_have_it_back_while_one_of_the_winners_account_waits_b
     assert [federation.copies(ask) for ask in (WEB, wide, API)] == [15, 0, 5]
 
 
+@pytest.mark.parametrize("bound", [{"max_concurrent": 1}, {"max_priority": 5}])
+def test_nobody_leaves_for_who_gets_nothing_by_another_rule_of_its_account(
+    bound: dict[str, int],
+) -> None:
+    """They would come back in the next cycle, and leave again, for ever."""
+    search = replace(ACCOUNTS[2], **bound)  # type: ignore[arg-type]
+    first = service(1, name="first", project="search")
+    api = replace(API, priority=9)
+    federation = Federation(
+        WEB, first, api, snapshot=replace(ROOMY, quotas=(*ACCOUNTS[:2], search, ACCOUNTS[3]))
+    )
+    federation.turn(first)
+    federation.turn(WEB)
+    assert [federation.copies(ask) for ask in (first, WEB)] == [1, 19]
+
+    made = federation.turn(api)
+
+    assert [federation.copies(ask) for ask in (api, WEB)] == [0, 19]
+    (decided,) = made.decided
+    assert "FederatedQuota search allows " in decided.decision.message
+
+
 def test_who_finds_its_guarantee_taken_in_this_very_cycle_is_looked_at_in_a_moment() -> None:
     accounts = (replace(ACCOUNTS[0], ordering=Ordering.PRIORITY), *ACCOUNTS[1:])
     web = replace(WEB, priority=100)
