@@ -97,9 +97,13 @@ class Claimed:
         """Whether the slice is there to stay, and gives the ordinal that the claim is of."""
         if "deletionTimestamp" in slice_["metadata"]:
             return False
+        owners = raw.objects(step.obj, "metadata", "ownerReferences")
         if slice_["kind"] == JOBSET:  # not one of the same name before
-            owners = raw.objects(step.obj, "metadata", "ownerReferences")
             return any(owner["uid"] == slice_["metadata"]["uid"] for owner in owners)
+        if any(owner["kind"] == "Pod" for owner in owners):
+            # Given away when its ordinal was scaled away: as in Kubernetes it goes with that pod,
+            # also where the ordinal is wanted again before the pod has ended.
+            return False
         ordinal = int(step.obj["metadata"]["name"].rpartition("-")[2])
         mine = shards.normal(raw.ranges(slice_, "spec", "slice", "ranges"))
         return bool(shards.intersect(((ordinal, ordinal),), mine))
