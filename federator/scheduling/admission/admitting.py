@@ -8,6 +8,7 @@ for what its victims leave: it is admitted when that is seen free.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,8 @@ class Round:
     claiming: Set[str] = frozenset()
     """uids of those for whom others have left: what is free is theirs first, whatever the order.
     Those who left would else have it back, and leave again, for ever."""
+    grown: dict[str, Counter[str]] = field(default_factory=dict)
+    """Leaf -> what it was given in this cycle, by cell. Nobody has it yet."""
     slowed: set[str] = field(default_factory=set)
     """Leaves for which more would leave but for those budgets."""
 
@@ -279,12 +282,30 @@ class Round:
             return Verdict(Outcome.WAITS, assignment)
         if any(victim.holder.uid in self.leaving for victim in chosen):
             return Verdict(Outcome.WAITS, assignment, later=True)
-        if not self._still_fits(nominee):
+        if not self._still_fits(nominee) or self._takes_guarantee(nominee):
             return Verdict(Outcome.WAITS, assignment, later=True)
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
+        self.grown.setdefault(want.node, Counter()).update(assignment.needs)
         outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
         return Verdict(outcome, assignment, chosen)
+
+    def _takes_guarantee(self, nominee: _Nominee) -> bool:
+        """Whether another account would lose of its guarantee, because what it was given in this
+        cycle makes it borrow. That may be taken back once it is there, not what runs instead."""
+        taken: dict[str, Counter[str]] = {}
+        for victim in nominee.victims:
+            if victim.holder.node in self.grown and victim.holder.node != nominee.want.node:
+                # the last copy may hold a part of both
+                gone = scaled(victim.holder.each, victim.copies - 1)
+                taken.setdefault(victim.holder.node, Counter()).update(gone)
+        return any(
+            all(
+                self.usage.excess(node, cell) - self.grown[node][cell] - gone[cell] <= 0
+                for cell in nominee.assignment.short
+            )
+            for node, gone in taken.items()
+        )
 
     def _still_fits(self, nominee: _Nominee) -> bool:
         gone = [*self.leaving.values(), *nominee.victims]

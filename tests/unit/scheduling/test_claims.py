@@ -158,6 +158,33 @@ def test_nobody_leaves_for_who_gets_nothing_by_another_rule_of_its_account(
     assert "FederatedQuota search allows " in decided.decision.message
 
 
+def test_what_is_given_in_a_cycle_makes_nobody_lose_what_runs_of_its_guarantee() -> None:
+    """batch is given a copy that its account borrows; in the same cycle page asks for what is
+    guaranteed to another account."""
+    reclaims = Preemption(reclaim=Take.ANY)
+    accounts = (
+        account("studio", 6),
+        account("north", 3, parent="studio"),
+        account("south", 3, parent="studio", preemption=reclaims),
+    )
+    urgent = service(2, name="urgent", project="north", priority=100)
+    batch = service(1, name="batch", project="north")
+    squad = service(2, name="squad", project="south", created_s=1.0)
+    page = service(1, name="page", project="south", created_s=2.0)
+    federation = Federation(urgent, batch, squad, page, snapshot=replace(ROOMY, quotas=accounts))
+    federation.turn(urgent, batch)
+    batch = replace(batch, count=2, slots=2)
+    federation.asks[batch.key] = batch
+
+    made = federation.turn(squad, batch, page)
+
+    assert [federation.copies(ask) for ask in (urgent, batch, squad, page)] == [2, 2, 2, 0]
+    assert made.requeues[page.key] == MOMENT_S
+    federation.turn(page)
+    federation.turn(page)
+    assert [federation.copies(ask) for ask in (urgent, batch, squad, page)] == [2, 1, 2, 1]
+
+
 def test_who_finds_its_guarantee_taken_in_this_very_cycle_is_looked_at_in_a_moment() -> None:
     accounts = (replace(ACCOUNTS[0], ordering=Ordering.PRIORITY), *ACCOUNTS[1:])
     web = replace(WEB, priority=100)
