@@ -36,6 +36,19 @@ async def status(world: World, name: str = "agent") -> dict[str, Any]:
     return dict(found.get("status") or {})
 
 
+async def within_quota(world: World) -> None:
+    """The daemon under a quota that has room for two clusters: 4 nodes of 500m each take 2 cpu."""
+    quota = {
+        "projects": ["infra"],
+        "namespaces": ["infra"],
+        "tiers": {"OnDemand": {"max": {"cpu": "4"}}},
+    }
+    await world.create("FederatedQuota", "", "infra", quota)
+    await world.settle()
+    await world.create(KIND, "infra", "agent", daemon(project="infra"))
+    await world.settle()
+
+
 async def having(world: World, name: str = "agent") -> list[str]:
     """Members that have the DaemonSet."""
     found = []
@@ -193,16 +206,8 @@ def test_nodes_that_come_are_charged_where_it_only_stays_too() -> None:
     """
 
     async def scenario(world: World) -> None:
-        quota = {
-            "projects": ["infra"],
-            "namespaces": ["infra"],
-            "tiers": {"OnDemand": {"max": {"cpu": "4"}}},
-        }
-        await world.create("FederatedQuota", "", "infra", quota)
-        await world.settle()
-        await world.create(KIND, "infra", "agent", daemon(project="infra"))
-        await world.settle()
-        first, second = await having(world)  # 4 nodes of 500m each take 2 cpu
+        await within_quota(world)
+        first, second = await having(world)
         assert await world._by_cluster("infra", "agent", "nodes") == {first: 4, second: 4}
         await add_node(world, first, "more-0")
         await nodes_are(world, {first: 5, second: 4})
@@ -273,16 +278,8 @@ def test_a_new_template_goes_from_cluster_to_cluster_and_stops_at_one_that_fails
 
 def test_quota_is_charged_a_pod_on_each_node_and_clusters_beyond_it_do_not_get_it() -> None:
     async def scenario(world: World) -> None:
-        quota = {
-            "projects": ["infra"],
-            "namespaces": ["infra"],
-            "tiers": {"OnDemand": {"max": {"cpu": "4"}}},
-        }
-        await world.create("FederatedQuota", "", "infra", quota)
-        await world.settle()
-        await world.create(KIND, "infra", "agent", daemon(project="infra"))
-        await world.settle()
-        assert len(await having(world)) == 2  # 4 nodes of 500m each take 2 cpu
+        await within_quota(world)
+        assert len(await having(world)) == 2
         placed = await world.condition(KIND, "infra", "agent", "Placed")
         assert (placed["status"], placed["reason"]) == ("False", "ExceedsMaxQuota")
         used = await world.get("FederatedQuota", "", "infra")
