@@ -10,6 +10,7 @@ last seats are given one by one. The work grows with the logarithm of the number
 
 import heapq
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from federator.model.ask import SpreadRule
@@ -29,29 +30,43 @@ _Rules = Sequence[SpreadRule]
 _Idle = Collection[tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How blocks are given back after each size."""
+
+    rounds: int | None
+    """How often excess blocks are looked for; None repeats until there are none."""
+    keeps_open: bool = False
+    """Whether domains that the size has opened for minDomains keep a seat. Closed again, one may
+    wait for another rule, and all other domains for it."""
+
+
+_WAYS: Final = (_Way(2), _Way(None), _Way(None, keeps_open=True))
+"""Each for what comes out of the one before with a hard rule broken."""
+
+
 def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
     """Gives up to `missing` more seats; returns the seats that no cluster may take."""
     before = [party.seats for party in parties]
-    left = _fill(parties, missing, rules, idle, rounds=2)
-    if overgrown(parties, before, rules, idle):
+    left = missing
+    for way in _WAYS:
         for party, seats in zip(parties, before, strict=True):
             party.seats = seats
-        left = _fill(parties, missing, rules, idle, rounds=None)
+        left = _fill(parties, missing, rules, idle, way)
+        if not overgrown(parties, before, rules, idle):
+            break
     return left
 
 
-def _fill(
-    parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None
-) -> int:
-    """`rounds`: how often excess blocks are looked for after each size; None repeats until there
-    are none."""
+def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, way: _Way) -> int:
     unit = _first_unit(parties, missing)
     while unit > 1:
         reserve = _MARGIN * unit * len(parties)
         if missing > reserve:
             before = [party.seats for party in parties]
             _Filling(parties, rules, idle, unit).run(missing - reserve)
-            _give_back(parties, before, rules, idle, unit, rounds)
+            least = _opened(parties, before, rules, idle) if way.keeps_open else before
+            _give_back(parties, least, rules, idle, unit, way.rounds)
             missing -= sum(party.seats for party in parties) - sum(before)
         unit //= 2
     return _Filling(parties, rules, idle, 1).run(missing)
@@ -88,6 +103,24 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
         ):
             return True
     return False
+
+
+def _opened(
+    parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle
+) -> list[int]:
+    """The seats `before`, with one more for the first cluster of each domain that was opened since
+    while a hard rule wanted more of them."""
+    least = [*before]
+    for at, rule in enumerate(rules):
+        domain = domains.of_rule(at, rule, parties, idle)
+        had = {party.domains[at] for party, seats in zip(parties, least, strict=True) if seats > 0}
+        if not rule.hard or len(had & domain.totals.keys()) >= rule.min_domains:
+            continue
+        for place, party in sorted(enumerate(parties), key=lambda pair: -pair[1].seats):
+            if party.seats > least[place] and party.domains[at] not in had:
+                had.add(party.domains[at])
+                least[place] += 1
+    return least
 
 
 def _give_back(  # noqa: PLR0917 what a size of blocks has left

@@ -89,6 +89,22 @@ def test_blocks_are_not_stuck_where_two_hard_rules_wait_for_each_other() -> None
     assert not any(_excess(parties, rules, ()))
 
 
+def test_a_zone_that_a_hard_rule_wants_stays_open_when_blocks_are_given_back() -> None:
+    """z0, which has room for one block only, gives that back. Without a copy there, the zones wait
+    for it, and it waits for r1, which is in a zone that waits: 16 copies would stay unplaced.
+    """
+    parties = [
+        Party("c0", 1, 13, 0, 0, 0, 0, ("z1", "r1")),
+        Party("c1", 1, 4, 0, 0, 0, 0, ("z0", "r0")),
+        Party("c2", 1, 400, 0, 0, 0, 0, ("z2", "r0")),
+        Party("c3", 1, 0, 0, 0, 0, 0, ("z0", "r0")),
+    ]
+    rules = [SpreadRule("k0", 3, 0, True), SpreadRule("k1", 1, 1, True)]
+    expected = seatbyseat.filled(parties, 132, rules, ())
+    assert filling.fill(parties, 132, rules, ()) == 105
+    assert seats(parties) == expected == {"c0": 13, "c1": 4, "c2": 10, "c3": 0}
+
+
 @pytest.mark.parametrize("keys", [1, 2])
 @given(data=st.data(), part=st.integers(0, 100))
 def test_blocks_take_what_single_seats_take(keys: int, data: st.DataObject, part: int) -> None:
