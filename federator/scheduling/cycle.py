@@ -26,7 +26,14 @@ from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
-from federator.scheduling.admission import displacing, making_room, preempting, rooms, stage
+from federator.scheduling.admission import (
+    displacing,
+    edits,
+    making_room,
+    preempting,
+    rooms,
+    stage,
+)
 from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Leaving, Terms, Turn
@@ -261,6 +268,8 @@ class _Batch:
             self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
             if displaced and turn.leaves is None:
                 self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
+            if turn.leaves is not None:
+                self.ledger.held_back = edits.after_leaving(entry, self.ledger)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
             decision = _decide(inside, self.snapshot, self.ledger, self._numbers, self.seq())

@@ -8,11 +8,13 @@ for it.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from federator.model.decision import Reason
 from federator.model.fleet import copies_of
 from federator.model.resources import Resources, cell
 from federator.placement.division.division import DIVIDERS
+from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing
@@ -21,6 +23,10 @@ from federator.scheduling.admission.holders import Victim
 from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
+
+AFTER: Final = Admission(
+    0, Reason.QUOTA_EXCEEDED, "copies of it leave for another before it is judged"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,15 @@ def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
         return None
     refused = ledger.edit(edit.edit)
     return edit if refused is None or refused.reason is Reason.QUOTA_EXCEEDED else None
+
+
+def after_leaving(entry: Entry, ledger: Ledger) -> Mapping[str, Admission]:
+    """What is held back when copies of this workload leave for another: its edit is judged in its
+    own turn, or it would take what they free, in a domain that nobody has looked at."""
+    uid = entry.ask.uid
+    if uid in ledger.held_back or proposed(entry, ledger, domains=True) is None:
+        return ledger.held_back
+    return {**ledger.held_back, uid: AFTER}
 
 
 def wants_more(edit: Proposed, ledger: Ledger) -> bool:

@@ -221,6 +221,33 @@ def test_what_one_cycle_gives_in_two_rounds_is_in_one_part() -> None:
     assert where(federation, web) == {"east": 1}
 
 
+def test_an_edit_of_one_that_leaves_is_judged_after_it_has_left() -> None:
+    """shop goes to search, which has 5 cpus in east at most, and waits with its 8 in clips. Then
+    a copy of it leaves for an edit of api, and the others stay in clips."""
+    takes_back = Preemption(reclaim=Take.ANY)
+    accounts = (
+        account("studio", (10, 2)),
+        account("clips", (5, 1), parent="studio"),
+        account("search", (5, 1), (5, 1), parent="studio", preemption=takes_back),
+    )
+    shop = service(2, name="shop", project="clips")
+    api = replace(API, count=2, slots=2)
+    federation = Editing(shop, api, snapshot=replace(ROOMY, quotas=accounts))
+    federation.turn(shop, api)
+    shop = sized(replace(shop, count=4, slots=4), 2000)
+    assert federation.edit(shop).held_back == 0
+    federation.turn(shop)
+    assert federation.cpus(shop) == 8000
+    shop = replace(shop, project="search", generation=3)
+    assert federation.edit(shop).held_back == 3
+
+    federation.edit(sized(api, 2000))
+
+    assert (where(federation, api), federation.cpus(api)) == ({"east": 2}, 2000)
+    assert used(federation, "east", ("search",)) == 2000
+    assert used(federation, "east", ("clips",)) == 6000
+
+
 # -- any edits -------------------------------------------------------------------------------------
 
 PROJECTS = ("clips", "search")
