@@ -275,6 +275,9 @@ class SliceBlock(Model):
     environment: SliceEnvironment | None = None
     """What its pods are told of project, owner, region and zone; renewed when they are made anew.
     """
+    ran_until: Moment | None = None
+    """Due times up to this moment had their runs before the cluster was given its share. Only of a
+    PinterestNativeCronJob."""
 
 
 SEQ_RULE = (

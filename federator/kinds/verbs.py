@@ -74,6 +74,9 @@ class PodRules:
     profile: Profile = NO_PROFILE
     expander: str = EXPANDER
     environment: Environment = NO_ENVIRONMENT
+    ran_until_s: int = 0
+    """Due times up to then had their runs before the cluster was given its share, in epoch seconds;
+    0 where none had, and for kinds that do not repeat."""
 
 
 USUAL_RULES: Final = PodRules()
@@ -190,8 +193,11 @@ class RepeatVerbs:
     """Of a kind that a controller in each cluster of its policy runs again and again by itself."""
 
     after: Callable[[Obj], int]
-    """(slice) -> the moment of the handover, in epoch seconds; 0 for none. Its native object begins
-    no run before it has been told so."""
+    """(slice) -> up to when others have run what was due, in epoch seconds; 0 for never. Its native
+    object begins no run before it has been told so."""
+    last: Callable[[Obj], int]
+    """(status on the host) -> the newest due time that any cluster has run, in epoch seconds; 0
+    where none has."""
     due_of: Callable[[str], int]
     """The scheduled time in the name of a run's native object, in epoch seconds; 0 for none."""
 
@@ -320,6 +326,8 @@ def encode_mark(mark: SliceMark) -> dict[str, Any]:
     if rules.environment is not NO_ENVIRONMENT and rules.environment != NO_ENVIRONMENT:
         texts = ((name, getattr(rules.environment, name)) for name in _ENVIRONMENT_FIELDS)
         block["environment"] = {name: text for name, text in texts if text}
+    if rules.ran_until_s:
+        block["ranUntil"] = raw.second(rules.ran_until_s)
     return block
 
 
@@ -344,14 +352,17 @@ def _pod_rules(block: object) -> PodRules:
     profile = raw.mapping(block, "profile")
     name, content = raw.text(profile, "name"), raw.text(profile, "hash")
     expander, environment = raw.text(block, "expander"), _environment(block)
+    ran_until_s = int(raw.epoch_s(raw.text(block, "ranUntil")))
     if len(name) + len(content) + len(expander) > RULES_TEXT_MAX:
-        return PodRules((name, content), expander, environment)
-    return _shared_rules(name, content, expander, environment)
+        return PodRules((name, content), expander, environment, ran_until_s)
+    return _shared_rules(name, content, expander, environment, ran_until_s)
 
 
 @functools.lru_cache(maxsize=4096)
-def _shared_rules(name: str, content: str, expander: str, environment: Environment) -> PodRules:
-    return PodRules((name, content), expander, environment)
+def _shared_rules(
+    name: str, content: str, expander: str, environment: Environment, ran_until_s: int
+) -> PodRules:
+    return PodRules((name, content), expander, environment, ran_until_s)
 
 
 def newest_common(theirs: str) -> str:

@@ -112,7 +112,11 @@ class SliceWriter:
         if not self._stands(workload, record):
             return None
         if action.kind is ActionKind.CREATE:
-            want = self._rendered(workload, obj, share, self._new_rules(member, workload))
+            rules = self._new_rules(member, workload)
+            if (repeats := workload.verbs.repeats) is not None:
+                # What the other clusters have run is not for one that joins them to run again.
+                rules = dataclasses.replace(rules, ran_until_s=repeats.last(workload.live_status()))
+            want = self._rendered(workload, obj, share, rules)
             live = await self._create(member, workload, want)
             seen = member.made(workload.key.kind, live)
         else:
@@ -202,8 +206,10 @@ class SliceWriter:
         """Compares the live object with what it should be, records the verdict, and returns what to
         write. `answered`: it is the response to our own write."""
         mark = workload.verbs.read_mark(live)
-        fresh = self._new_rules(member, workload)
-        same = fresh if mark is None else slices.as_known(mark, fresh.profile)
+        fresh = same = self._new_rules(member, workload)
+        if mark is not None:
+            same = slices.as_known(mark, fresh.profile)
+            fresh = dataclasses.replace(fresh, ran_until_s=mark.rules.ran_until_s)
         kept = self._rendered(
             workload, obj, share, same, mark.origin_generation if mark is not None else None
         )

@@ -354,7 +354,7 @@ def as_known(mark: SliceMark, profile: Profile) -> PodRules:
     expander = mark.rules.expander
     if expander not in EXPANDERS:
         expander = EXPANDER
-    return PodRules(profile, expander, mark.rules.environment)
+    return PodRules(profile, expander, mark.rules.environment, mark.rules.ran_until_s)
 
 
 def render(

@@ -35,7 +35,7 @@ VERBS: Final = WorkloadVerbs(
     slice_status=status.slice_status,
     host_status=status.host_status,
     lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_job),
-    repeats=RepeatVerbs(ask.after, ask.due_of),
+    repeats=RepeatVerbs(ask.after, ask.last, ask.due_of),
     expand=natives.expand,
     refusal=ask.refusal,
 )

@@ -35,8 +35,18 @@ def refusal(obj: Obj) -> FieldError | None:
 
 
 def after(obj: Obj) -> int:
-    """The moment of the handover, in seconds since 1970; 0 where nobody has handed it over."""
-    return int(raw.epoch_s(raw.text(obj, "spec", "cron", "after")))
+    """Up to when others have run what was due, in seconds since 1970: until the handover, and in a
+    slice until its cluster was given its share; 0 where nobody has handed it over.
+    """
+    times = raw.text(obj, "spec", "cron", "after"), raw.text(obj, "spec", "slice", "ranUntil")
+    return int(max(map(raw.epoch_s, times)))
+
+
+def last(status: Obj) -> int:
+    """The newest scheduled time that any cluster has run by the host's status, in seconds since
+    1970; 0 for none.
+    """
+    return int(raw.epoch_s(raw.text(status, "lastScheduleTime")))
 
 
 def due_of(job: str) -> int:

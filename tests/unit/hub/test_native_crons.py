@@ -94,6 +94,30 @@ def test_each_cluster_that_the_policy_names_runs_each_time_once() -> None:
     play(scenario)
 
 
+def test_a_cluster_that_joins_the_others_runs_nothing_that_was_due_before() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(CRON, "ads", "nightly", native())
+        await until(world, 3, 20)
+        run = native()["jobTemplate"]
+        run["spec"]["placement"] = {"clusters": {"names": ["a", "c"]}}
+        await change(world, jobTemplate=run)
+        await until(world, 3, 50)
+        joined = await cron_job(world, "c")
+        assert joined is not None
+        assert joined["spec"]["suspend"] is False
+        assert await cron_job(world, "b") is None
+        assert await by_cluster(world, "c") == []
+        await until(world, 5, 20)
+        assert await by_cluster(world, "c") == ["14:17", "14:18"]
+        run["spec"]["placement"] = IN_AB
+        await change(world, jobTemplate=run)
+        await until(world, 6, 20)
+        # b had it before, and the slice that it has now is another
+        assert await by_cluster(world, "b") == ["14:19"]
+
+    play(scenario)
+
+
 def test_clusters_go_on_without_a_hub() -> None:
     async def scenario(world: World) -> None:
         await world.create(CRON, "ads", "nightly", native())
