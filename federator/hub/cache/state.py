@@ -448,6 +448,9 @@ class HubState:
                 self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
+        if self.ready and self.leading and new.seq > self.issued:
+            # No other hub decides while this one leads: the list it began with was an old one.
+            self.term, self._counter = min(seqs.term(new.seq) + 1, seqs.TERM_MAX), 0
         if old is not None and (charged := old.terms.charged) and charged.content:
             self.former.setdefault(new.key, charged.content)  # an edit that no hub saw
         self.use_of(new.key.kind).set()
@@ -456,13 +459,13 @@ class HubState:
 
     def _is_ours(self, old: Record | None, new: Record) -> bool:
         """Whether a hub of this federation wrote the decision, as far as can be told."""
+        if self.seals.usable and new.sealed:
+            # An earlier decision of ours that somebody deleted and created again is not in force.
+            return old is None or old.uid == new.uid or not old.sealed or new.seq >= old.seq
         if self.ready and self.leading and new.seq > self.issued:
             return False  # while this hub leads, no other hub issues seqs
         if not self.seals.usable:
             return True
-        if new.sealed:
-            # An earlier decision of ours that somebody deleted and created again is not in force.
-            return old is None or old.uid == new.uid or not old.sealed or new.seq >= old.seq
         if self.seals.complete:
             return False
         # Written by a release without seals: accepted as it was when this hub began to lead.

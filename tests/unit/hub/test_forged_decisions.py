@@ -87,6 +87,28 @@ def test_a_forged_decision_is_not_obeyed_but_written_over(number: int) -> None:
     play(scenario)
 
 
+def test_one_with_our_seal_that_is_heard_of_late_is_obeyed_and_numbers_go_on_above_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        ours = Seals()
+        await ours.load(world.host, SYSTEM, make=False)
+        decision = await the_decision(world)
+        spec, name = decision["spec"], decision["metadata"]["name"]
+        spec["seq"] = seqs.make(seqs.term(spec["seq"]) + 3, 8)
+        spec["seal"] = ours.of("feed", name, spec)
+        await world.patch(DECISION, "feed", name, {"spec": spec})
+        await world.settle()
+        assert await noted(world, "ForeignDecision") == []
+        assert (await the_decision(world))["metadata"]["uid"] == decision["metadata"]["uid"]
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 7}})
+        await world.settle()
+        assert (await the_decision(world))["spec"]["seq"] > spec["seq"]
+        assert sum((await running(world)).values()) == 7
+
+    play(scenario)
+
+
 def test_what_was_forged_while_no_hub_ran_takes_no_copy_down_and_hands_out_no_room() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
