@@ -23,7 +23,7 @@ from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
-from tests.simulation import daemonrules, hearing, promises
+from tests.simulation import daemonrules, endings, hearing, promises
 from tests.simulation.invariants import Obj, Step, all_of, finished
 from tests.simulation.ordinals import DAEMON
 from tests.simulation.world import World
@@ -111,11 +111,10 @@ class Charges:
             self.judged += 1
             charged = hub.state.commitments.commitment(uid)
             copies = charged.copies if charged is not None else 0
-            if copies != held(facts, finished(obj)):
-                yield (
-                    f"{NAME}: {name} charges {copies} pods for {facts.key}, which holds "
-                    f"{held(facts, finished(obj))}"
-                )
+            # Once it has ended nothing is charged, while the decision that stops it is on its way.
+            holds = held(facts, endings.over(JOBSET, obj))
+            if copies != holds:
+                yield f"{NAME}: {name} charges {copies} pods for {facts.key}, which holds {holds}"
 
     def _decisions(self) -> list[DecisionFacts]:
         found = map(decision_facts, all_of(self._world.federation.host, "PlacementDecision"))

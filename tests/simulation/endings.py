@@ -15,7 +15,7 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kinds import registry
 from federator.model import names, shards
 from federator.model.shards import Ranges
-from tests.simulation.invariants import Obj, Step, all_of
+from tests.simulation.invariants import Obj, Step, all_of, finished
 from tests.simulation.lives import JOBSET, NAMESPACE
 from tests.simulation.world import World
 from tests.worlds import EPOCH_S
@@ -114,6 +114,13 @@ def ended(job_set: Obj) -> tuple[str, str, float] | None:
             when = raw.epoch_s(raw.text(shown, "lastTransitionTime"))
             return kind, raw.text(shown, "reason"), when
     return None
+
+
+def over(kind: str, obj: Obj) -> Ranges:
+    """Shards that need no run any more: the finished ones, and all of a job set that has ended."""
+    if ended(obj) is None:
+        return finished(obj)
+    return ((0, registry.verbs_of(kind).count(obj) - 1),)
 
 
 def facts_of(job_set: Obj, now_s: float, *, by_policy: bool) -> Facts:

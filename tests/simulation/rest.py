@@ -116,8 +116,7 @@ def decided_as_asked(world: World) -> Iterator[str]:
             yield f"{name} has {len(mine)} decisions"
             continue
         (facts,) = mine
-        asked = registry.verbs_of(kind).count(obj)
-        asked -= _done_elsewhere(obj, facts, asked)
+        asked = registry.verbs_of(kind).count(obj) - _done_elsewhere(kind, obj, facts)
         if (
             _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE
             and facts.terms.unit is Unit.REPLICAS
@@ -141,14 +140,12 @@ def decided_as_asked(world: World) -> Iterator[str]:
             yield f"{name}: decided {shares}, members hold {held}"
 
 
-def _done_elsewhere(obj: Obj, facts: DecisionFacts, count: int) -> int:
-    """Of so many shards, those that need no run and are in no share: the finished ones, and all of
-    a job set that has ended by its rules (a cluster with a share of it may have gone since).
+def _done_elsewhere(kind: str, obj: Obj, facts: DecisionFacts) -> int:
+    """Shards that need no run and are in no share, because a cluster that had them has none any
+    more: nobody has to be given them.
     """
-    if facts.terms.unit is not Unit.SHARDS:
-        return 0
-    over = ((0, count - 1),) if endings.ended(obj) is not None else finished(obj)
     assigned = shards.normal(one for share in facts.shares for one in share.ranges)
+    over = endings.over(kind, obj) if facts.terms.unit is Unit.SHARDS else ()
     return shards.size(shards.minus(over, assigned))
 
 
