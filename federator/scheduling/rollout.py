@@ -43,8 +43,8 @@ class Observed:
     """False while the cluster is unreachable or does not serve the kind: nothing is written there,
     and it counts as not ready."""
     reported: bool = True
-    """False while the process that reports its copies is silent. `ready` is then the last figure,
-    and is used only where more copies would permit less."""
+    """False while its probes are not answered, or the process that reports its copies is silent.
+    `ready` is then the last figure, and is used only where more copies would permit less."""
     exists: bool = False
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
@@ -196,11 +196,7 @@ def _shrink_allowance(
 
 
 def _waited_for(now: Observed, wanted: int) -> bool:
-    """Whether copies of this cluster's share are not ready yet, or may not be. Where the slice
-    still asks for more than the share, as after a scale-down in the middle of growing, only a
-    report of too few ready copies says so."""
-    if now.readable and now.exists and now.count > wanted:
-        return now.reported and now.ready < wanted
+    """Whether copies of this cluster's share are not ready yet, or may not be."""
     return not (now.readable and now.reported) or now.count < wanted or now.ready < wanted
 
 

@@ -71,7 +71,7 @@ class RolloutView:
         given = cutting.allowed(workload, record, seen)
         counted = givens.cut(observed, given)[0]
         comparison = self.compared(member, workload, share, seen)
-        speaks = member.speaks_of(workload.key.kind)
+        speaks = member.answers and member.speaks_of(workload.key.kind)
         return Observed(
             cluster,
             readable=True,

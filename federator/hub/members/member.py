@@ -172,6 +172,11 @@ class Member:
         """Whether what was last seen of it may be taken as its present state."""
         return self.reachability.trusted and not self.unasked
 
+    @property
+    def answers(self) -> bool:
+        """Whether its last probe was answered: no copy goes elsewhere by older figures of it."""
+        return self.heard and self.reachability.state is Reachability.LIVE
+
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
         kind that the member does not serve now (F48) or has just begun to serve, and for
@@ -190,11 +195,7 @@ class Member:
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe confirms."""
-        return (
-            self.reachability.state is Reachability.LIVE
-            and self.knows(key.kind)
-            and self.slice_of(key) is None
-        )
+        return self.answers and self.knows(key.kind) and self.slice_of(key) is None
 
     @property
     def claim_known(self) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
-from federator.hub.members.reachability import Reachability
 from federator.hub.placing.governing import Governing
 from federator.hub.placing.placer import Placing
 from federator.hub.records.decisions import Record
@@ -128,12 +127,8 @@ class Returning:
         return None
 
     def _answers(self, name: str) -> bool:
-        """Whether its last probe was answered. A move that nobody waits for takes no copy away by
-        what a cluster said before it fell silent, be it for less than the grace period."""
         member = self.state.members.get(name)
-        if member is None or not member.heard:
-            return False
-        return member.reachability.state is Reachability.LIVE
+        return member is not None and member.answers
 
     def _gains(self, workload: Workload, record: Record, ask: Ask, home: str) -> int:
         """Copies that the cluster would have more if the workload were divided anew."""

@@ -1,0 +1,85 @@
+"""A cluster that has missed its probes for less than the grace: nobody takes it for lost, and no copy goes elsewhere by
+what it said before.
+"""
+
+import asyncio
+from typing import Any
+
+from federator.scheduling.rollout import ActionKind
+from tests.unit.hub.test_rollout import observed, plan
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+
+
+def where(*clusters: str) -> dict[str, Any]:
+    return {"clusters": {"names": list(clusters)}}
+
+
+async def image(world: World, cluster: str) -> str:
+    found = await world.get(PSVC, "feed", "web", at=cluster)
+    assert found is not None
+    return str(found["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+def test_no_copy_moves_by_the_figures_of_a_cluster_whose_probes_fail() -> None:
+    """Of a 3, b 3 the three of a move to c while b is not heard: if b's had gone with it, c's three would have been all
+    that there were.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement=where("a", "b")))
+        await world.settle()
+        assert await world.shares("feed", "web") == {"a": 3, "b": 3}
+        await world.cut("b")
+        await asyncio.sleep(15)
+        await world.patch(PSVC, "feed", "web", {"spec": {"placement": where("b", "c")}})
+        await asyncio.sleep(15)
+        assert await world.shares("feed", "web") == {"b": 3, "c": 3}
+        moved, left = [await world.get(PSVC, "feed", "web", at=name) for name in "ca"]
+        assert moved is not None
+        assert moved["status"]["ready"] == 3
+        assert left is not None
+        assert left["spec"]["replicas"] == 2, "one may be missing"
+        assert (await world.condition("MemberCluster", "", "b", "Ready"))["status"] == "True"
+
+        world.heal()
+        await asyncio.sleep(20)
+        assert await world.get(PSVC, "feed", "web", at="a") is None
+
+    play(scenario)
+
+
+def test_no_rollout_goes_on_while_the_probes_of_a_cluster_that_it_has_reached_fail() -> None:
+    async def scenario(world: World) -> None:
+        spec = service(6, placement={"rollout": {"maxClustersAtOnce": 1}})
+        spec["template"]["metadata"] = {
+            "annotations": {"embedded.federator/start-delay-seconds": "30"}
+        }
+        await world.create(PSVC, "feed", "web", spec)
+        await asyncio.sleep(60)
+        spec["template"]["spec"]["containers"][0]["image"] = "app:2"
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": spec["template"]}})
+        while await image(world, "b") == "app:1":  # noqa: ASYNC110 - of virtual time
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(15)
+        await world.cut("a")
+        await asyncio.sleep(30)
+        reached = await world.get(PSVC, "feed", "web", at="b")
+        assert reached is not None
+        assert reached["status"]["updatedReplicas"] == reached["status"]["ready"] == 2
+        assert await image(world, "c") == "app:1"
+
+        world.heal()
+        await asyncio.sleep(20)
+        assert await image(world, "c") == "app:2"
+
+    play(scenario)
+
+
+def test_a_cluster_that_is_to_shrink_itself_is_waited_for_too_while_it_is_not_heard() -> None:
+    others = (observed("a", 3), observed("c", 3, current=True))
+
+    assert plan({"b": 2, "c": 3}, *others, observed("b", 4))["a"].kind is ActionKind.DELETE
+    silent = observed("b", 4, reported=False)
+    assert plan({"b": 2, "c": 3}, *others, silent)["a"].count == 2
