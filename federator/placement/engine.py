@@ -59,11 +59,13 @@ def decide(
         alone = functools.partial(decide, seq=seq, mark=mark, capped=capped, finished=finished)
         alone = functools.partial(alone, by_name=by_name, leave=leave, per_cluster=per_cluster)
         return gangs.decide(ask, held, snapshot, ledger, alone, previous_hash)
-    apart = held or finished or capped or per_cluster
-    if not apart and (
-        simply := deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
-    ):
-        return simply
+    apart = finished or capped or per_cluster
+    if not apart and (not held or (leave is None and _leaves_whole(ask, held, snapshot))):
+        before = ledger.mark()
+        simply = deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
+        if simply is not None and not (held and simply.shortfall):
+            return simply
+        ledger.rollback(before)  # what finds no other place stays where it is
     problem = contradiction(ask)
     if problem and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(
@@ -75,6 +77,18 @@ def decide(
         held, capped, previous_hash, finished, by_name, leave, per_cluster, problem
     )
     return _in_full(ask, standing, snapshot, ledger, seq=seq, mark=mark)
+
+
+def _leaves_whole(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot) -> bool:
+    """Whether every copy is in a cluster that is being emptied, and may leave it: where all find
+    another place, they are divided like those of a workload that holds nothing."""
+    if ask.unit is not Unit.REPLICAS or ask.ordinals is not None:
+        return False
+    for holding in held:
+        view = snapshot.clusters.get(holding.cluster)
+        if view is None or not view.draining or holding.tolerated:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from federator.model.shards import Ranges
 from federator.placement import contradictions, engine
 from federator.placement.room.commitments import Commitments
 from federator.placement.simple import deciding
+from federator.scheduling import evacuation
 from tests.unit.placement import worlds
 from tests.unit.placement.oracle import engine as oracle
 from tests.unit.placement.oracle.plainledger import PlainLedger
@@ -255,6 +256,48 @@ def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(
         for ask in asks:
             one = Commitment(ask.uid, ask.key, ask.project, "n", ask.tier, ask.shape, held[ask.uid])
             commitments.assume(one)
+
+
+@pytest.mark.parametrize(
+    ("seed", "clusters"), [(seed, size) for seed in range(3) for size in (16, 40)]
+)
+def test_what_leaves_clusters_that_are_being_emptied_is_decided_as_by_the_oracle(
+    seed: int, clusters: int
+) -> None:
+    """Some lose all they hold and some a part; and as more clusters are emptied, not everybody
+    finds another place."""
+    rng, stayed, moved = random.Random(seed), 0, 0
+    views = {one.name: one for one in (_view(rng, at) for at in range(clusters))}
+    snapshot = FleetSnapshot(0.0, views, _quotas())
+    policies = [_policy(rng, clusters) for _ in range(6)] + [Policy(name="plain")] * 3
+    commitments = Commitments()
+    asks = [_ask(rng, at, rng.choice(policies)) for at in range(50)]
+    asks = [replace(ask, count=min(ask.count, 5), slots=min(ask.slots, 5)) for ask in asks]
+    held: dict[str, tuple[Holding, ...]] = {}
+    ledger = commitments.open(snapshot)
+    for at, ask in enumerate(asks):
+        made = engine.decide(ask, (), snapshot, ledger, seq=at + 1)
+        held[ask.uid] = tuple(
+            Holding(s.cluster, s.count, s.slots, s.seq, s.ranges) for s in made.shares
+        )
+    for ask in asks:
+        one = Commitment(ask.uid, ask.key, ask.project, "n", ask.tier, ask.shape, held[ask.uid])
+        commitments.assume(one)
+    for part in (0.2, 0.6, 1.0):
+        lost = frozenset(rng.sample(sorted(views), max(int(part * clusters), 1)))
+        less = evacuation.emptied(snapshot, lost)
+        ledger, plain = commitments.open(less), PlainLedger(commitments, less)
+        for at, ask in enumerate(asks):
+            edit = {0: 1, 1: -1}.get(at % 7, 0) if ask.count > 1 else 0
+            now = replace(ask, count=ask.count + edit, slots=ask.slots + edit)
+            mine, seq, by_name = held[ask.uid], 1000 + at, at % 5 == 0
+            made = engine.decide(now, mine, less, ledger, seq=seq, by_name=by_name)
+            same(made, oracle.decide(now, mine, less, plain, seq=seq, by_name=by_name), now)
+            if mine and all(holding.cluster in lost for holding in mine):
+                stays = any(share.cluster in lost for share in made.shares)
+                stayed, moved = stayed + stays, moved + (not stays)
+    assert stayed
+    assert moved
 
 
 @pytest.mark.parametrize("seed", range(4))
