@@ -5,6 +5,7 @@ R resources. A change that is not told here (a new report, a merge, a charge tak
 record; room that is older is counted anew.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +95,17 @@ class Changes:
         self._size = end
         self.position += count
 
+    def add_one(self, at: int, before: Sequence[int], after: Sequence[int]) -> None:
+        """As `add`, of one row, [R + 2], in lists."""
+        resources = self._resources
+        if self._columns is None:
+            self._columns = np.zeros((2 * resources + 3, KEPT), dtype=np.int64)
+        if self._size == KEPT:
+            self._halve()
+        self._columns[:, self._size] = (at, *before[:resources], *after)
+        self._size += 1
+        self.position += 1
+
     def _halve(self) -> None:
         """Lets the older half of the changes go."""
         assert self._columns is not None
@@ -106,6 +118,19 @@ class Changes:
         """What was counted up to now cannot be brought up to date."""
         self.position += 1
         self.start, self._size = self.position, 0
+
+    def follow(self, made: Ints, position: int, height: Callable[[Sequence[int]], int]) -> None:
+        """Brings `made`, the rooms of all clusters at a position (at the earliest `start`), up to
+        date, by numbers: for a few changes. `height`: how many copies a node with so much free
+        has room for."""
+        if self._columns is None:
+            return
+        middle = self._resources + 1
+        here: list[list[int]] = self._columns[:, position - self.start : self._size].T.tolist()
+        for change in here:
+            more = height(change[middle:-2]) - height(change[1:middle])
+            if more:
+                made[change[0]] += change[-2] * more
 
     def since(self, position: int) -> tuple[Ints, Ints, Ints, Ints]:
         """(at, nodes, kinds, free) of the changes from a position on, at the earliest `start`; free

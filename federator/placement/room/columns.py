@@ -6,6 +6,7 @@ Amounts are integers below 2^62. A charge is made in place and can be taken back
 """
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -30,6 +31,9 @@ _FOLLOWED: Final = 64
 _NO_ROW: Final = -1
 """Free amount in places without a row: no copy fits."""
 _SCORES: Final = len(binding.SCORED)
+_FEW_CHANGES: Final = 8
+"""Of so many changes arrays cost more than the numbers."""
+_NO_ROWS: Final[Ints] = np.zeros(0, dtype=np.int64)
 _ASKED: Final = 4096
 """Shapes of which is kept what they ask for."""
 
@@ -266,9 +270,13 @@ class Columns:
             return None
         if 2 * (changes.position - position) > self.used.size * self.top:
             return None
+        made, asked = counted.copy(), self.asked(shape)
+        if changes.position - position <= _FEW_CHANGES and not self.makes.tainted:
+            height = functools.partial(asked.height, shape, open_end=self._open_end)
+            changes.follow(made, position, height)
+            return made
         at, count, kinds, free = changes.since(position)
-        made = counted.copy()
-        heights = self._fitting(self.asked(shape), shape, free)
+        heights = self._fitting(asked, shape, free)
         if heights is not None:
             if self.makes.tainted:
                 self._keep_off(shape, heights, np.broadcast_to(kinds, heights.shape))
@@ -279,21 +287,14 @@ class Columns:
         """Nodes with a taint that keeps the pods off hold none. `kinds`: the makes of the nodes of
         `heights`.
         """
-        open_to = self._open_to(shape)
+        open_to = self.makes.open_to(shape)
         if not open_to.all():
             heights[~open_to[kinds]] = 0
-
-    def _open_to(self, shape: PodShape) -> Bools:
-        """[m]: whether no taint of a make keeps the pods off."""
-        every, tolerated = self.makes.every, shape.tolerations
-        return np.array(
-            [taints.untolerated(make.taints, tolerated) is None for make in every], dtype=np.bool_
-        )
 
     def admitting(self, at: int, shape: PodShape) -> int:
         """How many nodes of one cluster have no taint that keeps the pods off."""
         rows = int(self.used[at])
-        return int(self.counts[at, :rows][self._open_to(shape)[self.kinds[at, :rows]]].sum())
+        return int(self.counts[at, :rows][self.makes.open_to(shape)[self.kinds[at, :rows]]].sum())
 
     def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
         """[c]: how many copies fit now, for the clusters `at`."""
@@ -444,7 +445,7 @@ class Columns:
         over = touched[self.used[touched] > self.most[touched]]
         return tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
 
-    def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge:
+    def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge | Single:
         """As `charge`, for one cluster: with one dimension less."""
         top, need = int(self.used[at]), self.asked(shape).need[:, 0] * self.named[:, at]
         if copies == 1 and top <= nodes.FEW_ROWS and not packs:
@@ -468,19 +469,26 @@ class Columns:
         )
         return self._taken(shape, np.full(rows.size, at), rows, taken, parts)
 
-    def _charge_single(self, shape: PodShape, at: int, need: Ints) -> Charge:
-        """As `_charge_one`, of one copy."""
-        rows = self._listed(at)
-        inverse = self.makes.inverse.tolist()
-        row = self.asked(shape).emptiest(rows, inverse, self._makes_open(shape))
-        here: Ints = np.zeros(0, dtype=np.int64)
-        if row is None or not need.any():
-            return self._taken(shape, here, here, need[:, None][:, :0], ())
-        chosen, cluster, each = np.array([row]), np.array([at]), np.ones(1, dtype=np.int64)
-        if rows[-2][row] == 1:
-            return self._taken(shape, cluster, chosen, need[:, None], ())
-        parts = (Parts(cluster, chosen, each, each),)
-        return self._taken(shape, here, here, need[:, None][:, :0], parts)
+    def _charge_single(self, shape: PodShape, at: int, need: Ints) -> Charge | Single:
+        """As `_charge_one`, of one copy: by the numbers of one row, which cost less than arrays."""
+        rows, taken = self._listed(at), need.tolist()
+        row = self.asked(shape).emptiest(rows, self.makes.listed, self._makes_open(shape))
+        if row is None or not any(taken):
+            return self._taken(shape, _NO_ROWS, _NO_ROWS, need[:, None][:, :0], ())
+        self._widen(self.top + 1)
+        before, width = [column[row] for column in rows], self.counts.shape[1]
+        after = [*map(operator.sub, before, taken), 1, before[-1]]
+        cluster, here = np.array([at]), np.array([at * width + row])
+        place, splits = here, before[-2] > 1
+        if splits:
+            place = self._new_rows(cluster)
+            self._flat[:, place] = self._flat[:, here]
+            self._flat_counts[here] -= 1
+        self._flat[:-_SCORES, place] = np.array(after)[:, None]
+        if self.changes is not None:
+            self.changes.add_one(at, before, after)
+        whole, split, part = (_NO_ROWS, here, [1]) if splits else (here, _NO_ROWS, [])
+        return single(width, whole, split, part, need[:, None], self._merged(cluster))
 
     def _listed(self, at: int) -> list[list[int]]:
         """The rows of one cluster as Python's integers."""
@@ -488,7 +496,7 @@ class Columns:
         return rows
 
     def _makes_open(self, shape: PodShape) -> list[bool] | None:
-        return self._open_to(shape).tolist() if self.makes.tainted else None
+        return self.makes.open_to(shape).tolist() if self.makes.tainted else None
 
     def heights_of(self, shape: PodShape, at: int) -> Ints:
         """[S]: copies that fit per node, in the rows of one cluster."""
@@ -534,27 +542,15 @@ class Columns:
     def _spread(
         self, shape: PodShape, at: Ints, heights: Ints, copies: Ints
     ) -> tuple[Ints, tuple[Parts, ...]]:
-        counts, kinds = self.counts[at, : heights.shape[1]], self.kinds[at, : heights.shape[1]]
+        rows = heights.shape[1]
+        free, inverse = self.free[:, at, :rows], self._inverse[:, at, :rows]
+        score = functools.partial(self.asked(shape).openness, free, inverse)
         each, parts = manybinding.spread(
-            counts,
-            heights,
-            copies,
-            lambda level: self._openness(shape, at, kinds, level[:, None]),
+            self.counts[at, :rows], heights, copies, lambda level: score(level[:, None])
         )
         return each, (
             Parts(at[parts.at], parts.row, parts.part, parts.copies),
         ) if parts.at.size else ()
-
-    def _openness(self, shape: PodShape, at: Ints, kinds: Ints, copies: Ints) -> Floats:
-        """[c, S]: as `binding.openness`, with `copies` [c, 1] on each node."""
-        places, needs = nodes.scored_of(self.names, shape)
-        total: Floats | None = None
-        for index, place in enumerate(places):
-            left = self.free[place, at, : kinds.shape[1]] - needs[index, 0] * copies
-            part = left * self.makes.inverse[index].take(kinds)
-            total = part if total is None else np.add(total, part, out=total)
-        assert total is not None
-        return total
 
     def _which(self, at: Ints | slice) -> Ints | slice:
         """The same clusters; as a slice, which copies nothing, where they are all."""

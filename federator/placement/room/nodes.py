@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
@@ -40,7 +41,7 @@ class Make:
 class Makes:
     """All makes of a cluster, as columns for arithmetic."""
 
-    __slots__ = ("every", "inverse", "tainted")
+    __slots__ = ("every", "inverse", "listed", "tainted")
 
     def __init__(self, every: tuple[Make, ...]) -> None:
         self.every = every
@@ -49,6 +50,16 @@ class Makes:
             [[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))]
         )
         """[i, m] is 1 / allocatable of make m and amount i of `binding.SCORED`."""
+        self.listed: Sequence[Sequence[float]] = self.inverse.tolist()
+        """The same as lists."""
+
+    def open_to(self, shape: PodShape) -> NDArray[np.bool_]:
+        """[m]: whether no taint of a make keeps the pods off."""
+        tolerated = shape.tolerations
+        return np.array(
+            [taints.untolerated(make.taints, tolerated) is None for make in self.every],
+            dtype=np.bool_,
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -299,12 +310,9 @@ class Nodes:
             np.minimum(heights, self.free[index] // need, out=heights)
         np.maximum(heights, 0, out=heights)
         if self.makes.tainted:
-            open_to = [
-                taints.untolerated(each.taints, shape.tolerations) is None
-                for each in self.makes.every
-            ]
-            if not all(open_to):
-                heights[~np.array(open_to)[self.kinds]] = 0
+            open_to = self.makes.open_to(shape)
+            if not open_to.all():
+                heights[~open_to[self.kinds]] = 0
         return heights
 
     def charge(self, shape: PodShape, count: int, *, packs: bool = False) -> "Nodes":
@@ -454,7 +462,9 @@ class Asked:
     scored_need: binding.Ints
     """[2, 1, 1]: the amounts of the same."""
 
-    def openness(self, free: binding.Ints, inverse: binding.Floats, copies: int) -> binding.Floats:
+    def openness(
+        self, free: binding.Ints, inverse: binding.Floats, copies: int | binding.Ints
+    ) -> binding.Floats:
         """As `binding.openness`; `free` is [R, ...], `inverse` of the scored amounts only."""
         (cpu, of_cpu), (memory, of_memory) = self.scored
         total: binding.Floats = (free[cpu] - of_cpu * copies) * inverse[0]
@@ -474,6 +484,14 @@ class Asked:
             return sum(nodes * max(height, 0) for height, nodes, make in fitting if open_to[make])
         return sum([nodes * height for height, nodes, _ in fitting if height > 0])
 
+    def height(self, shape: PodShape, free: Sequence[int], *, open_end: bool) -> int:
+        """Copies that fit on a node with so much free. `open_end`: it may be overdrawn, or take
+        more than a node can have."""
+        height = min([free[index] // need for index, need in self.needs or ()], default=0)
+        if open_end:
+            height = max(min(height, MOST_PER_NODE), 0)
+        return min(height, 1) if shape.one_per_node else height
+
     def emptiest(
         self, rows: Rows, inverse: Sequence[Sequence[float]], open_to: Sequence[bool] | None
     ) -> int | None:
@@ -482,17 +500,19 @@ class Asked:
         first, top = None, -math.inf
         if self.needs is None:
             return None
+        (cpu, of_cpu), (memory, of_memory) = self.scored
+        by_cpu, by_memory = inverse
         for row, make in enumerate(rows[-1]):
             if open_to is not None and not open_to[make]:
                 continue
-            if any(rows[index][row] < need for index, need in self.needs):
-                continue
-            scored = zip(self.scored, inverse, strict=True)
-            score = sum(
-                [(rows[place][row] - need) * one_by[make] for (place, need), one_by in scored]
-            )
-            if score > top:
-                first, top = row, score
+            for index, need in self.needs:
+                if rows[index][row] < need:
+                    break
+            else:
+                score = (rows[cpu][row] - of_cpu) * by_cpu[make]
+                score += (rows[memory][row] - of_memory) * by_memory[make]
+                if score > top:
+                    first, top = row, score
         return first
 
 

@@ -32,10 +32,10 @@ def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
             ranked = rooms if like.alike else np.where(level, rooms, 0)
         else:
             ranked = np.where(level & (rooms > 0), weights, 0)
-        top = ranked.max()
+        top = ranked.item(ranked.argmax())
         if top <= 0:
             continue
-        first = np.flatnonzero(ranked == top)
+        (first,) = (ranked == top).nonzero()
         if first.size == 1 or by_name:
             return int(first[0])
         order = (like.field.marks[first] ^ np.uint64(names.stable_order(ask.uid))) * _MIX
