@@ -33,6 +33,8 @@ _Order = tuple[int, tuple[tuple[str, int], ...], int]
 _NONE: Final[Bound] = ()
 _SCORES: Final = 4096
 """Rows of which is remembered how they score, and how they are sorted."""
+_ENDLESS: Final = 1 << 31
+"""Copies of a node that need nothing of it."""
 
 
 _seen, _capacity = quickly(ClusterView), quickly(Capacity)
@@ -151,7 +153,12 @@ class Member:
 
     def left(self, name: str) -> int:
         """Free of a resource, over all nodes."""
-        return int(self.free[self.names.index(name)].sum()) if name in self.names else 0
+        if name not in self.names:
+            return 0
+        at = self.names.index(name)
+        if len(self._rows) <= nodes.FEW_ROWS:
+            return sum([free[at] * len(there) for (_, free), there in self._rows.items()])
+        return int(self.free[at].sum())
 
     def heights(self, shape: PodShape, free: Ints | None = None) -> Ints:
         """Copies of the shape that every node has room for now, or with these free amounts."""
@@ -162,7 +169,7 @@ class Member:
             return np.zeros(free.shape[1], dtype=np.int64)
         used = np.flatnonzero(need)
         if not used.size:
-            heights = np.full(free.shape[1], 1 << 31, dtype=np.int64)
+            heights = np.full(free.shape[1], _ENDLESS, dtype=np.int64)
         else:
             heights = (free[used] // need[used, None]).min(axis=0)
         if shape.one_per_node:
@@ -177,8 +184,21 @@ class Member:
         """
         counted = self._rooms.get(id(shape))
         if counted is None or counted[0] != self.moves:
-            counted = self._rooms[id(shape)] = (self.moves, self._count(shape, self.free))
+            counted = self._rooms[id(shape)] = (self.moves, self._count_now(shape))
         return counted[1]
+
+    def _count_now(self, shape: PodShape) -> int:
+        if shape.parts or len(self._rows) > nodes.FEW_ROWS:
+            return self._count(shape, self.free)
+        take, fit = self._take(shape), 0
+        if take.need is None:
+            return 0
+        for (make, free), there in self._rows.items():
+            if take.makes is None or take.makes[make]:
+                fits = [have // need for have, need in zip(free, take.each, strict=True) if need]
+                height = min(fits, default=_ENDLESS)
+                fit += max(min(height, 1) if shape.one_per_node else height, 0) * len(there)
+        return fit
 
     def _count(self, shape: PodShape, free: Ints) -> int:
         if not shape.parts:

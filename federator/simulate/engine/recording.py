@@ -1,7 +1,7 @@
 """What a simulation is told afterwards: lives, samples at equal distances of time, and counts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -216,18 +216,22 @@ class Recording:
         self._step_s *= 2
 
 
-def _grouped(waiting: Iterable[Running]) -> list[_Waiting]:
+def _grouped(waiting: Collection[Running]) -> list[_Waiting]:
     """Thousands may wait, of few kinds: shapes are told apart by identity, which costs less than
     their hashes.
     """
+    keys = [
+        (id((ask := running.ask).shape), running.missing, id(ask.policy), running.waiting_for)
+        for running in waiting
+    ]
+    asks = dict(zip(keys, [running.ask for running in waiting], strict=True))
     works: Counter[tuple[int, int, bool, bool]] = Counter()
     shapes: dict[int, PodShape] = {}
-    for running in waiting:
-        ask = running.ask
-        gang = ask.policy.division.max_clusters == 1
-        shapes[id(ask.shape)] = ask.shape
-        for_room = running.waiting_for in FOR_CAPACITY
-        works[id(ask.shape), running.missing, gang, for_room] += 1
+    for key, count in Counter(keys).items():
+        shape, missing, _, reason = key
+        shapes[shape] = asks[key].shape
+        gang = asks[key].policy.division.max_clusters == 1
+        works[shape, missing, gang, reason in FOR_CAPACITY] += count
     return [
         _Waiting(shapes[shape], missing, missing if gang else 1, for_room, missing * count)
         for (shape, missing, gang, for_room), count in works.items()
