@@ -41,6 +41,7 @@ def bounds(scaling: Obj, share: int) -> tuple[int, int]:
     """
     least, most = _bounds(scaling)
     whole = charged(scaling)
+    share = min(share, whole)  # one of an earlier `max` may be more than the whole is now
     low = min(max(-(-least * share // whole), 1), max(share, 1))
     return low, max(most * share // whole, low)
 

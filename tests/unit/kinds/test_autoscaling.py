@@ -55,6 +55,11 @@ def test_all_clusters_together_keep_to_the_bounds_of_the_service(
         assert 1 <= low <= part <= high
 
 
+def test_a_share_of_an_earlier_max_keeps_to_the_present_bounds() -> None:
+    # It was 7 of {min: 3, max: 10}: the slice has the new bounds before its new share.
+    assert scaling.bounds({"min": 1, "max": 7, "chargePercent": 50}, 7) == (1, 7)
+
+
 def test_metrics_are_those_of_an_autoscaler() -> None:
     metrics = [
         {"resource": "cpu", "averageUtilization": 60},
