@@ -282,6 +282,8 @@ class SliceWriter:
         if key.namespace in member.namespaces:
             try:
                 return await _done(member, step, key)
+            except errors.NotServed:
+                raise  # the kind is missing, not the namespace
             except errors.NotFound:
                 member.namespaces.discard(key.namespace)
         await self._ensure_namespace(member, key.namespace)

@@ -47,3 +47,29 @@ def test_what_waits_for_a_member_that_is_gone_tries_it_one_by_one() -> None:
         await world.settle(within_s=30)
 
     play(scenario, fleet=small_fleet(1))
+
+
+def test_where_the_kind_is_missing_nobody_looks_for_the_namespace() -> None:
+    async def scenario(world: World) -> None:
+        tried: Counter[str] = Counter()
+        to_a = between(HUB, "a")
+
+        def creates(sending: Sending) -> bool:
+            request = sending.request
+            about = request.method == "POST" or request.path.endswith("/namespaces/feed")
+            return to_a(sending) and about
+
+        def missing(sending: Sending) -> errors.ApiError:
+            tried[sending.request.path.rpartition("/")[2]] += 1
+            return errors.NotServed("404 page not found")
+
+        await world.create(PSVC, "feed", "first", service(1, "100m"))
+        await world.settle()
+        world.put(boxes.failing(creates, missing))
+        await world.create(PSVC, "feed", "second", service(1, "100m"))
+        await asyncio.sleep(20)
+        assert tried.keys() == {"pinterestservices"}
+        world.clear()
+        await world.settle(within_s=60)
+
+    play(scenario, fleet=small_fleet(1))
