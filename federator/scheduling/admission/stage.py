@@ -91,6 +91,7 @@ def run(
     tree = ledger.tree
     judged: dict[tuple[str, Tier], dict[str, Entry]] = {}
     edited: dict[str, Proposed] = {}
+    barred: list[Entry] = []
     due = {entry.ask.uid for entry in entries}
     beside = [entry for entry in claims if entry.ask.uid not in due]
     claiming = frozenset(entry.ask.uid for entry in claims)
@@ -116,7 +117,8 @@ def run(
         ):
             continue
         if entry.ask.uid not in edited and ledger.barred(entry.ask, _most(entry.ask), _held(entry)):
-            continue  # nobody leaves for it
+            barred.append(entry)  # nobody leaves for it
+            continue
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
     for (root, tier), heads in sorted(judged.items()):
@@ -125,6 +127,12 @@ def run(
         contest.run(staged)
     others = {entry.ask.uid for entry in beside}
     staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in others]
+    if staged.leaving:
+        # Who leaves makes place, which is for another to take; in the next cycle they are judged.
+        for entry in barred:
+            held = _held(entry)
+            staged.rulings[entry.ask.uid] = ledger.admission(entry.ask, _most(entry.ask), held)
+            staged.later.append(entry.ask)
     return staged
 
 

@@ -158,6 +158,25 @@ def test_nobody_leaves_for_who_gets_nothing_by_another_rule_of_its_account(
     assert "FederatedQuota search allows " in decided.decision.message
 
 
+def test_the_place_of_who_leaves_is_not_taken_in_the_same_cycle() -> None:
+    """An account with one workload at a time: the next one would have taken the quota that was
+    freed for another, and left in the next cycle, when the first would have come back."""
+    clips = replace(ACCOUNTS[1], max_concurrent=1)
+    web = replace(WEB, policy=replace(WEB.policy, require_all=True))
+    then = service(20, name="then", project="clips")
+    federation = Federation(
+        web, then, API, snapshot=replace(ROOMY, quotas=(ACCOUNTS[0], clips, *ACCOUNTS[2:]))
+    )
+    federation.turn(web)
+    made = federation.turn(then, API)
+    assert [federation.copies(ask) for ask in (web, then, API)] == [0, 0, 0]
+    assert made.requeues[then.key] <= MOMENT_S
+
+    federation.turn(then, API)
+
+    assert [federation.copies(ask) for ask in (web, then, API)] == [0, 15, 5]
+
+
 def test_what_is_given_in_a_cycle_makes_nobody_lose_what_runs_of_its_guarantee() -> None:
     """batch is given a copy that its account borrows; in the same cycle page asks for what is
     guaranteed to another account."""
