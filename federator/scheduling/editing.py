@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from federator.model import seq as seqs
 from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
@@ -69,9 +70,8 @@ def decide(
     may_run: exclusive.MayRun = exclusive.NOWHERE,
 ) -> Decision:
     """`engine.decide`, or `ordinals.decide` for copies with numbers, or `exclusive.decide` for
-    shards that may not run twice, but under the ask that was
-    admitted last when the edit asks for more than allowed. `blocks`, `empty`
-    and `may_run` as there.
+    shards that may not run twice, but under the ask that was admitted last when the edit asks for
+    more than allowed. `blocks`, `empty` and `may_run` as there.
 
     `admitted`: what the decision in force charges; None without one. The admitted generation itself
     is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
@@ -100,7 +100,8 @@ def decide(
             )
     decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
     if judged.under is ask:
-        return decision
+        grows = admitted is not None and _grows_in_place(ask, admitted, snapshot)
+        return _as_new(ask, held, decision, ledger, seq, mark) if grows else decision
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
     return (
@@ -108,6 +109,39 @@ def decide(
         if judged.why and admitted is not None
         else decision
     )
+
+
+def _grows_in_place(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> bool:
+    """Whether this edit lets copies ask for more where they are. Shards that have begun keep their
+    template; stateful copies and daemons are charged as before."""
+    if ask.unit is not Unit.REPLICAS or ask.ordinals is not None or ask.shape.every_node:
+        return False
+    before = _before(ask, admitted, snapshot).shape.requests
+    return ask.generation != admitted.generation and not ask.shape.requests.within(before)
+
+
+def _as_new(
+    ask: Ask,
+    held: Sequence[Holding],
+    decision: Decision,
+    ledger: Ledger,
+    seq: int,
+    mark: Callable[[str], int],
+) -> Decision:
+    """The decision with the copies that stay charged and numbered as new ones: a report that
+    includes them as they were says nothing of the room of larger pods."""
+    before = {holding.cluster: holding for holding in held}
+    for share in decision.shares:
+        if (former := before.get(share.cluster)) is not None:
+            stay = min(copies_of(share), copies_of(former))
+            ledger.charge(share.cluster, ask.shape, stay)
+    numbered = (
+        replace(share, seq=seqs.above(mark(share.cluster), seq))
+        if share.cluster in before
+        else share
+        for share in decision.shares
+    )
+    return replace(decision, seq=seq, shares=tuple(numbered))
 
 
 def judge(

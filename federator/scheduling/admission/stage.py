@@ -128,12 +128,17 @@ def run(
     others = {entry.ask.uid for entry in beside}
     staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in others]
     if staged.leaving:
-        # Who leaves makes place, which is for another to take; in the next cycle they are judged.
-        for entry in barred:
-            held = _held(entry)
-            staged.rulings[entry.ask.uid] = ledger.admission(entry.ask, _most(entry.ask), held)
-            staged.later.append(entry.ask)
+        _bar(barred, ledger, staged)
     return staged
+
+
+def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
+    """Who leaves may make place for those whom an account bars, but what is freed is for another:
+    they are judged in the next cycle."""
+    for entry in barred:
+        ask = entry.ask
+        staged.rulings[ask.uid] = ledger.admission(ask, _most(ask), _held(entry))
+        staged.later.append(ask)
 
 
 def _may_grow(entry: Entry) -> bool:

@@ -226,6 +226,31 @@ def test_what_left_is_kept_for_it_until_its_room_is_seen_free_but_not_for_ever()
     assert federation.cpus(WEB) == 18_000, "nobody waits for what finds no room"
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["in one cycle", "one after the other"])
+def test_room_of_larger_pods_is_given_to_nobody_else_before_a_report_includes_them(
+    *, together: bool
+) -> None:
+    """a has 10 cpus and reports 8 of them free, beside the 2 of api, which asks for 8 now."""
+    rows = (
+        NodeRow(1, Resources({"cpu": 10_000, "pods": 99}), Resources({"cpu": 8000, "pods": 97})),
+    )
+    snapshot = fleet(cluster("a", 10, capacity=Capacity(rows=rows, includes_seq=1)))
+    api, web = service(2, name="api", priority=9), service(8, name="web")
+    federation = Editing(api, web, snapshot=snapshot)
+    federation.commitments.assume(commitment(api, held(a=2)))
+    federation.commitments.confirm("a", api.uid, 1)
+    federation.commitments.reported("a", 1)
+    federation.admitted[api.key] = api
+    wish = sized(api, 4000)
+    federation.asks[api.key] = wish
+
+    for due in ((wish, web),) if together else ((wish,), (web,)):
+        federation.turn(*due)
+
+    assert federation.cpus(wish) == 8000
+    assert federation.cpus(web) <= 2000
+
+
 @examples(300)
 @given(
     st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)),
