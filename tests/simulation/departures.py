@@ -106,6 +106,9 @@ def _said(cluster: Obj, policy: Policy) -> bool:
     if membercluster.removal(cluster) in (Removal.LOST, Removal.ORPHAN):
         return True
     tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
-    evicting = taints.untolerated(tainted, policy.tolerations, (Effect.NO_EXECUTE,))
+    evicting = any(
+        taints.untolerated(tainted, tolerations, (Effect.NO_EXECUTE,)) is not None
+        for tolerations in (policy.tolerations, *(demand.tolerations for demand in policy.required))
+    )
     excluded = {*policy.exclude, *(name for demand in policy.required for name in demand.exclude)}
-    return cluster["metadata"]["name"] in excluded or (evicting is not None and not policy.problem)
+    return cluster["metadata"]["name"] in excluded or (evicting and not policy.problem)
