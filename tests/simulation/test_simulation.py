@@ -59,8 +59,12 @@ RIGHTLY = {
         "what stood in a cluster that was left as it was goes when it joins again, completions "
         "and all"
     ),
+    4858: (
+        "what is in force while an edit is held back may be what no member has had: it was changed "
+        "again, and a profile added to it, within a moment"
+    ),
 }
-"""Seeds in which a rule called wrong what is right."""
+"""Seeds in which a rule called wrong what is right, or a fault showed that no smaller world shows."""
 
 
 def _drawn(seed: int) -> frozenset[Hashable]:
