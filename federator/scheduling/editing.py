@@ -101,7 +101,7 @@ def decide(
     decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
     if judged.under is ask:
         grows = admitted is not None and _grows_in_place(ask, admitted, snapshot)
-        return _as_new(ask, held, decision, ledger, seq, mark) if grows else decision
+        return _as_new(ask, held, decision, ledger, seq=seq, mark=mark) if grows else decision
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
     return (
@@ -125,6 +125,7 @@ def _as_new(
     held: Sequence[Holding],
     decision: Decision,
     ledger: Ledger,
+    *,
     seq: int,
     mark: Callable[[str], int],
 ) -> Decision:
