@@ -5,20 +5,26 @@ without a hub, clusters that are full, made anew, or back all at once.
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from federator.embedded.server import EmbeddedCluster
 from federator.sandbox import fleetfile
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.requests import CannedResponse
+from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation.failoverrules import GRACE_S, Given, Run
-from tests.unit.hub.world import HUB, between
 
 SLOW_S = 30.0
 PAGE = b"<html>Please log in</html>"
 FOREIGN = "elsewhere"
 STILL_S = 60.0
 """What was decided before the hub was cut off from its host may be carried out for so long."""
+
+
+def from_hubs(cluster: str) -> Callable[[Sending], bool]:
+    """Whether a request goes from a hub to this cluster."""
+    return lambda sending: is_hub(sending.process) and sending.cluster == cluster
 
 
 class Disturbances:
@@ -68,7 +74,7 @@ class Disturbances:
         """Every request takes half a minute, or a portal answers it; what is open goes on."""
         if name in self.run.cut_s:
             return
-        asked = between(HUB, name)
+        asked = from_hubs(name)
         if what == "sluggish":
             box = boxes.holding_up(asked, lambda sending: asyncio.sleep(SLOW_S))
             self.run.fired("F33 slow member")
@@ -78,9 +84,9 @@ class Disturbances:
         self.run.doubt(name, box)
 
     async def restart(self, down_s: float) -> None:
-        """A hub dies, and the next one begins."""
+        """The hub that acts dies, and the next one begins."""
         run = self.run
-        await run.world.federation.kill(HUB)
+        await run.world.federation.kill(run.leader() or run.hubs[0])
         await asyncio.sleep(down_s)
         if run.cut_s:
             run.fired("F27 restart in the dark")
@@ -89,13 +95,15 @@ class Disturbances:
     async def hostless(self, seconds: float) -> None:
         """Hub and host do not reach each other: no member is touched."""
         run = self.run
-        await run.world.cut("host")
+        for hub in run.hubs:
+            await run.world.cut("host", process=hub)
         await self._still(seconds, "F31 host cut off", self.run.given())
         run.world.heal("host")
 
     async def hubless(self, seconds: float) -> None:
         """There is no hub for long, and nobody reaches the host."""
-        await self.run.world.federation.kill(HUB)
+        for hub in self.run.hubs:
+            await self.run.world.federation.kill(hub)
         await self._still(seconds, "F32 no hub and no host", {})
         self.run.begins()
 

@@ -12,12 +12,13 @@ from federator.api import raw
 from federator.embedded.server import EmbeddedCluster
 from federator.kinds import registry
 from federator.kube import errors
+from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.rows import Box
 from tests.simulation.campaigns import Broken
 from tests.simulation.invariants import Obj, all_of
-from tests.unit.hub.world import HUB, World
+from tests.unit.hub.world import World
 
 PSVC: Final = "PinterestService"
 LOOK_S: Final = 2.0
@@ -63,6 +64,12 @@ FIRED: Final = (
     "F36 joined twice",
     "F37 back at once",
     "F38 target fills up",
+    "leader killed",
+    "leader without host",
+    "lease deleted",
+    "half a failover",
+    "half a failback",
+    "half a drain",
 )
 """What a whole campaign must have fired."""
 
@@ -131,7 +138,10 @@ class Run:
     anew_s: float = float("-inf")
     """When the first was heard after all had been gone for longer than the grace."""
     born_s: float = 0.0
-    """When the present hub began."""
+    """When the present hub began; of hubs that stand for election the last one."""
+    terms_s: dict[int, float] = field(default_factory=dict)
+    """When each term began; empty without election. Of who is silent a leader knows nothing before.
+    """
     causes: dict[str, tuple[int, dict[str, int]]] = field(default_factory=dict)
     """Workload -> seq and shares of its decision as last seen."""
     moves: dict[str, list[Moved]] = field(default_factory=dict)
@@ -148,6 +158,8 @@ class Run:
     """Silences in which a member had shards."""
     crowd: frozenset[str] = frozenset()
     """Members that were gone together at the last look, where these were most."""
+    drained_s: dict[str, float] = field(default_factory=dict)
+    """Until when a member is, or was, drained."""
     double: str = ""
     """A second name of a member; "" for none."""
 
@@ -167,7 +179,8 @@ class Run:
     async def cut(self, name: str, *, how: Cut = Cut.REFUSED, late: bool = False) -> None:
         """Nothing is heard of a member any more."""
         if self._falls_silent(name):
-            await self.world.cut(name, how=how, late=late)
+            for hub in self.hubs:
+                await self.world.cut(name, process=hub, how=how, late=late)
 
     def doubt(self, name: str, box: Box) -> None:
         """The box stands before a member until it is healed."""
@@ -205,21 +218,55 @@ class Run:
             self.world.heal(name)
 
     def begins(self) -> None:
-        """A hub begins."""
-        self.born_s = self.now_s
-        self.world.federation.start_hub()
+        """Hubs that are down begin."""
+        federation = self.world.federation
+        down = [hub for hub in self.hubs if hub not in federation.tasks]
+        for hub in down:
+            federation.start_hub(hub)
+        self.born_s = self.now_s if down else self.born_s
+
+    @property
+    def hubs(self) -> tuple[str, ...]:
+        return self.world.federation.hub_names
+
+    def leader(self) -> str:
+        """The hub that acts; "" while there is none."""
+        federation = self.world.federation
+        return next(
+            (
+                hub
+                for hub in self.hubs
+                if hub in federation.tasks and federation.processes[hub].state.leading
+            ),
+            "",
+        )
+
+    def _note_leader(self) -> None:
+        """A lease that was lost, and won by this hub or another, is a new look at the fleet."""
+        leader = self.leader()
+        elector = self.world.federation.processes[leader].elector if leader else None
+        if elector is not None:
+            self.terms_s.setdefault(elector.term, self.now_s)
+
+    def _begun_s(self, seq: int) -> float:
+        """When the hub that made this decision began to look. It may have made it, and lost the
+        lease, since the last look.
+        """
+        if not self.terms_s:
+            return self.born_s
+        return self.terms_s.setdefault(seqs.term(seq), self.now_s)
 
     async def swap(self, name: str, cluster: EmbeddedCluster) -> None:
         """From now on this cluster answers at the address of a member."""
-        members, process = self.world.federation.members, f"member-{name}"
-        for one in (HUB, process):
+        members, processes = self.world.federation.members, (*self.hubs, f"member-{name}")
+        for one in processes:
             await self.world.links.sever(one, name, Cut.REFUSED)
         joined = self.strange.pop(name, None)
         if joined is None:
             self.strange[name] = members[name]
         members[name] = cluster
         self.well_s[name] = self.now_s
-        for one in (HUB, process):
+        for one in processes:
             self.world.links.heal(one, name, Cut.REFUSED)
 
     async def fill(self, name: str, namespace: str) -> None:
@@ -255,8 +302,7 @@ class Run:
         self.world.heal()
         for name in self.members:
             await self.empty(name, "elsewhere")
-        if HUB not in self.world.federation.tasks:
-            self.begins()
+        self.begins()
 
     def all_gone_for(self, seconds: float) -> bool:
         """Whether nobody has been heard for so long."""
@@ -309,6 +355,7 @@ class Run:
 
     async def look(self) -> None:
         """Judges what has changed since the last look."""
+        self._note_leader()
         gone = {name for name, since_s in self.cut_s.items() if self.now_s - since_s > GRACE_S}
         most = len(gone) >= 3 and len(gone) * 100 > 55 * len(self.members)
         if most and not self.crowd:
@@ -326,7 +373,7 @@ class Run:
             shares = {one["cluster"]: one["replicas"] for one in spec["shares"]}
             before = self.causes.get(name)
             if before is not None and before[0] != spec["seq"]:
-                for breach in self._judged(name, spec["causes"][-1], before[1], shares):
+                for breach in self._judged(name, spec, before[1], shares):
                     raise breach
             self.causes[name] = spec["seq"], shares
         self._look_at_slices(former)
@@ -352,8 +399,9 @@ class Run:
             raise self.broken(COUNTED, what)
 
     def _judged(
-        self, name: str, cause: str, before: dict[str, int], shares: dict[str, int]
+        self, name: str, spec: dict[str, Any], before: dict[str, int], shares: dict[str, int]
     ) -> Iterator[Broken]:
+        cause = spec["causes"][-1]
         fails, returns = cause.startswith("failover from "), cause.startswith("failback to ")
         if not fails and not returns:
             return
@@ -363,8 +411,8 @@ class Run:
         if fails:
             self.seen["failover"] += 1
             for cluster, copies in before.items():
-                if shares.get(cluster, 0) < copies:
-                    yield from self._left(name, cluster, policy)
+                if shares.get(cluster, 0) < copies and not self._is_drained(cluster):
+                    yield from self._left(name, cluster, policy, self._begun_s(spec["seq"]))
                     if cluster in self.cut_s:
                         self.at_risk += copies - shares.get(cluster, 0)
             self._judge_risk(name)
@@ -372,7 +420,14 @@ class Run:
             self.seen["failback"] += 1
             yield from self._went_home(name, cause.removeprefix("failback to "), policy)
 
-    def _left(self, name: str, cluster: str, policy: Policy) -> Iterator[Broken]:
+    def _is_drained(self, cluster: str) -> bool:
+        """Whether what leaves it may do so because of a drain: one decision answers that and a
+        cluster that is lost.
+        """
+        return self.now_s - self.drained_s.get(cluster, float("-inf")) <= LATE_S
+
+    def _left(self, name: str, cluster: str, policy: Policy, begun_s: float) -> Iterator[Broken]:
+        """`begun_s`: when who decided it began to look."""
         now_s = self.now_s
         well_s = now_s - self.well_s.get(cluster, 0.0)
         if cluster not in self.cut_s and well_s > LATE_S:
@@ -380,7 +435,7 @@ class Run:
         silent_s = now_s - self.quiet_s.get(cluster, now_s)
         if cluster in self.cut_s and silent_s < policy.after_s + GRACE_S - PROBE_S - LOOK_S:
             yield self.broken(EARLY, f"{name} leaves {cluster} after {silent_s:.0f} s")
-        if now_s - self.born_s < policy.after_s:
+        if now_s - begun_s < policy.after_s:
             yield self.broken(EARLY, f"{name} leaves {cluster} of a hub that has just begun")
         gone = [one for one, since in self.cut_s.items() if now_s - since > GRACE_S + LATE_S]
         if len(gone) == len(self.members) or (

@@ -19,6 +19,7 @@ from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.simulation.campaigns import Campaign, play_until
 from tests.simulation.disturbances import Disturbances
 from tests.simulation.failoverrules import FIRED, LOOK_S, PSVC, SETTLES_S, Policy, Run
+from tests.simulation.leaders import Leaders
 from tests.unit.hub.world import World, jobset, service
 
 HOUR_S: Final = 2700.0
@@ -33,6 +34,9 @@ ACTS: Final = (
     ("one", "few", "back", "full", "full", "anew", "heal", "slow"),
 )
 """What happens in the worlds of seeds 0, 1, 2 and so on, and again from 8 on."""
+ELECTED: Final = range(24, 32)
+"""Of forty worlds these have two hubs that stand for election, of which the leader is lost, too."""
+MIDWAY: Final = ("midway", "midway", "midway")
 BESIDE: Final = 4
 """From this on worlds have a job set and a cluster that has joined twice, too."""
 JOBS, DOUBLE = "run", "double"
@@ -46,9 +50,14 @@ def _policy(rng: random.Random) -> Policy:
     )
 
 
+def _elected(seed: int) -> bool:
+    return seed % 40 in ELECTED
+
+
 async def _happen(run: Run, rng: random.Random) -> None:
     """Members fall silent and come back: alone, together, all at once; hubs die; people scale."""
-    acts, disturbed = ACTS[run.seed % len(ACTS)], Disturbances(run, rng)
+    acts = (*ACTS[run.seed % len(ACTS)], *(MIDWAY if _elected(run.seed) else ()))
+    disturbed, leaders = Disturbances(run, rng), Leaders(run, rng)
     while True:
         await asyncio.sleep(rng.uniform(5.0, 120.0))
         act = rng.choice(acts)
@@ -85,6 +94,8 @@ async def _happen(run: Run, rng: random.Random) -> None:
                 for name in list(run.cut_s):
                     if rng.random() < 0.6:
                         run.heal(name)
+            case "midway":
+                await leaders.midway()
             case _:
                 await disturbed.act(act)
 
@@ -114,7 +125,8 @@ async def _play(seed: int) -> Counter[str]:
         ]
     )
     policies = {f"web-{number}": _policy(rng) for number in range(4)}
-    world = World(fleet, HubOptions(evacuated_copies_a_minute=rng.choice((12, 60, 300))), seed)
+    options = HubOptions(evacuated_copies_a_minute=rng.choice((12, 60, 300)))
+    world = World(fleet, options, seed, hubs=2 if _elected(seed) else 1)
     world.federation.metrics = Metrics()
     run = Run(seed, world, policies, members)
     try:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,13 +15,16 @@ from federator.kube import errors
 from federator.member.heartbeat import Heartbeat
 from federator.sandbox.federation import Federation
 from federator.scheduling import governor, rollout
-from federator.scheduling.governor import Fleet, Health
+from federator.scheduling.governor import Fleet, Health, Watched
 from tests.simulation import failoverrules, failovers
 from tests.simulation.mutations import instead, together
 from tests.simulation.running import Plant
 
-SEEDS = (2, 7, 37)
-"""In the last one copies went home out of a cluster that had fallen silent meanwhile."""
+LEADERLESS = 26
+SEEDS = (7, LEADERLESS, 37)
+"""In the second hubs stand for election, and the leader goes midway; in the last copies went home
+out of a cluster that had fallen silent meanwhile.
+"""
 
 
 def _never_brakes(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,6 +33,21 @@ def _never_brakes(_: Callable[..., Any]) -> Callable[..., Any]:
 
 def _resets_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda clusters: False
+
+
+def _heard_as_standby(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A new leader has been sure for long of what is silent when it begins."""
+
+    def step(before: Fleet, evidence: Any, *, now_s: float, **more: Any) -> Fleet:
+        fleet = original(before, evidence, now_s=now_s, **more)
+        if before.clusters:
+            return cast(Fleet, fleet)
+        return Fleet(
+            {name: Watched(seen.health, now_s - LONELY_S) for name, seen in fleet.clusters.items()},
+            fleet.brake,
+        )
+
+    return step
 
 
 def _home_at_once(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,6 +180,11 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
         instead(governor, "_all_gone", _resets_nothing),
         (1, 9, 17),
     ),
+    "a new leader counts from before": (
+        failoverrules.EARLY,
+        instead(governor, "step", _heard_as_standby),
+        (LEADERLESS, 27, 68),
+    ),
     "home at once": (
         failoverrules.HOME,
         instead(governor, "may_return", _home_at_once),
@@ -218,6 +241,7 @@ def test_every_rule_holds_while_clusters_come_and_go(seed: int) -> None:
     assert seen["failover"]
     assert seen["failback"]
     assert seen["stale slice removed"]
+    assert (seen["leader killed"] > 0) is (seed == LEADERLESS)
 
 
 @pytest.mark.parametrize("bug", sorted(PLANTS))
