@@ -5,9 +5,10 @@ Ledger above it.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeVar
 
 from federator.model import shards
@@ -445,6 +446,49 @@ class Balance:
     to nobody."""
 
 
+def _check_names(views: Mapping[str, ClusterView]) -> None:
+    if [*views] == [view.name for view in views.values()]:
+        return
+    for name, view in views.items():
+        if name != view.name:
+            raise ValueError(f"cluster {view.name!r} is filed under {name!r}")
+
+
+class Views(dict[str, ClusterView]):
+    """Clusters by name, which never change once they are here, with what differs from those of
+    which they were made: a reader that knows these need not compare every cluster.
+    """
+
+    __slots__ = ("_made_of", "_mark", "_others")
+
+    def __init__(self, views: Mapping[str, ClusterView] = MappingProxyType({})) -> None:
+        """Raises ValueError where a cluster is filed under another name."""
+        super().__init__(views)
+        _check_names(views)
+        self._mark, self._made_of = object(), object()  # marks only: no chain of former views
+        self._others: tuple[str, ...] = ()
+
+    def with_these(self, views: Iterable[ClusterView]) -> "Views":
+        """The same clusters but for these, which are all known by name."""
+        made = Views.__new__(Views)
+        made.update(self)
+        others = {view.name: view for view in views}
+        if not others.keys() <= self.keys():
+            raise ValueError(f"unknown clusters: {sorted(others.keys() - self.keys())}")
+        made.update(others)
+        made._mark, made._made_of, made._others = object(), self._mark, tuple(others)
+        return made
+
+    def others_of(self, before: Mapping[str, ClusterView]) -> list[str] | None:
+        """The names under which another object may stand than before; None where that is not known
+        without a look at all of them."""
+        if before is self:
+            return []
+        if isinstance(before, Views) and before._mark is self._made_of:
+            return list(self._others)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
     """Everything a decision may read. `as_of` is epoch seconds."""
@@ -456,8 +500,5 @@ class FleetSnapshot:
     """Pod Security levels of the host's namespaces; `pod_security.DEFAULT` for those not listed."""
 
     def __post_init__(self) -> None:
-        if [*self.clusters] == [view.name for view in self.clusters.values()]:
-            return
-        for name, view in self.clusters.items():
-            if name != view.name:
-                raise ValueError(f"cluster {view.name!r} is filed under {name!r}")
+        if not isinstance(self.clusters, Views):
+            _check_names(self.clusters)

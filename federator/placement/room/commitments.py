@@ -23,6 +23,7 @@ from federator.model.fleet import (
     Commitment,
     FleetSnapshot,
     QuotaAccount,
+    Views,
     copies_of,
 )
 from federator.model.resources import ZERO, Resources
@@ -281,7 +282,9 @@ class Commitments:
     def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one cycle, above the commitments as they are now."""
         views, memo = self._judged
-        clusters = dict(snapshot.clusters)
+        clusters = snapshot.clusters
+        if not isinstance(clusters, Views):  # which never change
+            clusters = dict(clusters)
         self._read = (snapshot, clusters)
         others = self._differing(views, clusters)
         alike = others is not None and all(views[name].judged_as(clusters[name]) for name in others)

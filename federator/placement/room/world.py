@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from federator.model.ask import PodShape
-from federator.model.fleet import Capacity, ClusterView
+from federator.model.fleet import Capacity, ClusterView, Views
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources
 from federator.placement.room import changes, nodes
@@ -488,7 +488,9 @@ def same_report(view: ClusterView, other: ClusterView) -> bool:
 
 
 def others_of(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> Names:
-    """The names under which another object stands now; None when the names are others."""
+    """The names under which another object stands now, or may; None when the names are others."""
+    if isinstance(now, Views) and (others := now.others_of(before)) is not None:
+        return others
     if [*before] == [*now]:
         return list(itertools.compress(before, map(operator.is_not, before.values(), now.values())))
     if before.keys() != now.keys():

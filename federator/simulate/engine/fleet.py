@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping
 
-from federator.model.fleet import ClusterView
+from federator.model.fleet import ClusterView, Views
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.shapes import Shapes
 
@@ -20,9 +20,8 @@ class Fleet:
         self.described: dict[str, ClusterView] = {}
         """Every cluster as it is when it is empty, lost ones too."""
         self.members: dict[str, Member] = {}
-        self._views: dict[str, ClusterView] = {}
-        """What the members last reported. It is made anew, never changed: who has read it keeps it.
-        """
+        self._views = Views()
+        """What the members last reported."""
         self._changed: set[str] = set()
         """Members that may report something else now, and clusters that are gone."""
         self.prices = dict(prices)
@@ -63,11 +62,11 @@ class Fleet:
         if self._changed:
             views, members = self._views, self.members
             if all(map(views.__contains__, self._changed)) and len(views) == len(members):
-                self._views = views.copy()
-                for name in self._changed:
-                    self._views[name] = members[name].report(seq)
+                self._views = views.with_these(
+                    [members[name].report(seq) for name in self._changed]
+                )
             else:  # clusters have come or gone
-                self._views = {name: member.report(seq) for name, member in members.items()}
+                self._views = Views({name: member.report(seq) for name, member in members.items()})
             self._changed.clear()
         return self._views
 
