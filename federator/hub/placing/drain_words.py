@@ -34,8 +34,9 @@ def of_drained(
 ) -> tuple[str, str]:
     """Reason and message of a drain that goes on or is done."""
     if not left:
-        text = f"Nothing of {copies(total)} is left; new work keeps away until the drain is ended."
-        return "Emptied", text
+        ending = "Pods may still be ending, within their grace period"
+        away = "new work keeps away until the drain is ended"
+        return "Emptied", f"Nothing of {copies(total)} is left. {ending}; {away}."
     text = f"{left} of {copies(total)} are left"
     if under_way:
         text += f", {under_way} of them until their replacements are ready"

@@ -76,6 +76,7 @@ def test_a_drain_empties_a_cluster_with_what_was_promised_ready_all_the_time() -
         assert (await progress(world, "a"))["copies"] == held
         assert (await progress(world, "a"))["left"] == 0
         assert await events(world) == ["Draining", "Emptied"]
+        assert "Pods may still be ending" in (await said(world, "a"))["message"]
         assert "Drained" in await events(world, PSVC)
         (decision,) = await world.decisions()
         assert "drain of a" in decision["spec"]["causes"]
