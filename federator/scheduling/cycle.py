@@ -14,18 +14,23 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model import seq as seqs
-from federator.model import shards
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Decision, Share
+from federator.model.decision import Decision
 from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
-from federator.model.shards import Ranges
 from federator.placement import contradictions, inputs
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
+from federator.scheduling import (
+    editing,
+    numbering,
+    ordering,
+    queueing_hints,
+    refusals,
+    write_order,
+)
 from federator.scheduling.admission import (
     displacing,
     edits,
@@ -400,15 +405,17 @@ def _decide(
     else:
         decision = _tried(turn, snapshot, ledger, mark, seq)
     if standing.ended:
-        decision = _stopped(decision, mark, seq)
+        decision = numbering.stopped(decision, mark, seq)
     if standing.overtaken:
-        decision = _numbered(decision, standing.refusing, mark, seq)
-    decision = _marked(_issued(decision, entry, seq), standing.marks)
+        decision = numbering.numbered(decision, standing.refusing, mark, seq)
+    decision = numbering.marked(numbering.issued(decision, entry, seq), standing.marks)
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
     if entry.ask.ordinals is not None or not standing.held:
         return decision  # ranges of ordinals are blocks, which grow
-    return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
+    return numbering.in_pieces(
+        decision, {holding.cluster: holding.ranges for holding in standing.held}
+    )
 
 
 def _epoch(standing: Standing, seq: int) -> int:
@@ -520,71 +527,3 @@ def _per_cluster(entry: Entry) -> int:
     if recorded is None or (recorded.rebalance and not contradictions.contradiction(entry.ask)):
         return 0
     return recorded.per_cluster
-
-
-def _numbered(
-    decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int
-) -> Decision:
-    """The decision with its own new seq, and new seqs for shares of clusters that refuse theirs."""
-    return replace(
-        decision,
-        seq=seq,
-        shares=tuple(
-            replace(share, seq=seqs.above(mark(share.cluster), seq))
-            if share.cluster in refusing
-            else share
-            for share in decision.shares
-        ),
-    )
-
-
-def _stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decision:
-    """The decision with no slots anywhere: clusters keep their shards, and what is recorded of
-    them, and run none."""
-    if not any(share.slots for share in decision.shares):
-        return decision
-    return replace(
-        decision,
-        seq=seq,
-        shares=tuple(
-            replace(share, slots=0, seq=seqs.above(mark(share.cluster), seq))
-            if share.slots
-            else share
-            for share in decision.shares
-        ),
-    )
-
-
-def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
-    """The decision with a seq issued by this host: its own, or the recorded one when no share
-    changes. Shares may have higher seqs in members whose numbers are higher."""
-    if decision.seq == seq:
-        return decision
-    recorded = entry.standing.recorded
-    return replace(decision, seq=recorded.seq if recorded is not None else seq)
-
-
-def _marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
-    """The decision with the marks of clusters without a share where a slice has or had a higher
-    seq: a removal there must not be mistaken for the slice of a later decision."""
-    if not highest:
-        return decision
-    given = {share.cluster for share in decision.shares}
-    marks = {
-        name: number
-        for name, number in highest.items()
-        if number > decision.seq and name not in given
-    }
-    return replace(decision, marks=marks) if marks else decision
-
-
-def _in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
-    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined
-    while they run."""
-
-    def pieces(share: Share) -> Share:
-        if not share.ranges or share.cluster not in held:
-            return share
-        return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
-
-    return replace(decision, shares=tuple(map(pieces, decision.shares)))

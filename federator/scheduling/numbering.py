@@ -1,0 +1,78 @@
+"""The numbers of a decision and of its shares. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from federator.model import seq as seqs
+from federator.model import shards
+from federator.model.decision import Decision, Share
+from federator.model.shards import Ranges
+from federator.scheduling.entry import Entry
+
+
+def numbered(
+    decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int
+) -> Decision:
+    """The decision with its own new seq, and new seqs for shares of clusters that refuse theirs."""
+    return replace(
+        decision,
+        seq=seq,
+        shares=tuple(
+            replace(share, seq=seqs.above(mark(share.cluster), seq))
+            if share.cluster in refusing
+            else share
+            for share in decision.shares
+        ),
+    )
+
+
+def stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decision:
+    """The decision with no slots anywhere: clusters keep their shards, and what is recorded of
+    them, and run none."""
+    if not any(share.slots for share in decision.shares):
+        return decision
+    return replace(
+        decision,
+        seq=seq,
+        shares=tuple(
+            replace(share, slots=0, seq=seqs.above(mark(share.cluster), seq))
+            if share.slots
+            else share
+            for share in decision.shares
+        ),
+    )
+
+
+def issued(decision: Decision, entry: Entry, seq: int) -> Decision:
+    """The decision with a seq issued by this host: its own, or the recorded one when no share
+    changes. Shares may have higher seqs in members whose numbers are higher."""
+    if decision.seq == seq:
+        return decision
+    recorded = entry.standing.recorded
+    return replace(decision, seq=recorded.seq if recorded is not None else seq)
+
+
+def marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
+    """The decision with the marks of clusters without a share where a slice has or had a higher
+    seq: a removal there must not be mistaken for the slice of a later decision."""
+    if not highest:
+        return decision
+    given = {share.cluster for share in decision.shares}
+    marks = {
+        name: number
+        for name, number in highest.items()
+        if number > decision.seq and name not in given
+    }
+    return replace(decision, marks=marks) if marks else decision
+
+
+def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
+    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined
+    while they run."""
+
+    def pieces(share: Share) -> Share:
+        if not share.ranges or share.cluster not in held:
+            return share
+        return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
+
+    return replace(decision, shares=tuple(map(pieces, decision.shares)))
