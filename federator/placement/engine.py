@@ -59,7 +59,7 @@ def decide(
         alone = functools.partial(decide, seq=seq, mark=mark, capped=capped, finished=finished)
         alone = functools.partial(alone, by_name=by_name, leave=leave, per_cluster=per_cluster)
         return gangs.decide(ask, held, snapshot, ledger, alone, previous_hash)
-    apart = finished or capped or per_cluster
+    apart = finished or capped or per_cluster or ledger.ceilings
     if not apart and (not held or (leave is None and _leaves_whole(ask, held, snapshot))):
         before = ledger.mark()
         simply = deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
@@ -133,7 +133,7 @@ def _in_full(
     drawing = Drawing(
         ask, ledger, mine, eligible, standing.capped, unfinished, wanted, by_name, fresh, within
     )
-    own_way = eligible is not judged or bool(problem or standing.per_cluster)
+    own_way = eligible is not judged or bool(problem or standing.per_cluster or ledger.ceilings)
     gathered = crowd.gather(drawing, whole=own_way or _go_whole(ask, leavers))
     recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
     outcome, pool = _outcome(ask, standing, drawing, gathered, leavers, recap)

@@ -58,6 +58,9 @@ class _Part:
     """Nodes that get a pod of it; PENDING while only the member can tell."""
     stays: str = ""
     """Why it stays against the policy, as a part of a sentence."""
+    short: str = ""
+    """Why its accounts have too little for it there, as a part of a sentence; "" where they have
+    enough."""
     got: bool = False
 
     @property
@@ -141,7 +144,9 @@ def _parts(
         nodes = ledger.nodes_admitting(name, ask.shape)
         if nodes == PENDING and holding is not None:
             nodes = copies_of(holding)
-        parts.append(_Part(place, holding, nodes, stays))
+        ceiling = ledger.ceilings.get(name) if holding is None else None
+        short = ceiling.why if ceiling is not None and nodes > ceiling.copies else ""
+        parts.append(_Part(place, holding, nodes, stays, short))
     return parts
 
 
@@ -186,7 +191,7 @@ def _join(
 ) -> None:
     """Gives it to those whose nodes quota admits; to all or none with RequireAll."""
     left = admission.copies - taken
-    able = [part for part in joining if part.nodes != PENDING]
+    able = [part for part in joining if part.nodes != PENDING and not part.short]
     if ask.policy.require_all and (len(able) < len(joining) or admission.copies < node_count):
         return
     if admission.reason is not Reason.CHOSEN and left <= 0:
@@ -241,6 +246,8 @@ def _binding(
         return Reason.CHOSEN, ""
     if parts and admission.reason is not Reason.CHOSEN:
         return admission.reason, admission.message
+    if short := next((part.short for part in missing if part.short), ""):
+        return Reason.QUOTA_EXCEEDED, short
     if waiting := [part.name for part in missing if part.nodes == PENDING]:
         return (
             Reason.PENDING_EVALUATION,
@@ -276,6 +283,7 @@ def _verdict(place: Place, part: _Part | None, reason: Reason, why: str) -> Verd
         if part.nodes == PENDING:
             why = "it has not answered yet how many nodes admit its pods"
             return Verdict(name, Reason.PENDING_EVALUATION, f"cluster {name} gets nothing: {why}")
+        reason, why = (Reason.QUOTA_EXCEEDED, part.short) if part.short else (reason, why)
         return Verdict(
             name, reason, f"cluster {name} gets nothing on its {part.nodes} nodes: {why}"
         )

@@ -227,6 +227,8 @@ def _room(plan: _Plan, cluster: str, ledger: Ledger, capped: Mapping[str, int]) 
     if plan.ask.shape.one_per_node:
         room = max(room - has, 0)
     bounds = [plan.ask.policy.division.max_per_cluster, capped.get(cluster)]
+    if (ceiling := ledger.ceilings.get(cluster)) is not None:
+        bounds.append(ceiling.copies)
     return max(min([room, *(most - has for most in bounds if most is not None)]), 0)
 
 

@@ -365,6 +365,8 @@ def _limited(policy: Policy, candidate: Candidate) -> str:
         return f" ({enforcing.bound(policy, 'maxPerCluster')})"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return f" ({CAPPED})"
+    if candidate.limit is Reason.QUOTA_EXCEEDED:
+        return f" ({candidate.short})"
     if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         return " (it lacks a label of a DoNotSchedule spread rule)"
     return ""
@@ -382,6 +384,8 @@ def _full(ask: Ask, candidate: Candidate) -> str:
         return f"may take none: {enforcing.bound(ask.policy, 'maxPerCluster')}"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return "could not schedule a single copy lately and takes none for now"
+    if candidate.limit is Reason.QUOTA_EXCEEDED:
+        return f"may take none: {candidate.short}"
     return f"has no node with room for one copy ({request(ask)})"
 
 
@@ -510,12 +514,11 @@ def _binding(
     fits = _fits(len(pool), sum(candidate.cap for candidate in pool))
     if left_out:
         fits += _taking_part(len(pool) - len(left_out), room)
-    if any(candidate.pending for candidate in pool):
-        waiting = sum(candidate.pending for candidate in pool)
-        return (
-            Reason.PENDING_EVALUATION,
-            (f"{_clusters(waiting, 'has', 'have')} {UNANSWERED}; {fits}"),
-        )
+    if waiting := sum(candidate.pending for candidate in pool):
+        subject = _clusters(waiting, "has", "have")
+        return Reason.PENDING_EVALUATION, f"{subject} {UNANSWERED}; {fits}"
+    if short := [each.short for each in pool if each.limit is Reason.QUOTA_EXCEEDED]:
+        return Reason.QUOTA_EXCEEDED, f"{short[0]}; {fits}"
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
         rules = ", ".join(
             _rule(ask.policy, at, pool) for at, rule in enumerate(ask.policy.spread) if rule.hard

@@ -20,6 +20,7 @@ from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement import contradictions, inputs
+from federator.placement.quota.domain_usage import InDomains
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
@@ -32,6 +33,7 @@ from federator.scheduling import (
     write_order,
 )
 from federator.scheduling.admission import (
+    confining,
     displacing,
     edits,
     making_room,
@@ -89,6 +91,8 @@ class Cycle:
     """Those that were decided, and for whose want of room others leave or have left."""
     claims: Mapping[WorkloadKey, Entry] = field(default_factory=dict)
     """Those that were decided and wait for quota which others give up in this cycle."""
+    leaves_domains: bool = False
+    """Copies leave domains of clusters in which their accounts have limits."""
 
     @property
     def left(self) -> Iterator[tuple[str, str, int]]:
@@ -112,6 +116,8 @@ class Cycle:
     @property
     def hints(self) -> tuple[Hint, ...]:
         """Hints for other workloads once the decisions have been written."""
+        if self.leaves_domains:
+            return (Hint(HintKind.QUOTA),)
         for decided in self.decided:
             if decided.before is not None and write_order.gives_up(decided):
                 return (Hint(HintKind.QUOTA),)
@@ -184,7 +190,8 @@ def run(
     ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     buffers = setaside.buffers(ledger)
-    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers)
+    used = confining.in_domains(commitments, ledger) if snapshot.quotas else None
+    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers, used)
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *kept.waiting], commitments, ledger)
     for turn in (*leaving.turns, *(turns.get(ask.key, ask) for ask in asks)):
@@ -205,6 +212,7 @@ def run(
         leaving.counted,
         room_claims,
         preempting.claims(batch.decided, leaving, queue.claims, snapshot.as_of),
+        used is not None and used.leaves,
     )
 
 
@@ -262,6 +270,8 @@ class _Batch:
     seq: Callable[[], int]
     buffers: frozenset[str] = frozenset()
     """The clusters that keep room for what loses its own."""
+    used: InDomains | None = None
+    """What is used in domains of clusters; None where no account has limits there."""
     decided: list[Decided] = field(default_factory=list)
     failed: dict[WorkloadKey, Exception] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -277,17 +287,34 @@ class _Batch:
                 self.ledger.held_back = edits.after_leaving(entry, self.ledger)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
-            decision = _decide(inside, self.snapshot, self.ledger, self._numbers, self.seq())
+            decision, after = self._within_domains(inside)
         except Exception as bug:
             self.ledger.rollback(mark)
             self.failed[ask.key] = bug
             return
-        after = self._after(decision, decision.under or ask)
         decision = self.kept.decided(entry.ask, decision, after)
         before = self.commitments.commitment(ask.uid)
         self.decided.append(
             _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
         )
+
+    def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment]:
+        """The decision, and what the workload holds after it."""
+        if self.used is None:
+            return self._attempted(turn, self.seq())
+        seq, numbers = self.seq(), self._numbers
+
+        def attempt(entry: Entry) -> tuple[Decision, Commitment]:
+            self._numbers = dict(numbers)
+            return self._attempted(replace(turn, entry=entry), seq)
+
+        decision, after = confining.decide(turn.entry, self.used, self.ledger, attempt)
+        self.used.hold(after)
+        return decision, after
+
+    def _attempted(self, turn: Turn, seq: int) -> tuple[Decision, Commitment]:
+        decision = _decide(turn, self.snapshot, self.ledger, self._numbers, seq)
+        return decision, self._after(decision, decision.under or turn.entry.charged)
 
     def _after(self, decision: Decision, under: Ask) -> Commitment:
         """What the workload holds after the decision, in the ledger too."""

@@ -54,7 +54,7 @@ class Waiting:
     """Of one that holds nothing and waits for room: some may be kept for it."""
     by_room: bool = False
     """Room matters to it, whatever the reason is: copies of it left for another that had none, or
-    it is on every node of clusters."""
+    wait where they are for another place, or it is on every node of clusters."""
 
 
 _NEVER: Final = frozenset(
@@ -98,8 +98,9 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return None
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
-    left_room = decision.preempted is not None and decision.preempted.of_room
-    if decision.reason in BY_QUOTA and not left_room:  # room helps nobody, wherever it is
+    by_room = decision.preempted is not None and decision.preempted.of_room
+    by_room = by_room or decision.held > 0
+    if decision.reason in BY_QUOTA and not by_room:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
     hopeful = but(decision.verdicts, _CLOSED)
     for_room = decision.reason in FOR_ROOM and not decision.shares
@@ -109,7 +110,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         decision.reason,
         hopeful if decision.verdicts else None,
         ask if for_room else None,
-        left_room,
+        by_room,
     )
 
 

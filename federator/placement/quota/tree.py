@@ -55,6 +55,8 @@ class Tree:
         self.accounts: dict[str, QuotaAccount] = {
             account.name: account for account in sorted(accounts, key=lambda account: account.name)
         }
+        self.by_domain = any(account.domains for account in self.accounts.values())
+        """Whether any of them has limits in domains of clusters."""
         self._paths: dict[str, tuple[str, ...]] = {name: self._path(name) for name in self.accounts}
         self._families: dict[str, list[str]] = {}
         """Root -> all accounts of its tree, those below before those above."""

@@ -14,6 +14,7 @@ from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
 from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
+from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.placement.room import gangs
@@ -115,6 +116,9 @@ class Ledger:
         quota, or because it loses a cluster."""
         self.held_back: Mapping[str, quota.Admission] = {}
         """uid -> why its edit is not admitted in this cycle, by the same decisions."""
+        self.ceilings: Mapping[str, Ceiling] = {}
+        """Cluster -> what the workload that is being decided may have there at most, where its
+        accounts have too little left in a domain of clusters."""
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
         """What of the rooms for a shape is left when something is kept for others; None where
         nothing is."""

@@ -76,6 +76,8 @@ class Candidate:
     """Whether it makes a domain of spread rules even without copies (`domains.counts`)."""
     enforced: str = ""
     """The Required policy that sets maxPerCluster; "" for none."""
+    short: str = ""
+    """Why its accounts have no more for it there, as a part of a sentence; "" where they do."""
     name: str = field(init=False)
     """The cluster's name, copied here because it is read often."""
 
@@ -232,7 +234,7 @@ def candidates(
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
     most = enforcing.bounding(ask.policy, "maxPerCluster")
     rooms: list[int] | None = None
-    at = ledger.world.at
+    at, ceilings = ledger.world.at, ledger.ceilings
     for name, place in eligible.items():
         holding = held.get(name)
         copies = copies_of(holding) if holding else 0
@@ -249,6 +251,9 @@ def candidates(
             if ask.shape.one_per_node:
                 room = max(room - copies, 0)
         cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
+        ceiling = ceilings.get(name)
+        if ceiling is not None and cap > (most_there := max(ceiling.copies, copies)):
+            cap, limit = most_there, Reason.QUOTA_EXCEEDED
         weight = weigh(ask.policy, place.view, copies, room)
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
@@ -257,6 +262,8 @@ def candidates(
             place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
         )
         candidate.enforced = most.name if most is not None else ""
+        if ceiling is not None:
+            candidate.short = ceiling.why
         pool.append(candidate)
     _add_scores(ask, pool)
     return pool

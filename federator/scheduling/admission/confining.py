@@ -1,0 +1,164 @@
+"""Keeps what decisions give within what accounts have left in domains of clusters.
+
+Who asks for more gets its domain before (`stage`). What only moves (from a cluster that is lost or
+is being emptied, or by a rebalance) asks for no more over all clusters, and what is in every
+cluster chooses none: they are decided as if there were no domains, and again with a ceiling in the
+clusters of those in which they would have too much. Copies that find no other place then stay where
+they are, as those do that find no room.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from federator.model import names
+from federator.model.decision import Decision, Reason, Share
+from federator.model.fleet import Commitment, Holding, copies_of
+from federator.placement.division.division import DIVIDERS
+from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
+from federator.placement.quota.quota import Admission
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection.leaving import Allowance, Leave
+from federator.scheduling.entry import Entry
+
+Made = tuple[Decision, Commitment]
+"""A decision, and what its workload holds after it."""
+Attempt = Callable[[Entry], Made]
+"""Decides, and charges the ledger."""
+_ANYWHERE: Final[Mapping[str, Ceiling]] = {}
+
+
+def in_domains(commitments: Commitments, ledger: Ledger) -> InDomains | None:
+    """What is used in domains now; None where no account has limits there."""
+    tree, clusters = ledger.tree, ledger.snapshot.clusters
+    if not tree.by_domain:
+        return None
+    return InDomains(tree, commitments, {name: view.labels for name, view in clusters.items()})
+
+
+def decide(entry: Entry, used: InDomains, ledger: Ledger, attempt: Attempt) -> Made:
+    """The decision that breaks no limit of a domain. The ledger is charged for it alone."""
+    if not used.speak_of(entry.ask.project):
+        return attempt(entry)
+    search = _Search(entry, used, ledger, attempt, ledger.mark())
+    try:
+        if entry.leave is None:
+            return search.run(entry)
+        if not _roomy(entry, used):  # the pace counts what it lets leave, so it is asked only once
+            search.run(replace(entry, leave=None))
+            ledger.rollback(search.mark)
+        return search.run(replace(entry, leave=_once(entry.leave)))
+    finally:
+        ledger.ceilings = _ANYWHERE
+
+
+def _roomy(entry: Entry, used: InDomains) -> bool:
+    """Whether any domain has quota for all of it, wherever it goes."""
+    ask = entry.ask
+    if ask.shape.every_node or DIVIDERS[ask.policy.division.strategy].everywhere:
+        return False
+    held = sum(map(copies_of, entry.standing.held))
+    needs = ask.shape.requests * max(held, min(ask.slots, ask.count))
+    return used.roomy(ask.uid, ask.project, ask.tier, needs)
+
+
+def _once(leave: Leave) -> Leave:
+    allowed: list[Allowance] = []
+
+    def again(moving: int, forced: Mapping[str, int]) -> Allowance:
+        if not allowed:
+            allowed.append(leave(moving, forced))
+        return allowed[0]
+
+    return again
+
+
+@dataclass(slots=True)
+class _Search:
+    """The ceilings under which a decision breaks no limit."""
+
+    entry: Entry
+    used: InDomains
+    ledger: Ledger
+    attempt: Attempt
+    mark: int
+    divided: set[str] = field(default_factory=set)
+    """Domains whose clusters have what is left there between them, each its part."""
+    closed: set[str] = field(default_factory=set)
+    """Those whose clusters get nothing more: with parts it was still too much, because less left
+    them."""
+
+    def run(self, entry: Entry) -> Made:
+        while True:
+            decision, after = self.attempt(entry)
+            over = self.used.over(after)
+            if not over or not self._tightened(over, decision, after):
+                return decision, after
+            self.ledger.rollback(self.mark)
+
+    def _tightened(self, over: list[Over], decision: Decision, after: Commitment) -> bool:
+        """Sets ceilings; False where nothing more can be kept from it: what nodes of its clusters
+        take that a daemon has already, or what an operator's defaults add to each copy."""
+        loose = [domain for domain in over if domain.domain not in self.closed]
+        if loose:
+            ceilings = dict(self.ledger.ceilings)
+            for domain in loose:
+                for name, copies in self._parts(domain, after).items():
+                    before = ceilings.get(name)
+                    if before is None or copies < before.copies:
+                        ceilings[name] = Ceiling(copies, domain.why)
+            self.ledger.ceilings = ceilings
+            return True
+        return self._held_back(over[0], decision)
+
+    def _parts(self, over: Over, after: Commitment) -> dict[str, int]:
+        """Cluster of the domain -> the most copies there."""
+        has = _by_cluster(self.entry.standing.held, over)
+        gets = _by_cluster(after.holdings, over)
+        growth = {
+            name: more for name, copies in gets.items() if (more := copies - has.get(name, 0)) > 0
+        }
+        leaves = sum(max(copies - gets.get(name, 0), 0) for name, copies in has.items())
+        room = max(over.copies - sum(has.values()) + leaves, 0)
+        if over.domain in self.divided:
+            self.closed.add(over.domain)
+            room = 0
+        self.divided.add(over.domain)
+        given = self._given(growth, room)
+        return {name: has.get(name, 0) + given.get(name, 0) for name in over.clusters}
+
+    def _given(self, growth: Mapping[str, int], room: int) -> dict[str, int]:
+        """What is left, to the clusters that would grow: as evenly as it goes; one after the other
+        where each is to have the whole count."""
+        ask, given = self.entry.ask, dict[str, int]()
+        in_turn = sorted(growth, key=lambda name: names.stable_order(ask.uid, name))
+        if ask.shape.every_node or DIVIDERS[ask.policy.division.strategy].everywhere:
+            for name in in_turn:
+                fits = min(growth[name], room)
+                given[name] = fits if fits == growth[name] or not ask.shape.every_node else 0
+                room -= given[name]
+            return given
+        in_turn.sort(key=growth.__getitem__)
+        for at, name in enumerate(in_turn):
+            given[name] = min(growth[name], room // (len(in_turn) - at))
+            room -= given[name]
+        return given
+
+    def _held_back(self, over: Over, decision: Decision) -> bool:
+        """Lets the old generation stay in force where copies that stay ask for more."""
+        ask, admitted = self.entry.ask, self.entry.standing.admitted
+        edited = admitted is not None and admitted.generation != ask.generation
+        if not edited or decision.under is not None or ask.uid in self.ledger.held_back:
+            return False
+        kept = Admission(0, Reason.QUOTA_EXCEEDED, over.why)
+        self.ledger.held_back = {**self.ledger.held_back, ask.uid: kept}
+        return True
+
+
+def _by_cluster(holdings: Iterable[Holding | Share], over: Over) -> dict[str, int]:
+    copies: dict[str, int] = {}
+    for holding in holdings:
+        if holding.cluster in over.clusters:
+            copies[holding.cluster] = copies.get(holding.cluster, 0) + copies_of(holding)
+    return copies
