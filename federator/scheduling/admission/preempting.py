@@ -161,8 +161,9 @@ def claims(
     now_s: float,
 ) -> dict[WorkloadKey, Entry]:
     """Those that were decided and for which others leave, with what they hold after this cycle; and
-    edits for which they left lately, while the room of these is not seen free. `before`: the claims
-    so far."""
+    those for which they left lately, while they lack room: it is not seen free yet, or not enough
+    of it for a copy, or for all where fewer are of no use. Those who left would have it back piece
+    by piece, and leave again, for ever. `before`: the claims so far."""
     winners = {turn.sake for turn in leaving.turns}
     made: dict[WorkloadKey, Entry] = {}
     for winner in decided:
@@ -170,7 +171,7 @@ def claims(
         until_s = claim.claims_until_s if claim is not None else 0.0
         if winner.key in winners:
             until_s = now_s + WAITS_S
-        elif until_s <= now_s or not _lacks_room_to_grow(winner.decision):
+        elif until_s <= now_s or winner.decision.reason is not Reason.INSUFFICIENT_CAPACITY:
             continue
         standing = replace(winner.entry.standing, held=holdings(winner.after))
         made[winner.key] = replace(winner.entry, standing=standing, claims_until_s=until_s)
@@ -183,10 +184,6 @@ def holdings(after: Commitment) -> tuple[Holding, ...]:
         Holding(given.cluster, given.count, given.slots, given.seq, given.ranges)
         for given in after.holdings
     )
-
-
-def _lacks_room_to_grow(decision: Decision) -> bool:
-    return bool(decision.held_back) and decision.reason is Reason.INSUFFICIENT_CAPACITY
 
 
 def _unsafe(entry: Entry) -> bool:

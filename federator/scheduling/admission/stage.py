@@ -231,7 +231,11 @@ class _Tree:
             (uid, want)
             for uid, want in wants
             if want is not None
-            and (uid in self.edited or not self._lacks_only_room(self.heads[uid], want))
+            and (
+                uid in self.edited
+                or uid in self.round.claiming
+                or not self._lacks_only_room(self.heads[uid], want)
+            )
         ]
         for uid, want in sorted(growing, key=lambda pair: self._place(*pair)):
             queues.setdefault(want.node, []).append((uid, want))
@@ -297,7 +301,8 @@ class _Tree:
     def _lacks_only_room(self, entry: Entry, want: Want) -> bool:
         """Whether it has quota and no cluster has room for it. Then nobody need leave for it, and
         it uses up nothing for those after it, for whom others would be told to leave: they would
-        come back in the next cycle, and leave again. In a strict account it holds up the others.
+        come back in the next cycle, and leave again. In a strict account it holds up the others;
+        one with a claim does so while that lasts, over all cycles.
         """
         ask, node = entry.ask, want.node
         if self.tree.accounts[self.round.usage.account[node]].strict:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from federator.model.ask import Ask, PodShape, Tier
+from federator.model.ask import Ask, PodShape, Policy, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import (
     Capacity,
@@ -349,6 +349,66 @@ def test_nobody_leaves_a_second_time_while_room_is_claimed() -> None:
     assert [decided.key for decided in made.decided] == [WIDE.key]
     assert federation.copies(IDLE) == 4
     assert set(federation.queue.room_claims) == {WIDE.key}
+
+
+@pytest.mark.parametrize(
+    "winner",
+    [
+        service(4, name="all", project="search", policy=Policy(require_all=True)),
+        service(
+            1,
+            name="wide",
+            project="search",
+            shape=PodShape(Resources({"cpu": 4000, "pods": 1})),
+        ),
+    ],
+    ids=["all or nothing", "a large copy"],
+)
+def test_who_left_does_not_have_it_back_while_the_winner_waits_for_room(winner: Ask) -> None:
+    """The room of those who leave is seen free piece by piece, and too little of it is of no use to
+    the winner: who left would take it, and leave again, for ever."""
+    accounts = (
+        account("studio", 8),
+        account("clips", 4, parent="studio"),
+        account("search", 4, parent="studio", preemption=Preemption(reclaim=Take.ANY)),
+    )
+    web = service(8, name="web", project="clips")
+    federation = Crowd(web, winner, quotas=accounts)
+    federation.turn(web)
+    federation.see(0, 1_001.0)
+    federation.turn(winner)
+    assert federation.copies(web) == 4
+    federation.turn(winner)
+
+    for free, now_s in ((1, 1_005.0), (3, 1_010.0)):
+        federation.see(free, now_s)
+        federation.turn(web, winner)
+        federation.turn(web)
+        assert [federation.copies(ask) for ask in (web, winner)] == [4, 0]
+
+    federation.see(4, 1_020.0)
+    federation.turn(web, winner)
+    assert [federation.copies(ask) for ask in (web, winner)] == [4, winner.count]
+
+
+def test_what_others_left_is_kept_for_a_while_only() -> None:
+    accounts = (
+        account("studio", 8),
+        account("clips", 4, parent="studio"),
+        account("search", 4, parent="studio", preemption=Preemption(reclaim=Take.ANY)),
+    )
+    web = service(8, name="web", project="clips")
+    squad = service(4, name="squad", project="search", policy=Policy(require_all=True))
+    federation = Crowd(web, squad, quotas=accounts)
+    federation.turn(web)
+    federation.see(0, 1_001.0)
+    federation.turn(squad)
+    federation.see(3, 1_001.0 + WAITS_S)
+
+    federation.turn(squad)
+    federation.turn(web)
+
+    assert [federation.copies(ask) for ask in (web, squad)] == [7, 0]
 
 
 BULK = service(8, name="bulk", project="bulk")
