@@ -301,6 +301,8 @@ class Placing:
         if inputs.unchanged(recorded, present, ask, snapshot, memo):
             inputs_hash = recorded  # an older release may have hashed the same inputs otherwise
         self._judge(workload, record, inputs_hash, refused)
+        if recorded == inputs_hash:
+            self.state.commitments.describe(ask)
         if due_rule.is_settled(self._compared(ask, workload, record, inputs_hash, refused)):
             return None
         if inputs_hash != present:

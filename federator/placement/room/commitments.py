@@ -11,12 +11,13 @@ when they change.
 """
 
 import bisect
+import operator
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from federator.model.ask import PodShape, Tier
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -42,6 +43,7 @@ _MEMO = 1 << 16
 """Clusters x policies that are remembered from one ledger to the next, about 10 MB."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
+_said = operator.attrgetter("created_s", "whole", "run_s")
 
 
 class Commitments:
@@ -121,11 +123,7 @@ class Commitments:
                 commitment = replace(commitment, began_s=began_s)
         if before == commitment:
             if (before.run_s, before.began_s) != (commitment.run_s, commitment.began_s):
-                self._note_end(before, there=False)
-                self._commitments[commitment.uid] = commitment
-                if commitment.uid in self._lent:
-                    self._lent[commitment.uid] = commitment
-                self._note_end(commitment, there=True)
+                self._say(before, commitment)
             return
         self._account(before, -1)
         self._commitments[commitment.uid] = commitment
@@ -139,6 +137,23 @@ class Commitments:
                 self._heard_of(cluster, commitment.uid)
             else:  # a later decision was not taken after all
                 self._heard_of(cluster, commitment.uid, above=now[cluster][0])
+
+    def describe(self, ask: Ask) -> None:
+        """What is no part of the charge is as the workload asks for it: a decision that was heard,
+        as at a hub's start, does not say whether all of it leaves at once, nor how old it is."""
+        before = self._commitments.get(ask.uid)
+        if before is None or _said(before) == (ask.created_s, ask.in_one, ask.run_s):
+            return
+        now = replace(before, created_s=ask.created_s, whole=ask.in_one, run_s=ask.run_s)
+        self._say(before, now)
+
+    def _say(self, before: Commitment, now: Commitment) -> None:
+        """The same charge with other words."""
+        self._note_end(before, there=False)
+        self._commitments[now.uid] = now
+        if now.uid in self._lent:
+            self._lent[now.uid] = now
+        self._note_end(now, there=True)
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
