@@ -95,6 +95,16 @@ class Rules:
     raised: dict[str, float] = field(default_factory=dict)
     """Cluster -> when an edit of what runs there last asked for more. It is admitted where it may
     find room, there or elsewhere, and counts in the room of others once the cluster reports it."""
+    enlarged: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(uid, cluster) -> the cpus that what runs there had before an edit asked for more, until it
+    has more. A larger pod for which no single node has room waits in its cluster, whose reports do
+    not count it: what is free beside it is given to smaller ones."""
+    lessened: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    """(uid, cluster) -> when an edit last asked for less of what runs there, and the cpus it held
+    until then. Its new pods start before the old ones are gone (maxSurge): a member that begins
+    with them in the moment in which another grows has told nobody, and starts who comes later
+    when there is room. What they take beyond what the old ones had is not held against the
+    other."""
     trouble_s: float = 0.0
     """When something last went wrong."""
     breach: Broken | None = None
@@ -175,6 +185,11 @@ class Rules:
         facts, gone = one.facts, one.facts.terms.preempted
         self._judge_tree(former, one)
         had = former.cpus if former is not None else 0
+        if former is not None and one.each < former.each:
+            for share in former.facts.shares:
+                was = self.now_s, share.slots * former.each
+                self.lessened[facts.workload_uid, share.cluster] = was
+                self.enlarged.pop((facts.workload_uid, share.cluster), None)
         if one.cpus > had:
             self._judge_growth(former, one)
         told_before = former.facts.terms.preempted if former is not None else None
@@ -268,6 +283,9 @@ class Rules:
             if former is not None and one.each > former.each:
                 self.seen["grew by an edit"] += 1
                 self.raised[share.cluster] = self.now_s
+                self.enlarged[facts.workload_uid, share.cluster] = had * former.each
+            elif (place := (facts.workload_uid, share.cluster)) in self.enlarged:
+                self.enlarged[place] += max(share.slots - had, 0) * one.each
             if share.slots <= had:
                 continue
             self.seen["grew"] += 1
@@ -285,6 +303,13 @@ class Rules:
 
     def _booked(self, cluster: str) -> int:
         given, running = self._given(cluster), self._running(cluster)
+        for uid in running:
+            at_s, held = self.lessened.get((uid, cluster), (-WINDOW_S, 0))
+            if self.now_s < at_s + WINDOW_S:
+                running[uid] = min(running[uid], held)
+            if running[uid] >= given[uid]:
+                self.enlarged.pop((uid, cluster), None)
+            given[uid] = min(given[uid], self.enlarged.get((uid, cluster), given[uid]))
         return sum(max(given[uid], running[uid]) for uid in {*given, *running})
 
     def _given(self, cluster: str) -> Counter[str]:
