@@ -16,9 +16,9 @@ from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
-from tests.simulation import charges, promises
+from tests.simulation import charges, endings, promises
 from tests.simulation.campaigns import Broken
-from tests.simulation.invariants import Obj, all_of, finished
+from tests.simulation.invariants import Obj, all_of
 
 if TYPE_CHECKING:
     from tests.unit.hub.world import World
@@ -46,6 +46,7 @@ KINDS: Final = {
     "PinterestTrainingJob": "pinterest.com/trainingjob",
 }
 """Kind -> the label of its pods that has its name."""
+ENDS: Final = ("PinterestJobSet", "PinterestTrainingJob")
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Rules:
         former = self.decisions.get(facts.workload_uid)
         done = former.done if former is not None else ()
         if obj is not None:  # what is gone has done what it had
-            done = finished(obj)
+            done = endings.over(facts.key.kind, obj)
         assert facts.terms.shape is not None
         each = facts.terms.shape.requests["cpu"] // MILLI
         same = former is not None and former.facts.seq == facts.seq
@@ -307,8 +308,10 @@ class Rules:
             at_s, held = self.lessened.get((uid, cluster), (-WINDOW_S, 0))
             if self.now_s < at_s + WINDOW_S:
                 running[uid] = min(running[uid], held)
-            if running[uid] >= given[uid]:
+            if running[uid] == given[uid]:
                 self.enlarged.pop((uid, cluster), None)
+            if (uid, cluster) in self.enlarged:  # the first larger one starts beside the old ones
+                running[uid] = min(running[uid], given[uid])
             given[uid] = min(given[uid], self.enlarged.get((uid, cluster), given[uid]))
         return sum(max(given[uid], running[uid]) for uid in {*given, *running})
 
@@ -355,8 +358,9 @@ class Rules:
             raise self.breach
         objs = self._workloads()
         for uid, obj in objs.items():
-            if obj["kind"] == "PinterestJobSet":
-                before, now = self.done.get(uid, ()), finished(obj)
+            if obj["kind"] in ENDS:
+                # What has ended is charged nothing, however its decision still reads.
+                before, now = self.done.get(uid, ()), endings.over(obj["kind"], obj)
                 if before != now:
                     self._judge_done(uid, before, now)
         for uid, one in self.decisions.items():
