@@ -57,8 +57,8 @@ class Observed:
     """Its content (everything but the share) is the workload's present content."""
     count: int = 0
     ready: int = 0
-    """Ready copies as the cluster reports them, at most as many as its slice asks for: what a
-    deletion would lose."""
+    """Ready copies as the cluster reports them, at most as many as its slice asks for; all of these
+    where nothing was read of it since it was out of reach. What a deletion would lose."""
     counts: int | None = None
     """Ready copies that may justify a shrink elsewhere: never more than its share, now or while it
     is shrinking, whatever it reports. None: all of `ready`."""

@@ -71,7 +71,10 @@ class RolloutView:
         given = cutting.allowed(workload, record, seen)
         counted = givens.cut(observed, given)[0]
         comparison = self.compared(member, workload, share, seen)
-        speaks = member.answers and member.speaks_of(workload.key.kind)
+        follows = member.follows(workload.key.kind)
+        speaks = follows and member.speaks_of(workload.key.kind)
+        # What was ready before a silence may be more by now: all that the slice asks for.
+        ready = observed.ready if follows else observed.desired
         return Observed(
             cluster,
             readable=True,
@@ -85,7 +88,7 @@ class RolloutView:
             count=observed.desired,
             # A cluster that left and joined again was given nothing by this decision, and still
             # runs copies that a deletion would lose.
-            ready=min(observed.ready, observed.desired, given.ever or record.terms.wanted),
+            ready=min(ready, observed.desired, given.ever or record.terms.wanted),
             counts=_counts(observed, min(counted.ready, observed.desired), share),
             healthy=speaks and comparison.content and seen.rolled_out,
             safe=self._safe(workload, counted),

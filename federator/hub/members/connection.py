@@ -18,6 +18,7 @@ from federator.hub.members import member_conditions, reachability
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors, tokens
 from federator.kube.clock import Clock
@@ -105,6 +106,8 @@ class Connection:
         """Start of the last probe that read the member's identity."""
         self._spoke = False
         """Whether its member process was alive at the last check."""
+        self._followed = frozenset[str]()
+        """The kinds that it followed at the last check."""
         self._was_ready = False
         """The readiness that was last signalled: after a probe, or after the first lists."""
         self._short_since_s: float | None = None
@@ -322,7 +325,7 @@ class Connection:
         member's work due."""
         await self.member.wait_synced()
         self._was_ready, _ = self.member.readiness()
-        self._spoke = self.member.process.speaks
+        self._spoke, self._followed = self.member.process.speaks, self._follows()
         self.changed(self.member)
 
     async def _probe(self, client: clients.Client) -> None:
@@ -406,9 +409,13 @@ class Connection:
         news = member.note_bounds(now_s) or news
         news = member.trust.look(now_s) or news
         spoke, self._spoke = self._spoke, member.process.speaks
-        if news or ready != self._was_ready or spoke != self._spoke:
+        followed, self._followed = self._followed, self._follows()
+        if news or (ready, spoke, followed) != (self._was_ready, self._spoke, self._followed):
             self._was_ready = ready
             self.changed(member)
+
+    def _follows(self) -> frozenset[str]:
+        return frozenset(filter(self.member.follows, registry.WORKLOADS))
 
     def _note_clock(self, skew_s: float | None) -> None:
         """Measures the offset of the member's clock to ours."""

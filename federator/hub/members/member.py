@@ -177,6 +177,12 @@ class Member:
         """Whether its last probe was answered: no copy goes elsewhere by older figures of it."""
         return self.heard and self.reachability.state is Reachability.LIVE
 
+    def follows(self, kind: str) -> bool:
+        """Whether its last probe was answered, and its slices of this kind were read since they
+        were last out of reach: after a silence, a probe is answered sooner than a list."""
+        reflector = self.reflectors.get(registry.KINDS[kind].plural)
+        return self.answers and (reflector is None or reflector.trouble is None)
+
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
         kind that the member does not serve now (F48) or has just begun to serve, and for
@@ -195,7 +201,7 @@ class Member:
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe confirms."""
-        return self.answers and self.knows(key.kind) and self.slice_of(key) is None
+        return self.follows(key.kind) and self.knows(key.kind) and self.slice_of(key) is None
 
     @property
     def claim_known(self) -> bool:
@@ -292,14 +298,9 @@ class Member:
 
     def recount_seq(self) -> None:
         """Computes its highest seq again: a slice with a higher one may have been corrected."""
-        seen = (self.slice_of(key) for key in self.slice_keys())
-        marks = (
-            slice_seen.mark
-            for slice_seen in seen
-            if slice_seen is not None and slice_seen.ours(self.fleet)
-        )
-        seqs = [mark.seq for mark in marks if mark is not None]
-        self.highest_seq = max(seqs, default=0)
+        rows = (self.slice_of(key) for key in self.slice_keys())
+        marks = (row.mark for row in rows if row is not None and row.ours(self.fleet))
+        self.highest_seq = max((mark.seq for mark in marks if mark is not None), default=0)
         if self.report is not None:
             self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
 
@@ -579,8 +580,7 @@ class Member:
 
     @property
     def lost(self) -> bool:
-        silent = (Reachability.LOST, Reachability.REFUSED, Reachability.NEW)
-        return self.reachability.state in silent
+        return not self.reachability.trusted
 
     @property
     def unready_reason(self) -> str:
@@ -589,11 +589,9 @@ class Member:
             return membercluster.NOT_ASKED
         if self.lost:
             return self.reachability_reason
-        return (
-            claims.REASON
-            if self.other_host and not self.duplicate_of
-            else membercluster.NOT_REPORTING
-        )
+        if self.other_host and not self.duplicate_of:
+            return claims.REASON
+        return membercluster.NOT_REPORTING
 
 
 def _marked(seen: SliceSeen | None) -> int:

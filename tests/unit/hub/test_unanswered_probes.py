@@ -50,6 +50,35 @@ def test_no_copy_moves_by_the_figures_of_a_cluster_whose_probes_fail() -> None:
     play(scenario)
 
 
+def test_a_cluster_that_returns_keeps_what_became_ready_while_it_was_silent() -> None:
+    """Its probe is answered before its slices are read again: the 0 ready copies of before are no
+    reason to remove the slice at once.
+    """
+
+    async def scenario(world: World) -> None:
+        spec = service(6, placement=where("b"))
+        spec["template"]["metadata"] = {
+            "annotations": {"embedded.federator/start-delay-seconds": "60"}
+        }
+        await world.create(PSVC, "feed", "web", spec)
+        await asyncio.sleep(10)
+        await world.cut("b")
+        await asyncio.sleep(60)
+        await world.patch(PSVC, "feed", "web", {"spec": {"placement": where("a")}})
+        await asyncio.sleep(5)
+        assert await world.shares("feed", "web") == {"a": 6}
+        world.heal()
+        for _ in range(150):
+            await asyncio.sleep(0.2)
+            old, new = [await world.get(PSVC, "feed", "web", at=name) for name in "ba"]
+            ready = [obj["status"].get("ready", 0) for obj in (old, new) if obj is not None]
+            assert sum(ready) >= 5, "maxUnavailable is 25 % of 6"
+        await asyncio.sleep(60)
+        assert await world.get(PSVC, "feed", "web", at="b") is None
+
+    play(scenario)
+
+
 def test_no_rollout_goes_on_while_the_probes_of_a_cluster_that_it_has_reached_fail() -> None:
     async def scenario(world: World) -> None:
         spec = service(6, placement={"rollout": {"maxClustersAtOnce": 1}})
