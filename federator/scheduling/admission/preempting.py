@@ -16,7 +16,7 @@ from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
-from federator.scheduling.admission import notice
+from federator.scheduling.admission import notice, stage
 from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Leaves, Staged
 from federator.scheduling.entry import Entry
@@ -193,15 +193,21 @@ def _unsafe(entry: Entry) -> bool:
 
 def shrunk(entry: Entry, leaves: Leaves) -> Ask:
     """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
-    one that holds more than it asks for now, these leave first."""
+    one that holds more than it asks for now, these leave first. What is everywhere has less
+    everywhere, as few copies in each cluster as is needed."""
     ask, done = entry.ask, entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
-    left = max(held - leaves.copies, 0)
+    left = max(held - leaves.copies, 0) // _in_each(entry)
     if leaves.whole or (ask.unit is Unit.SHARDS and not left):
         return replace(ask, suspended=True)
     if ask.unit is Unit.SHARDS:
         return replace(ask, slots=min(left, ask.slots))
     return replace(ask, count=min(left, ask.count))
+
+
+def _in_each(entry: Entry) -> int:
+    """In how many clusters it has what its ask says of each: 1 for what is divided."""
+    return max(len(entry.standing.held), 1) if stage.is_everywhere(entry.ask) else 1
 
 
 def where(entry: Entry, leaves: Leaves) -> Entry:
@@ -247,10 +253,15 @@ def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Dec
 def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""
-    more = entry.ask.count - ask.count
+    in_each = _in_each(entry)
+    more = (entry.ask.count - ask.count) * in_each
     by = leaves.by
     before = entry.standing.recorded.preempted if entry.standing.recorded is not None else None
-    copies = leaves.copies + (before.copies if before is not None and before.by == by.key else 0)
+    copies = leaves.copies
+    if in_each > 1:  # as many in each cluster may be a few more than have to leave
+        kept = sum(share.count for share in decision.shares)
+        copies = max(copies, sum(holding.count for holding in entry.standing.held) - kept)
+    copies += before.copies if before is not None and before.by == by.key else 0
     return saying(
         replace(
             decision,

@@ -125,11 +125,37 @@ def run(
         contest = _Tree(root, tier, heads, commitments, ledger, spare=spare, edited=edited)
         contest.round.claiming = claiming
         contest.run(staged)
+    _give_way(entries, claims, tree, staged)
     others = {entry.ask.uid for entry in beside}
     staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in others]
     if staged.leaving:
         _bar(barred, ledger, staged)
     return staged
+
+
+def _give_way(
+    entries: Iterable[Entry], claims: Iterable[Entry], tree: Tree, staged: Staged
+) -> None:
+    """What is in every cluster is not judged with the others. While somebody of its tree claims
+    what was freed for it, it gets no more than it has: it would take that back, and leave again."""
+    claimed = {
+        (tree.path(charged[0])[-1], claim.ask.tier)
+        for claim in claims
+        if len(charged := tree.charged(claim.ask.project)) == 1
+    }
+    for entry in entries if claimed else ():
+        charged, ask = tree.charged(entry.ask.project), entry.ask
+        if len(charged) != 1 or ask.shape.every_node or not is_everywhere(ask):
+            continue
+        if (tree.path(charged[0])[-1], ask.tier) in claimed:
+            why = "what others gave up is kept for whom they left (spec.preemption)"
+            staged.rulings[ask.uid] = Admission(_held(entry), Reason.QUOTA_EXCEEDED, why)
+            staged.later.append(ask)
+
+
+def is_everywhere(ask: Ask) -> bool:
+    """Whether the ask says what each cluster gets, and not what all get together."""
+    return DIVIDERS[ask.policy.division.strategy].everywhere
 
 
 def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
@@ -146,8 +172,7 @@ def _may_grow(entry: Entry) -> bool:
     ask = entry.ask
     if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
         return False
-    everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
-    return not entry.standing.ended and not everywhere
+    return not entry.standing.ended and not is_everywhere(ask)
 
 
 def _is_edit(entry: Entry) -> bool:

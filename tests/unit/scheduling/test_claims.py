@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from federator.model.ask import Ask, PodShape, Policy, Tier
+from federator.model.ask import Ask, Division, PodShape, Policy, Strategy, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import (
     Capacity,
@@ -134,6 +134,28 @@ def test_who_left_does_not_have_it_back_while_one_of_the_winners_account_waits_b
     federation.turn(WEB, wide, API)
 
     assert [federation.copies(ask) for ask in (WEB, wide, API)] == [15, 0, 5]
+
+
+def test_what_is_in_every_cluster_leaves_alike_in_all_and_waits_for_the_winner() -> None:
+    """Of 8 in each of two clusters one copy is too much: 7 in each are left, and not taken back."""
+    both = fleet(cluster("a", 50), cluster("b", 50), quotas=ACCOUNTS)
+    web = replace(WEB, count=8, slots=8, policy=Policy(division=Division(Strategy.DUPLICATE)))
+    federation = Federation(web, API, snapshot=both)
+    federation.turn(web)
+    assert federation.copies(web) == 16
+
+    made = federation.turn(API)
+
+    told = next(one.decision for one in made.decided if one.key == web.key)
+    assert {share.cluster: share.count for share in told.shares} == {"a": 7, "b": 7}
+    assert (told.wanted, told.shortfall, told.reason) == (16, 2, Reason.PREEMPTED)
+    assert told.message.startswith("2 copies left for PinterestService/feed/api of project search")
+    (again,) = federation.turn(web).decided
+    assert (federation.copies(web), again.decision.shortfall) == (14, 2)
+    assert "what others gave up is kept for whom they left" in again.decision.message
+    federation.turn(API)
+    federation.turn(web)
+    assert [federation.copies(ask) for ask in (web, API)] == [15, 5], "as where quota is short"
 
 
 @pytest.mark.parametrize("bound", [{"max_concurrent": 1}, {"max_priority": 5}])
