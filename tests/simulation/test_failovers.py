@@ -203,7 +203,7 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "struck before its replacements are ready": (
         failoverrules.READY,
         instead(rollout, "_shrink_allowance", _all_at_once),
-        (7, 15),
+        (0, 23, 47),
     ),
     "a cluster that is back is emptied": (failoverrules.KEPT, _emptied(), (2, 3)),
     "what may run twice is not counted (F28)": (
