@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TAKEN: Final = "6 no guarantee is taken"
 TREE: Final = "6 the tree holds"
+PART: Final = "6 the tree holds in a part"
 BOTH: Final = "6 who left is gone"
 TOLD: Final = "6 both sides are told"
 NOWHERE: Final = "2 nobody leaves for nowhere"
@@ -106,6 +107,8 @@ class Rules:
     with them in the moment in which another grows has told nobody, and starts who comes later
     when there is room. What they take beyond what the old ones had is not held against the
     other."""
+    part: str = ""
+    """The cluster in which no account may have more than its guarantee; "" for none."""
     trouble_s: float = 0.0
     """When something last went wrong."""
     breach: Broken | None = None
@@ -185,6 +188,7 @@ class Rules:
         """Whether it was told to leave by this decision."""
         facts, gone = one.facts, one.facts.terms.preempted
         self._judge_tree(former, one)
+        self._judge_part(former, one)
         had = former.cpus if former is not None else 0
         if former is not None and one.each < former.each:
             for share in former.facts.shares:
@@ -230,6 +234,26 @@ class Rules:
         for text in accounts.breaches(project, "OnDemand", use, before):
             held = {str(other.facts.key): other.cpus for other in self.decisions.values()}
             raise self.broken(TREE, f"{one.facts.key}: {text}; all hold {held}")
+
+    def _judge_part(self, former: Seen | None, one: Seen) -> None:
+        """No account has more in the part than it may, and than before."""
+        if not self.part:
+            return
+        project, given = _project(one.facts), self._given(self.part)
+        has = sum(
+            given[uid] for uid, other in self.decisions.items() if _project(other.facts) == project
+        )
+        mine = given[one.facts.workload_uid]
+        had = self._there(former, self.part) if former is not None else 0
+        if mine > had:
+            self.seen["grew in the part"] += 1
+            self.seen["filled the part"] += has == self.guaranteed[project]
+        if mine > had and has > self.guaranteed[project]:
+            raise self.broken(
+                PART,
+                f"{one.facts.key} goes from {had} to {mine} in {self.part}, and {project} has {has}"
+                f" there, of {self.guaranteed[project]}",
+            )
 
     def _judge_loss(self, former: Seen | None, one: Seen, obj: Obj | None) -> None:
         """Copies went without anybody's having taken them."""
@@ -317,13 +341,13 @@ class Rules:
 
     def _given(self, cluster: str) -> Counter[str]:
         """By workload, the cpus that its decision gives it there."""
-        given = Counter[str]()
-        for uid, one in self.decisions.items():
-            here = replace(
-                one.facts, shares=tuple(s for s in one.facts.shares if s.cluster == cluster)
-            )
-            given[uid] = charges.held(here, one.done) * one.each
-        return given
+        return Counter({uid: self._there(one, cluster) for uid, one in self.decisions.items()})
+
+    @staticmethod
+    def _there(one: Seen, cluster: str) -> int:
+        """The cpus that one decision gives there."""
+        here = tuple(share for share in one.facts.shares if share.cluster == cluster)
+        return charges.held(replace(one.facts, shares=here), one.done) * one.each
 
     def _running(self, cluster: str) -> Counter[str]:
         """By workload, the cpus of the pods that are there. Those of workloads that are gone count

@@ -30,6 +30,8 @@ PROJECTS: Final = ("ads", "feed", "ml")
 DECISIONS: Final = "placementdecisions"
 EDITS_SHARE: Final = 0.5
 EDIT_S: Final = (10.0, 80.0)
+PARTS_SHARE: Final = 0.4
+DRAIN_S: Final = (20.0, 60.0)
 ACTS: Final = (
     *("borrow", "return", "borrow", "return", "low", "high", "gang", "batch", "ordinals"),
     *("hub", "cut", "slow", "lost", "armed", "armed"),
@@ -42,7 +44,9 @@ class Tenants(World):
     def __init__(self, seed: int, rng: random.Random) -> None:
         names = "abc"[: rng.randint(2, 3)]
         pools = [Pool(count=2, cpu=str(NODE_CPUS), memory="64Gi")]
-        fleet = FleetSpec(members=[MemberSpec(name=name, nodes=pools) for name in names])
+        fleet = FleetSpec(
+            members=[MemberSpec(name=name, labels={"place": name}, nodes=pools) for name in names]
+        )
         self.rules: Rules | None = None
         self.armed = ""
         """What goes wrong as soon as somebody leaves."""
@@ -75,17 +79,25 @@ class Play:
         self.editing = random.Random(f"{seed}/edits")
         """Of the edits that ask for more or less of what runs; in every other world."""
         self.edits = self.editing.random() < EDITS_SHARE
+        self.parting = random.Random(f"{seed}/parts")
+        """Of the worlds in which no account may have more than its guarantee in one of the clusters,
+        and of the drains in these."""
+        self.part = ""
+        if self.parting.random() < PARTS_SHARE:
+            self.part = self.rules.part = self.parting.choice(self.members)
 
     async def begin(self) -> None:
         rng, world = self.rng, self.world
-        await world.create("FederatedQuota", "", "company", tier(self.total))
+        company = tier(self.total) | self.domains(self.total)
+        await world.create("FederatedQuota", "", "company", company)
         spare = rng.choice((0, 0, 3))
         for project in PROJECTS:
             amount = (self.total - spare) // len(PROJECTS)
             within = rng.choice(("Never", "LowerPriority"))
             rules = {"reclaim": "Any", "withinProject": within}
             more = {"parent": "company", "projects": [project], "preemption": rules}
-            await world.create("FederatedQuota", "", project, {**tier(amount), **more})
+            own = tier(amount) | self.domains(amount, amount) | more
+            await world.create("FederatedQuota", "", project, own)
             self.guaranteed[project] = amount
         indivisible = rng.random() < 0.3
         for project in PROJECTS:
@@ -97,6 +109,20 @@ class Play:
             await world.create("PinterestService", project, "api", self.service(project, 1, 100))
         asked = {**self.service("feed", 1, 0), "replicas": rng.randint(1, 4)}
         await world.create("PinterestStatefulSet", "feed", "kv", asked)
+
+    def domains(self, guaranteed: int, part: int | None = None) -> dict[str, Any]:
+        """Limits of an account: over all clusters, and in the one that is a part of its own."""
+        if not self.part:
+            return {}
+        everywhere = {"matchExpressions": [{"key": "place", "operator": "Exists"}]}
+        named: list[dict[str, Any]] = [
+            {"name": "anywhere", "selector": everywhere, **tier(guaranteed)}
+        ]
+        if part is not None:
+            there = {"OnDemand": {"max": {"cpu": str(part)}}}
+            selector = {"matchLabels": {"place": self.part}}
+            named.append({"name": "part", "selector": selector, "tiers": there})
+        return {"domains": named}
 
     def service(self, project: str, replicas: int, priority: int, **more: Any) -> dict[str, Any]:
         asked = service(replicas, cpu="1", project=project, priority=priority, **more)
@@ -120,6 +146,16 @@ class Play:
             await asyncio.sleep(rng.uniform(*EDIT_S))
             await self.size(rng.choice(PROJECTS), rng.choice(("web", "api")), rng.choice((1, 2)))
             self.rules.seen["edited"] += 1
+
+    async def drain(self) -> None:
+        rng = self.parting
+        while self.part:
+            await asyncio.sleep(rng.uniform(*DRAIN_S))
+            name = rng.choice([other for other in self.members if other != self.part])
+            await self.world.patch("MemberCluster", "", name, {"spec": {"drain": {"force": True}}})
+            await asyncio.sleep(rng.uniform(*DRAIN_S))
+            await self.world.patch("MemberCluster", "", name, {"spec": {"drain": None}})
+            self.rules.seen["drained"] += 1
 
     async def happen(self) -> None:
         while True:
@@ -240,19 +276,23 @@ class Play:
             self.rules.written()
             happening = asyncio.create_task(self.happen(), name="what happens")
             editing = asyncio.create_task(self.edit(), name="edits")
+            draining = asyncio.create_task(self.drain(), name="drains")
+            tasks = (happening, editing, draining)
             until_s = clock.monotonic() + PLAY_S
             while clock.monotonic() < until_s:
                 self.rules.look()
-                for task in (happening, editing):
+                for task in tasks:
                     if task.done():
                         task.result()
                 await asyncio.sleep(LOOK_S)
-            for task in (happening, editing):
+            for task in tasks:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             world.heal()
             world.clear()
+            for name in self.members:
+                await world.patch("MemberCluster", "", name, {"spec": {"drain": None}})
             if HUB not in world.federation.tasks:
                 world.federation.start_hub()
             self.rules.trouble()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from federator.placement.quota.domain_usage import InDomains
 from federator.placement.room.ledger import Ledger
 from federator.scheduling.admission import preempting, reclaim, stage
 from tests.simulation import reclaimrules, reclaims
@@ -45,6 +46,10 @@ def _without_end(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, shape: original(self, shape) + 1000
 
 
+def _never_over(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, after: []
+
+
 def _nobody_said(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, want, verdict: ""
 
@@ -71,6 +76,11 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
         reclaimrules.SEEN,
         instead(Ledger, "rooms", _without_end),
         (0, 1, 2),
+    ),
+    "what moves into a part is not judged": (
+        reclaimrules.PART,
+        instead(InDomains, "over", _never_over),
+        (3, 1),
     ),
     "the winner is not told": (
         reclaimrules.TOLD,
