@@ -126,8 +126,7 @@ def run(
         contest.round.claiming = claiming
         contest.run(staged)
     _give_way(entries, claims, tree, staged)
-    others = {entry.ask.uid for entry in beside}
-    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid not in others]
+    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid in due]
     if staged.leaving:
         _bar(barred, ledger, staged)
     return staged
