@@ -51,7 +51,10 @@ MOMENTARY: Final[Sequence[tuple[str, str]]] = (
     ),
     (r"\{\"maxPerCluster\":\d+\}", '{"maxPerCluster":N}'),
     (r"^(TIME +Decision +)-( +)(?:[a-z0-9-]+ \d+(?:, )?)+", r"\1-\2SHARES"),
-    (r"(?: \(\d+ clusters? more\))? made no progress", " made no progress"),
+    (
+        r"\b(?:eu|us)-(?:east|west)-\d[a-c](?: \(\d+ clusters? more\))? made no progress",
+        "CLUSTER made no progress",
+    ),
     (r"-\d+-\d+-(\d+)-POD\b", r"-RANGE-\1-POD"),
     (r"\bstarted on (\S+?)-\d+-\d+ at\b", r"started on \1-NODE at"),
 )
