@@ -16,7 +16,8 @@ from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
-from federator.scheduling.admission import notice, stage
+from federator.placement.selection.leaving import everywhere
+from federator.scheduling.admission import notice
 from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Leaves, Staged
 from federator.scheduling.entry import Entry
@@ -207,7 +208,7 @@ def shrunk(entry: Entry, leaves: Leaves) -> Ask:
 
 def _in_each(entry: Entry) -> int:
     """In how many clusters it has what its ask says of each: 1 for what is divided."""
-    return max(len(entry.standing.held), 1) if stage.is_everywhere(entry.ask) else 1
+    return max(len(entry.standing.held), 1) if everywhere(entry.ask) else 1
 
 
 def where(entry: Entry, leaves: Leaves) -> Entry:

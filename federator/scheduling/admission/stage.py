@@ -19,7 +19,7 @@ from federator.placement.quota.quota import Admission
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, leaving
 from federator.scheduling.admission import budgets, domains, edits
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
@@ -144,17 +144,12 @@ def _give_way(
     }
     for entry in entries if claimed else ():
         charged, ask = tree.charged(entry.ask.project), entry.ask
-        if len(charged) != 1 or ask.shape.every_node or not is_everywhere(ask):
+        if len(charged) != 1 or ask.shape.every_node or not leaving.everywhere(ask):
             continue
         if (tree.path(charged[0])[-1], ask.tier) in claimed:
             why = "what others gave up is kept for whom they left (spec.preemption)"
             staged.rulings[ask.uid] = Admission(_held(entry), Reason.QUOTA_EXCEEDED, why)
             staged.later.append(ask)
-
-
-def is_everywhere(ask: Ask) -> bool:
-    """Whether the ask says what each cluster gets, and not what all get together."""
-    return DIVIDERS[ask.policy.division.strategy].everywhere
 
 
 def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
@@ -171,7 +166,8 @@ def _may_grow(entry: Entry) -> bool:
     ask = entry.ask
     if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
         return False
-    return not entry.standing.ended and not is_everywhere(ask)
+    everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
+    return not entry.standing.ended and not everywhere
 
 
 def _is_edit(entry: Entry) -> bool:
