@@ -12,9 +12,9 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason, but
 from federator.model.names import WorkloadKey
-from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.selection.candidates import NOBODY
+from federator.placement.selection.leaving import everywhere
 
 FIRST_RETRY_S: Final = 5.0
 LAST_RETRY_S: Final = 300.0
@@ -71,12 +71,6 @@ FOR_ROOM: Final = frozenset(
 """What holds nothing waits for room in one cluster: AtMaximum where it may be in one only."""
 
 
-def for_all(ask: Ask) -> bool:
-    """Whether every cluster is to have it (Duplicate): it lacks nothing now, but will when another
-    cluster opens."""
-    return DIVIDERS[ask.policy.division.strategy].everywhere
-
-
 def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> Waiting | None:
     """What the decided workload waits for; None when it lacks nothing, or when no outside change
     can help. Copies that stay where the scheduler could not bind them (`capped`, as in
@@ -91,7 +85,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
             return Waiting(decision.key, ask.project, Reason.UNSCHEDULABLE)
         return (
             Waiting(decision.key, ask.project, decision.reason, frozenset())
-            if for_all(ask)
+            if everywhere(ask)  # it will lack something when another cluster opens
             else None
         )
     if decision.reason in _NEVER:

@@ -42,7 +42,8 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
 from federator.placement.policy.permitted import Refused
-from federator.scheduling import cycle, queueing_hints, write_order
+from federator.placement.selection.leaving import everywhere
+from federator.scheduling import cycle, write_order
 from federator.scheduling import due as due_rule
 from federator.scheduling.admission.notice import Pace
 from federator.scheduling.cycle import Cycle
@@ -373,7 +374,7 @@ class Placing:
             same_inputs=record.facts.inputs_hash == inputs_hash,
             inadmissible=workload.key in self.inadmissible,
             chosen=terms.reason is Reason.CHOSEN,
-            for_all=queueing_hints.for_all(ask),
+            for_all=everywhere(ask),
             moving=terms.to_move > 0 or record.rebalance != terms.rebalanced,
             overtaken=self.overtaken(workload.key),
             lost=record.lost,

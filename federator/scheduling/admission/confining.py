@@ -14,11 +14,11 @@ from typing import Final
 from federator.model import names
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Commitment, Holding, copies_of
-from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection import leaving
 from federator.placement.selection.leaving import Allowance, Leave
 from federator.scheduling.entry import Entry
 
@@ -56,7 +56,7 @@ def decide(entry: Entry, used: InDomains, ledger: Ledger, attempt: Attempt) -> M
 def _roomy(entry: Entry, used: InDomains) -> bool:
     """Whether any domain has quota for all of it, wherever it goes."""
     ask = entry.ask
-    if ask.shape.every_node or DIVIDERS[ask.policy.division.strategy].everywhere:
+    if ask.shape.every_node or leaving.everywhere(ask):
         return False
     held = sum(map(copies_of, entry.standing.held))
     needs = ask.shape.requests * max(held, min(ask.slots, ask.count))
@@ -133,7 +133,7 @@ class _Search:
         where each is to have the whole count."""
         ask, given = self.entry.ask, dict[str, int]()
         in_turn = sorted(growth, key=lambda name: names.stable_order(ask.uid, name))
-        if ask.shape.every_node or DIVIDERS[ask.policy.division.strategy].everywhere:
+        if ask.shape.every_node or leaving.everywhere(ask):
             for name in in_turn:
                 fits = min(growth[name], room)
                 given[name] = fits if fits == growth[name] or not ask.shape.every_node else 0
@@ -149,7 +149,7 @@ class _Search:
         """Lets the old generation stay in force where copies that stay ask for more."""
         ask, admitted = self.entry.ask, self.entry.standing.admitted
         edited = admitted is not None and admitted.generation != ask.generation
-        if not edited or decision.under is not None or ask.uid in self.ledger.held_back:
+        if not edited or decision.held_back or ask.uid in self.ledger.held_back:
             return False
         kept = Admission(0, Reason.QUOTA_EXCEEDED, over.why)
         self.ledger.held_back = {**self.ledger.held_back, ask.uid: kept}

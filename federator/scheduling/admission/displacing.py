@@ -9,9 +9,9 @@ from federator.model.ask import Tier
 from federator.model.decision import Reason
 from federator.model.fleet import Commitment, TakesRoom, copies_of
 from federator.model.names import WorkloadKey
-from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection.leaving import everywhere
 from federator.scheduling.admission import rooms
 from federator.scheduling.entry import Entry
 from federator.scheduling.write_order import Decided
@@ -24,7 +24,7 @@ def rulings(entry: Entry, before: Mapping[str, Admission]) -> Mapping[str, Admis
     not for that."""
     ask, had = entry.ask, entry.had
     former = before.get(ask.uid)
-    if DIVIDERS[ask.policy.division.strategy].everywhere or had >= ask.count:
+    if everywhere(ask) or had >= ask.count:
         return before
     if former is not None and former.copies <= had:
         return before

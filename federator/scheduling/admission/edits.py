@@ -13,10 +13,10 @@ from typing import Final
 from federator.model.decision import Reason
 from federator.model.fleet import copies_of
 from federator.model.resources import Resources, cell
-from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection.leaving import everywhere
 from federator.scheduling import editing
 from federator.scheduling.admission.domains import Want
 from federator.scheduling.admission.holders import Victim
@@ -47,7 +47,7 @@ def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
     admitted = standing.admitted
     if admitted is None or admitted.generation == ask.generation or not standing.held:
         return None
-    if DIVIDERS[ask.policy.division.strategy].everywhere:
+    if everywhere(ask):
         return None
     edit = editing.propose(ask, admitted, standing.held, ledger.snapshot, finished=standing.done)
     if edit is None or not (wants_more(edit, ledger) or (domains and goes_over(edit, ledger))):
@@ -144,10 +144,10 @@ def _in_domain(edit: Proposed, copies: int, *, same: bool) -> Resources:
 
 
 def _cells(
-    edit: Proposed, everywhere: Resources, places: Places, inside: Callable[[int], Resources]
+    edit: Proposed, overall: Resources, places: Places, inside: Callable[[int], Resources]
 ) -> Mapping[str, int]:
     """By cell, an amount over all clusters and what its copies in each domain come to."""
-    cells = dict(everywhere.items())
+    cells = dict(overall.items())
     within: dict[str, int] = {}
     for cluster, copies in edit.mine.items():
         for domain in places.of(cluster):

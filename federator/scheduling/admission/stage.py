@@ -13,7 +13,7 @@ from federator.model.decision import TAKES, Reason
 from federator.model.fleet import Commitment, Domain, QuotaAccount, copies_of, remaining
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources, cell, domain_of, resource_of
-from federator.placement.division.division import DIVIDERS
+from federator.placement.contradictions import contradiction
 from federator.placement.quota import quota
 from federator.placement.quota.quota import Admission
 from federator.placement.quota.tree import Tree
@@ -166,8 +166,7 @@ def _may_grow(entry: Entry) -> bool:
     ask = entry.ask
     if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
         return False
-    everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
-    return not entry.standing.ended and not everywhere
+    return not (entry.standing.ended or leaving.everywhere(ask) or contradiction(ask))
 
 
 def _is_edit(entry: Entry) -> bool:

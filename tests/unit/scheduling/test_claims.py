@@ -28,7 +28,7 @@ from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.waiting.room_claims import WAITS_S
-from tests.unit.placement.fleets import cluster, fleet, held, service
+from tests.unit.placement.fleets import cluster, fleet, held, jobs, service
 
 
 def account(name: str, cpus: int, **more: object) -> QuotaAccount:
@@ -178,6 +178,26 @@ def test_nobody_leaves_for_who_gets_nothing_by_another_rule_of_its_account(
     assert [federation.copies(ask) for ask in (api, WEB)] == [0, 19]
     (decided,) = made.decided
     assert "FederatedQuota search allows " in decided.decision.message
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        replace(API, policy=Policy(division=Division(min_per_cluster=5, max_per_cluster=2))),
+        jobs(
+            9, 5, name="api", project="search", policy=Policy(division=Division(Strategy.DUPLICATE))
+        ),
+    ],
+    ids=["bounds", "shards"],
+)
+def test_nobody_leaves_for_who_gets_nothing_by_its_own_policy(api: Ask) -> None:
+    federation = Federation(WEB, api)
+    federation.turn(WEB)
+
+    made = federation.turn(api)
+
+    assert federation.copies(WEB) == 20
+    assert [decided.decision.reason for decided in made.decided] == [Reason.MISCONFIGURED]
 
 
 def test_the_place_of_who_leaves_is_not_taken_in_the_same_cycle() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, Division, Policy, Strategy, Tier
 from federator.model.decision import TAKES, Reason
 from federator.model.fleet import (
     ClusterView,
@@ -25,7 +25,7 @@ from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.resources import Resources, cell
 from federator.scheduling.admission.preempting import MOMENT_S
 from tests.examples import examples
-from tests.unit.placement.fleets import cluster, commitment, fleet, held, service
+from tests.unit.placement.fleets import cluster, commitment, fleet, held, jobs, service
 from tests.unit.scheduling.test_growing_edits import Editing, sized
 
 TIER = Tier.ON_DEMAND
@@ -219,6 +219,28 @@ def test_what_one_cycle_gives_in_two_rounds_is_in_one_part() -> None:
     federation.commitments.assume(commitment(tiles, held(west=1)))
     federation.turn(web)
     assert where(federation, web) == {"east": 1}
+
+
+@pytest.mark.parametrize("strategy", [Strategy.CAPACITY, Strategy.DUPLICATE])
+def test_an_edit_of_shards_breaks_no_limit_whatever_its_policy_says(strategy: Strategy) -> None:
+    """Each cluster has a part of a job set, also where its policy says Duplicate, which it cannot
+    follow."""
+    accounts = (
+        account("studio", (10, 2)),
+        account("clips", (5, 1), parent="studio"),
+        account("search", (5, 1), (5, 1), parent="studio"),
+    )
+    shop = sized(jobs(20, 4, name="shop", project="clips", whole=False), 2000)
+    federation = Editing(shop, snapshot=replace(ROOMY, quotas=accounts))
+    federation.turn(shop)
+    assert where(federation, shop) == {"east": 4}
+    policy = Policy(division=Division(strategy))
+
+    told = federation.edit(replace(shop, project="search", policy=policy, generation=3))
+
+    assert (told.reason, told.held_back) == (Reason.QUOTA_EXCEEDED, 3)
+    assert used(federation, "east", ("search",)) == 0
+    assert used(federation, "east", ("clips",)) == 8000
 
 
 def test_an_edit_of_one_that_leaves_is_judged_after_it_has_left() -> None:
