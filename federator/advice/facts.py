@@ -31,6 +31,7 @@ from federator.placement.explain import Explanation
 from federator.placement.policy import mentions
 from federator.placement.selection import filters
 from federator.scheduling.waiting import reservations
+from federator.scheduling.write_order import Decided
 
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
@@ -74,19 +75,12 @@ def facts(
         return answer | _unplaced(answer, Reason.MISCONFIGURED, workload.problem)
     if record is not None and record.terms.reason in (Reason.HOST_WOULD_RUN_IT, *REFUSALS):
         return answer | _unplaced(answer, record.terms.reason, record.terms.message)
-    standing = situation.standing(workload)
-    decision = trials.decided(situation, workload, ask, situation.snapshot)
+    made = trials.made(situation, workload, ask, situation.snapshot)
+    decision = made.decision
     if decision.reason in REFUSALS:
         return answer | _unplaced(answer, decision.reason, decision.message)
-    missing = trials.missing(ask, decision, standing.done)
-    why = split.explain(
-        ask,
-        standing.held,
-        situation.snapshot,
-        situation.commitments,
-        decision,
-        capped=standing.capped,
-    )
+    missing = trials.missing(ask, decision, made.entry.standing.done)
+    why = _split(situation, ask, made)
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
     return answer | {
@@ -119,6 +113,20 @@ def facts(
         "decision": _recorded(situation, workload),
         "sources": _sources(ask, scaled=_scaled(obj, workload)),
     }
+
+
+def _split(situation: Situation, ask: Ask, made: Decided) -> Explanation:
+    """The arithmetic of the decision."""
+    standing = made.entry.standing
+    return split.explain(
+        ask,
+        standing.held,
+        situation.snapshot,
+        situation.commitments,
+        made.decision,
+        capped=standing.capped,
+        ceilings=made.ceilings,
+    )
 
 
 def _waits(situation: Situation, workload: Workload, missing: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies
+from federator.scheduling.write_order import Decided
 
 MAX_TRIALS: Final = 600
 Stop = Callable[[], bool]
@@ -150,8 +151,13 @@ def decided(
     situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot
 ) -> Decision:
     """One workload decided alone, above what all others hold."""
-    (entry,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
-    return entry.decision
+    return made(situation, workload, ask, snapshot).decision
+
+
+def made(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decided:
+    """As `decided`, with what bounded the decision."""
+    (decided,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
+    return decided
 
 
 def placed(decision: Decision) -> int:

@@ -3,6 +3,7 @@ path; charges and writes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
@@ -10,6 +11,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
 from federator.placement import gangs
+from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
@@ -25,6 +27,9 @@ class Row:
     room: int | None
     """Further copies that fit; None while the member has not reported it."""
     cap: int
+    """The most copies that it may have."""
+    bound: str
+    """The field that sets the most; "" where no limit of a domain does."""
     weight: int
     domains: tuple[str, ...]
     got: int
@@ -51,10 +56,13 @@ def explain(
     decision: Decision,
     *,
     capped: Mapping[str, int] = candidates.NOBODY,
+    ceilings: Mapping[str, Ceiling] = MappingProxyType({}),
 ) -> Explanation:
     """Explains a decision that was just made; leaves the commitments unchanged. `capped` as in
-    `engine.decide`."""
-    rows = _rows(ask, held, snapshot, commitments, decision, capped=capped)
+    `engine.decide`; `ceilings`: what limits of domains leave it, by cluster."""
+    ledger = commitments.open(snapshot)
+    ledger.ceilings = ceilings
+    rows = _rows(ask, held, snapshot, ledger, decision, capped=capped)
     return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 
 
@@ -62,12 +70,11 @@ def _rows(
     ask: Ask,
     held: Sequence[Holding],
     snapshot: FleetSnapshot,
-    commitments: Commitments,
+    ledger: Ledger,
     decision: Decision,
     *,
     capped: Mapping[str, int],
 ) -> tuple[Row, ...]:
-    ledger = commitments.open(snapshot)
     lost = any(
         view.empties for own in held if (view := snapshot.clusters.get(own.cluster)) is not None
     )
@@ -89,6 +96,7 @@ def _rows(
             candidate.held,
             None if candidate.pending else candidate.room,
             candidate.cap,
+            "spec.domains" if candidate.limit is Reason.QUOTA_EXCEEDED else "",
             candidate.weight,
             candidate.place.domains,
             got.get(candidate.name, 0),
@@ -172,9 +180,10 @@ def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str,
             ", ".join(f"{name} {quantity.render_amount(name, amount)}" for name, amount in amounts)
             or "nothing"
         )
+        bound = f" ({row.bound})" if row.bound else ""
         lines.append(
             f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room} more, at "
-            f"most {row.cap}, "
+            f"most {row.cap}{bound}, "
             f"gets {row.got}; most free on one node: {free}"
         )
     return tuple(lines)

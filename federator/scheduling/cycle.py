@@ -20,7 +20,7 @@ from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement import contradictions, inputs
-from federator.placement.quota.domain_usage import InDomains
+from federator.placement.quota.domain_usage import Ceiling, InDomains
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
@@ -287,7 +287,7 @@ class _Batch:
                 self.ledger.held_back = edits.after_leaving(entry, self.ledger)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
-            decision, after = self._within_domains(inside)
+            decision, after, ceilings = self._within_domains(inside)
         except Exception as bug:
             self.ledger.rollback(mark)
             self.failed[ask.key] = bug
@@ -295,22 +295,29 @@ class _Batch:
         decision = self.kept.decided(entry.ask, decision, after)
         before = self.commitments.commitment(ask.uid)
         self.decided.append(
-            _decided(entry=entry, decision=decision, before=before, after=after, sake=turn.sake)
+            _decided(
+                entry=entry,
+                decision=decision,
+                before=before,
+                after=after,
+                sake=turn.sake,
+                ceilings=ceilings,
+            )
         )
 
-    def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment]:
-        """The decision, and what the workload holds after it."""
+    def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
+        """The decision, what the workload holds after it, and what bounded it in clusters."""
         if self.used is None:
-            return self._attempted(turn, self.seq())
+            return *self._attempted(turn, self.seq()), {}
         seq, numbers = self.seq(), self._numbers
 
         def attempt(entry: Entry) -> tuple[Decision, Commitment]:
             self._numbers = dict(numbers)
             return self._attempted(replace(turn, entry=entry), seq)
 
-        decision, after = confining.decide(turn.entry, self.used, self.ledger, attempt)
-        self.used.hold(after)
-        return decision, after
+        made = confining.decide(turn.entry, self.used, self.ledger, attempt)
+        self.used.hold(made[1])
+        return made
 
     def _attempted(self, turn: Turn, seq: int) -> tuple[Decision, Commitment]:
         decision = _decide(turn, self.snapshot, self.ledger, self._numbers, seq)

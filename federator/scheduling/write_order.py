@@ -5,13 +5,14 @@ A cycle may give one workload what another gives up in the same batch. Decisions
 therefore written first, and those that take only after all of these were accepted by the host.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment
 from federator.model.names import WorkloadKey
+from federator.placement.quota.domain_usage import Ceiling
 from federator.scheduling.entry import Entry
 
 
@@ -38,6 +39,8 @@ class Decided:
     sake: WorkloadKey
     """The workload for which it was made: a cycle may decide on others so that one gets what it
     asks for."""
+    ceilings: Mapping[str, Ceiling] = field(default_factory=dict)
+    """By cluster: what limits of domains leave it there; for a decision that they bound."""
 
     @property
     def key(self) -> WorkloadKey:

@@ -37,18 +37,21 @@ def in_domains(commitments: Commitments, ledger: Ledger) -> InDomains | None:
     return InDomains(tree, commitments, {name: view.labels for name, view in clusters.items()})
 
 
-def decide(entry: Entry, used: InDomains, ledger: Ledger, attempt: Attempt) -> Made:
-    """The decision that breaks no limit of a domain. The ledger is charged for it alone."""
+def decide(
+    entry: Entry, used: InDomains, ledger: Ledger, attempt: Attempt
+) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
+    """The decision that breaks no limit of a domain, with the ceilings under which it was made. The
+    ledger is charged for it alone."""
     if not used.speak_of(entry.ask.project):
-        return attempt(entry)
+        return *attempt(entry), _ANYWHERE
     search = _Search(entry, used, ledger, attempt, ledger.mark())
     try:
         if entry.leave is None:
-            return search.run(entry)
+            return *search.run(entry), ledger.ceilings
         if not _roomy(entry, used):  # the pace counts what it lets leave, so it is asked only once
             search.run(replace(entry, leave=None))
             ledger.rollback(search.mark)
-        return search.run(replace(entry, leave=_once(entry.leave)))
+        return *search.run(replace(entry, leave=_once(entry.leave))), ledger.ceilings
     finally:
         ledger.ceilings = _ANYWHERE
 

@@ -2,6 +2,7 @@
 
 from federator.model.resources import Resources
 from federator.placement import explain
+from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.commitments import Commitments
 from tests.unit.placement.fleets import cluster, decide, fleet, service
 
@@ -25,3 +26,15 @@ def test_a_full_cluster_says_what_its_nodes_lack() -> None:
     assert lacks["b"] == "spec.usable 0% leaves too little cpu, pods"
     assert lacks["c"] == ""
     assert found.rows[0].largest == Resources({"pods": 10_000})
+
+
+def test_what_a_domain_leaves_a_cluster_is_the_most_that_it_may_have() -> None:
+    snapshot = fleet(cluster("a", 10), cluster("b", 20))
+    ceilings = {"b": Ceiling(1, "feed allows 1 cpu in west (spec.domains)")}
+    found = explain.explain(
+        service(6), (), snapshot, Commitments(), decide(service(6), snapshot), ceilings=ceilings
+    )
+    assert [row.cap for row in found.rows] == [10, 1]
+    first, second = found.arithmetic[1:]
+    assert "at most 10, gets" in first
+    assert "at most 1 (spec.domains), gets" in second
