@@ -15,6 +15,7 @@ from federator.api.federatedquota import vector
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
 from federator.model.ask import Unit
+from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from tests.simulation import charges, endings, promises
 from tests.simulation.campaigns import Broken
@@ -350,13 +351,19 @@ class Rules:
         return charges.held(replace(one.facts, shares=here), one.done) * one.each
 
     def _running(self, cluster: str) -> Counter[str]:
-        """By workload, the cpus of the pods that are there. Those of workloads that are gone count
-        under ""."""
-        member, objs = self.world.federation.members[cluster], self._workloads()
+        """By workload, the cpus of the pods that are there. Those of workloads of which neither the
+        object nor a decision is left count under ""; while a decision is being deleted it still
+        gives what these pods have, so they are its own."""
+        member = self.world.federation.members[cluster]
+        decided = {one.facts.key: uid for uid, one in self.decisions.items()}
+        lives = {
+            WorkloadKey(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"]): uid
+            for uid, obj in self._workloads().items()
+        }
         names = {
-            (KINDS[obj["kind"]], obj["metadata"]["namespace"], obj["metadata"]["name"]): uid
-            for uid, obj in objs.items()
-            if obj["kind"] in KINDS
+            (KINDS[key.kind], key.namespace, key.name): uid
+            for key, uid in (decided | lives).items()
+            if key.kind in KINDS
         }
         running = Counter[str]()
         for entry in member.store.items(member.registry.get("", "pods")):
