@@ -556,6 +556,7 @@ class HubProcess:
             options=self.options,
             clock=self.clock,
             rng=self.rng,
+            answered=self.news.answered,
             changed=self.news.reached,
             limits=self._limits,
             use_of=self.state.use_of,

@@ -38,6 +38,11 @@ class MemberNews:
         """Its reachability, its identity or the kinds it serves may have changed."""
         self.state.signals.member_changed(MemberChanged.REACHED, member)
 
+    def answered(self, member: Member) -> None:
+        """A probe of it was answered."""
+        if self._arriving.heard(member, self.clock.monotonic()):
+            self.state.signals.member_changed(MemberChanged.ROOM, member)
+
     def counted(self, member: Member) -> None:
         """Its number of slices changed."""
         if self._is_current(member):
@@ -93,6 +98,9 @@ class MemberNews:
         """What the slice, or its absence, means for its decisions."""
         state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
         for record in state.records_of(key):
+            if seen is None:
+                now_s = self.clock.monotonic()
+                self._arriving.gone(member, key.kind, record.workload_uid, now_s)
             if seen is None and record.share_of(member.name) is None:
                 state.commitments.release(member.name, record.workload_uid)
                 if member.name in record.terms.leaving:

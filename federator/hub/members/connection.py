@@ -81,6 +81,7 @@ class Connection:
         options: HubOptions,
         clock: Clock,
         rng: random.Random,
+        answered: Callable[[Member], None],
         changed: Callable[[Member], None],
         limits: "ConnectionLimits",
         use_of: Callable[[str], asyncio.Event],
@@ -93,6 +94,8 @@ class Connection:
         self.options = options
         self.clock = clock
         self.rng = rng
+        self.answered = answered
+        """Called after each probe that was answered."""
         self.changed = changed
         """Called after any change that placing, status aggregation or the report may depend on."""
         self.limits = limits
@@ -413,6 +416,7 @@ class Connection:
         if news or (ready, spoke, followed) != (self._was_ready, self._spoke, self._followed):
             self._was_ready = ready
             self.changed(member)
+        self.answered(member)
 
     def _follows(self) -> frozenset[str]:
         return frozenset(filter(self.member.follows, registry.WORKLOADS))

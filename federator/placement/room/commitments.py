@@ -13,7 +13,7 @@ when they change.
 import bisect
 import operator
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,15 +25,15 @@ from federator.model.fleet import (
     FleetSnapshot,
     QuotaAccount,
     Views,
-    copies_of,
 )
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
 from federator.placement.room import trails
-from federator.placement.room.inflight import InFlight
+from federator.placement.room.inflight import Departures, InFlight
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
+from federator.placement.room.sums import Sums
 from federator.placement.room.trails import Step, Trail
 from federator.placement.room.world import Base, Names, Opened, World, others_of, same_report
 
@@ -53,28 +53,18 @@ class Commitments:
         self._commitments: dict[str, Commitment] = {}
         self._done: dict[str, Ranges] = {}
         """uid -> shards recorded as done, whether or not the workload has a commitment."""
-        self._totals: dict[tuple[str, Tier], dict[str, int]] = {}
-        """(project, tier) -> what its workloads hold."""
-        self._usage: dict[tuple[str, Tier], Resources] = {}
-        """The same, as far as it was read since it changed."""
-        self._placed: dict[str, int] = {}
-        self._preemptible: dict[str, dict[str, int]] = {}
-        """cluster -> what work of tier Preemptible holds there."""
-        self._lent: dict[str, Commitment] = {}
-        """uid -> what of that tier holds any copies: it is looked through for many that lack
-        room."""
+        self._sums = Sums()
         self._tree: tuple[tuple[QuotaAccount, ...], Tree] | None = None
         self._trails: dict[str, dict[str, Trail]] = {}
         """cluster -> uid -> steps, but for those that are just what the commitment says: nearly all
         of a hub's. Empty where the commitment says more than there is."""
         self._recent: dict[str, list[_Place]] = {}
-        self._ending: dict[str, dict[str, Commitment]] = {}
-        """cluster -> uid -> what holds something there and says how long it runs."""
         self._unsorted: set[str] = set()
         """Clusters whose `_recent` must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
         """cluster -> workloads that have a trail there and no share any more."""
         self._in_flight = InFlight()
+        self._departures = Departures()
         self._bases: dict[str, Base] = {}
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
@@ -113,7 +103,7 @@ class Commitments:
         before = self._commitments.get(commitment.uid)
         if before is None:
             self._commitments[commitment.uid] = commitment
-            self._account(commitment, +1)
+            self._sums.count(commitment, +1)
             self.version += 1
             self._take_steps(commitment.uid, {}, trails.steps(commitment))
             return
@@ -125,9 +115,9 @@ class Commitments:
             if (before.run_s, before.began_s) != (commitment.run_s, commitment.began_s):
                 self._say(before, commitment)
             return
-        self._account(before, -1)
+        self._sums.count(before, -1)
         self._commitments[commitment.uid] = commitment
-        self._account(commitment, +1)
+        self._sums.count(commitment, +1)
         self.version += 1
         was, now = trails.steps(before), trails.steps(commitment)
         self._take_steps(commitment.uid, was, now)
@@ -149,11 +139,8 @@ class Commitments:
 
     def _say(self, before: Commitment, now: Commitment) -> None:
         """The same charge with other words."""
-        self._note_end(before, there=False)
         self._commitments[now.uid] = now
-        if now.uid in self._lent:
-            self._lent[now.uid] = now
-        self._note_end(now, there=True)
+        self._sums.say(before, now)
 
     def progressed(self, uid: str, done: Ranges) -> bool:
         """Records all shards of a workload that are done; () also for a workload that is gone.
@@ -196,7 +183,7 @@ class Commitments:
         commitment = self._commitments.pop(uid, None)
         said = trails.steps(commitment)
         if commitment is not None:
-            self._account(commitment, -1)
+            self._sums.count(commitment, -1)
             self.version += 1
         left = [name for name, leaving in self._leaving.items() if uid in leaving]
         for cluster in sorted({*said, *left}):  # nothing is charged for it anywhere else
@@ -205,29 +192,46 @@ class Commitments:
                 trail = (said[cluster],) if cluster in said else ()
             if trail:
                 self.version += 1
-                self._gone(cluster, uid)
+                self._gone(cluster, uid, trail)
                 self._touch(cluster)
                 self._unlist(cluster, uid, trail)
 
     def release(self, cluster: str, uid: str) -> None:
         """The workload's slice is confirmed gone from this cluster: nothing is charged for it there
-        any more."""
+        any more, but for what `departs` has kept."""
         self.version += 1
         self._release(cluster, uid)
 
     def _release(self, cluster: str, uid: str) -> None:
-        self._gone(cluster, uid)
         trail = self._trail(cluster, uid)
+        self._gone(cluster, uid, trail)
         self._keep(cluster, uid, (), self._step_of(cluster, uid))
         if trail:
             self._touch(cluster)
             self._unlist(cluster, uid, trail)
 
-    def _gone(self, cluster: str, uid: str) -> None:
-        """Nothing of the workload is on its way into the cluster, or out of it."""
+    def _gone(self, cluster: str, uid: str, trail: Trail) -> None:
+        """Nothing of the workload is on its way into the cluster, or told to leave it."""
+        self._departures.let_go(cluster, uid, trail)
         if self._leaving:
             self._stays(cluster, uid)
         self._heard_of(cluster, uid)
+
+    def departs(self, cluster: str, uid: str, includes_seq: int) -> None:
+        """The workload's slice is gone, and the cluster's last report, up to this seq, is of before
+        that was seen there: what it does not include of it stays charged when it is released, until
+        a report includes its end (`departed`)."""
+        missed = self._in_flight.missed(cluster).get(uid, includes_seq + 1)
+        self._departures.depart(cluster, uid, min(includes_seq, missed - 1))
+
+    def departed(self, cluster: str, uids: Iterable[str]) -> bool:
+        """The cluster's last report counts what is left of these. Returns whether any was charged
+        for it."""
+        if not self._departures.counted(cluster, uids):
+            return False
+        self.version += 1
+        self._touch(cluster)
+        return True
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The slice of this decision is not in the cluster yet: no summary so far includes it."""
@@ -255,38 +259,29 @@ class Commitments:
 
     def ends(self, cluster: str) -> Iterator[Commitment]:
         """What holds something in the cluster and is known to end, by uid."""
-        here = self._ending.get(cluster, {})
-        for uid in sorted(here):
-            yield here[uid]
+        return self._sums.ends(cluster)
 
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
-        key = (project, tier)
-        usage = self._usage.get(key)
-        if usage is None:
-            usage = self._usage[key] = Resources(self._totals.get(key, ()))
-        return usage
+        return self._sums.usage(project, tier)
 
     def of_tier(self, tier: Tier) -> Collection[Commitment]:
         """Those of one tier that hold any copies, in any order."""
         if tier is Tier.PREEMPTIBLE:
-            return self._lent.values()
+            return self._sums.lent()
         return [held for held in self if held.tier is tier and held.copies]
 
     def preemptible(self, cluster: str) -> Resources:
         """What work of tier Preemptible holds in a cluster."""
-        return Resources(self._preemptible.get(cluster, ()))
+        return self._sums.preemptible(cluster)
 
     def usage_by_project(self) -> dict[str, Resources]:
         """Use by project over all tiers: the input of fair ordering."""
-        totals: dict[str, Resources] = {}
-        for project, tier in sorted(self._totals):
-            totals[project] = totals.get(project, ZERO) + self.usage(project, tier)
-        return totals
+        return self._sums.usage_by_project()
 
     def placed(self, project: str) -> int:
         """How many of the project's workloads hold anything."""
-        return self._placed.get(project, 0)
+        return self._sums.placed(project)
 
     def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree:
         """The accounts as a tree. The last one is kept."""
@@ -379,10 +374,8 @@ class Commitments:
             return []
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
-        if not missed and (not recent or recent[-1][0] <= includes_seq):
-            return []
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
-        charges: dict[PodShape, int] = {}
+        charges = self._departures.copies(cluster)
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
             seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
             for shape, copies in trails.beyond(self._trail(cluster, uid), seen).items():
@@ -394,6 +387,7 @@ class Commitments:
         if (
             self._leaving.get(cluster)
             or self._in_flight.missed(cluster)
+            or self._departures.copies(cluster)
             or cluster in self._unsorted
         ):
             return False
@@ -408,12 +402,9 @@ class Commitments:
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
-        made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
-        made._placed, made._bases = dict(self._placed), dict(self._bases)
-        made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
+        made._sums, made._bases = self._sums.amounts(ends=ends), dict(self._bases)
         made._in_flight = self._in_flight.as_counted(counted)
-        if ends:
-            made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
+        made._departures = self._departures.copy()
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
@@ -431,16 +422,12 @@ class Commitments:
         """A copy for trials: what is decided on it changes nothing here."""
         made = Commitments()
         made._commitments, made._done = dict(self._commitments), dict(self._done)
-        made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
-        made._placed, made._bases = dict(self._placed), dict(self._bases)
-        made._preemptible = {name: dict(held) for name, held in self._preemptible.items()}
-        made._lent = dict(self._lent)
+        made._sums, made._bases = self._sums.copy(), dict(self._bases)
         made._trails = {cluster: dict(kept) for cluster, kept in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
-        made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
-        made._in_flight = self._in_flight.copy()
+        made._in_flight, made._departures = self._in_flight.copy(), self._departures.copy()
         return made
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
@@ -454,43 +441,6 @@ class Commitments:
     def _touch(self, cluster: str) -> None:
         """What is charged in the cluster may have changed."""
         self._touched.add(cluster)
-
-    def _account(self, commitment: Commitment, sign: int) -> None:
-        copies = commitment.copies
-        if copies:
-            key, more = (commitment.project, commitment.tier), sign * copies
-            self._usage.pop(key, None)
-            totals = self._totals.setdefault(key, {})
-            for name, amount in commitment.shape.requests.items():
-                totals[name] = totals.get(name, 0) + more * amount
-            if not any(totals.values()):
-                del self._totals[key]
-            self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
-            if commitment.tier is Tier.PREEMPTIBLE:
-                self._account_preemptible(commitment, sign)
-        if commitment.run_s is not None:
-            self._note_end(commitment, there=sign > 0)
-
-    def _account_preemptible(self, commitment: Commitment, sign: int) -> None:
-        if sign > 0:
-            self._lent[commitment.uid] = commitment
-        else:
-            del self._lent[commitment.uid]
-        for holding in commitment.holdings:
-            here = self._preemptible.setdefault(holding.cluster, {})
-            copies = copies_of(holding)
-            for name, amount in commitment.shape.requests.items():
-                here[name] = here.get(name, 0) + sign * copies * amount
-
-    def _note_end(self, commitment: Commitment, *, there: bool) -> None:
-        if commitment.run_s is None:
-            return
-        for holding in commitment.holdings:
-            here = self._ending.setdefault(holding.cluster, {})
-            if there and copies_of(holding):
-                here[commitment.uid] = commitment
-            else:
-                here.pop(commitment.uid, None)
 
     def _heard_of(self, cluster: str, uid: str, *, above: int = -1) -> None:
         """Nothing of the workload above this seq is in flight to this cluster any more."""

@@ -1,12 +1,17 @@
-"""Slices in flight: decided, and not included in a capacity report for certain.
+"""What a cluster's capacity report does not include for certain.
 
 A report tells up to which seq it includes decisions. Slices are written side by side and may
 overtake each other, so one with a lower seq may still be on its way: it stays in flight until its
-member has confirmed it.
+member has confirmed it. And a slice may be gone again before any report counts its pods, which end
+after it: what was charged for it stays until a report was made when its end had been seen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from federator.model.ask import PodShape
+from federator.placement.room import trails
+from federator.placement.room.trails import Trail
 
 _NOTHING: Final[Mapping[str, int]] = {}
 
@@ -89,4 +94,51 @@ class InFlight:
         """A copy of what the last reports of these clusters miss."""
         made = InFlight()
         made._missed = {cluster: dict(self.missed(cluster)) for cluster in clusters}
+        return made
+
+
+class Departures:
+    """Slices that are gone from a cluster while its last report may not count their pods, by
+    cluster and uid of the workload. Whether a report does, others know (`depart`, `counted`)."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: dict[str, dict[str, tuple[int, dict[PodShape, int]]]] = {}
+        """cluster -> uid -> the seq up to which the last report counts the workload, and the copies
+        beyond that were let go."""
+
+    def depart(self, cluster: str, uid: str, counts_seq: int) -> None:
+        """A slice is gone, and the last report counts the workload up to this seq only."""
+        left = self._left.setdefault(cluster, {})
+        before, copies = left.get(uid, (counts_seq, {}))
+        left[uid] = min(before, counts_seq), copies
+
+    def let_go(self, cluster: str, uid: str, trail: Trail) -> None:
+        """Nothing holds what these steps say any more: what no report counts of it is kept, beside
+        what was kept of an earlier slice, whose pods may still end."""
+        counts_seq, kept = self._left.get(cluster, {}).get(uid, (None, {}))
+        if counts_seq is not None and (more := trails.beyond(trail, counts_seq)):
+            copies = {shape: kept.get(shape, 0) + more.get(shape, 0) for shape in {**kept, **more}}
+            self._left[cluster][uid] = counts_seq, copies
+
+    def counted(self, cluster: str, uids: Iterable[str]) -> bool:
+        """A report counts what is there still of these. Returns whether anything was kept."""
+        left = self._left.get(cluster, {})
+        kept = [copies for uid in uids if (copies := left.pop(uid, (0, {}))[1])]
+        if not left:
+            self._left.pop(cluster, None)
+        return bool(kept)
+
+    def copies(self, cluster: str) -> dict[PodShape, int]:
+        """What is kept in a cluster."""
+        copies: dict[PodShape, int] = {}
+        for _, kept in self._left.get(cluster, {}).values():
+            for shape, count in kept.items():
+                copies[shape] = copies.get(shape, 0) + count
+        return copies
+
+    def copy(self) -> "Departures":
+        made = Departures()
+        made._left = {cluster: dict(left) for cluster, left in self._left.items()}
         return made
