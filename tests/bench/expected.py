@@ -80,7 +80,8 @@ class Scores:
                     self.asked[key] = float(world.now_s), self._answer(world, key)
 
     def _answer(self, world: World, key: WorkloadKey) -> Interval | None:
-        snapshot, asks = world.snapshot(), [one.ask for one in world.waiting.values()]
+        snapshot = world.snapshot()
+        asks = [running.ask for running in world.live.values() if running.missing]
         ordered = cycle.order(asks, snapshot, world.commitments)
         missing = {ask.uid: ask.slots for ask in asks}
         answers = cycle.expected(ordered, snapshot, world.commitments, missing, self.releases)

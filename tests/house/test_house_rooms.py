@@ -172,7 +172,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("shapes",),
         ("asks", "member"),
         ("fleet", "running"),
-        ("backlog", "drains"),
+        ("backlog", "drains", "lacking"),
         ("world",),
         ("events", "recording"),
         ("run",),

@@ -1,7 +1,7 @@
 """What a simulation is told afterwards: lives, samples at equal distances of time, and counts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,13 +12,13 @@ from federator.model.decision import Share
 from federator.model.quickly import quickly
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
+from federator.simulate.engine.lacking import Lack
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import (
-    FOR_CAPACITY,
     ONE_NODE,
     End,
     Happened,
@@ -48,21 +48,6 @@ class _Stock:
     moves: int
     used: tuple[int, ...]
     capacity: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Works that lack the same number of the same copies."""
-
-    shape: PodShape
-    missing: int
-    """Of each work."""
-    together: int
-    """Of these so many need a place at once."""
-    for_room: bool
-    """Whether more capacity would help them."""
-    copies: int
-    """That all of them lack."""
 
 
 class Recording:
@@ -183,7 +168,7 @@ class Recording:
             capacity = self._samples[
                 -1
             ].capacity  # one for all samples between which no cluster changed
-        groups = _grouped(world.waiting.values())
+        groups = list(world.waiting.grouped())
         fragmented = sum(
             group.copies for group in groups if _is_fragmented(group.shape, group.missing, world)
         )
@@ -216,30 +201,8 @@ class Recording:
         self._step_s *= 2
 
 
-def _grouped(waiting: Collection[Running]) -> list[_Waiting]:
-    """Thousands may wait, of few kinds: shapes are told apart by identity, which costs less than
-    their hashes.
-    """
-    keys = [
-        (id((ask := running.ask).shape), running.missing, id(ask.policy), running.waiting_for)
-        for running in waiting
-    ]
-    asks = dict(zip(keys, [running.ask for running in waiting], strict=True))
-    works: Counter[tuple[int, int, bool, bool]] = Counter()
-    shapes: dict[int, PodShape] = {}
-    for key, count in Counter(keys).items():
-        shape, missing, _, reason = key
-        shapes[shape] = asks[key].shape
-        gang = asks[key].policy.division.max_clusters == 1
-        works[shape, missing, gang, reason in FOR_CAPACITY] += count
-    return [
-        _Waiting(shapes[shape], missing, missing if gang else 1, for_room, missing * count)
-        for (shape, missing, gang, for_room), count in works.items()
-    ]
-
-
 def _lacking(
-    waiting: Iterable[_Waiting], stocks: Sequence[_Stock], resources: Sequence[str]
+    waiting: Iterable[Lack], stocks: Sequence[_Stock], resources: Sequence[str]
 ) -> Mapping[str, int]:
     """What works that wait for capacity lack most, by copies. A gang is looked at as a whole, of
     others the next copy.

@@ -20,6 +20,7 @@ from federator.simulate.engine.asks import Asks
 from federator.simulate.engine.backlog import Backlog, Room
 from federator.simulate.engine.drains import Drains
 from federator.simulate.engine.fleet import Fleet
+from federator.simulate.engine.lacking import Lacking
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import Shapes
 from federator.simulate.inputs import Inputs
@@ -42,8 +43,7 @@ class World:
         """Works that were submitted and have not completed."""
         room = Room(self._in_cluster, self._of_quota, self.judged_together)
         self.inadmissible = Backlog(self.live, room)
-        self.waiting: dict[WorkloadKey, Running] = {}
-        """Those that lacked copies after the last decision about them."""
+        self.waiting = Lacking()
         self.drains = Drains()
         self.seq = 0
         """Of the last decision."""
@@ -184,9 +184,9 @@ class World:
     def decided(self, running: Running) -> None:
         """A decision about the work is in force."""
         if running.missing:
-            self.waiting[running.ask.key] = running
-        elif self.waiting:
-            self.waiting.pop(running.ask.key, None)
+            self.waiting.put(running)
+        elif len(self.waiting):
+            self.waiting.drop(running.ask.key)
 
     def ended(self, running: Running) -> None:
         """The work is over."""
@@ -194,8 +194,8 @@ class World:
         del self.live[key]
         if self._barred:
             self._barred.pop(key, None)
-        if self.waiting:
-            self.waiting.pop(key, None)
+        if len(self.waiting):
+            self.waiting.drop(key)
         self.inadmissible.forget(key)
 
     def take_away(self, running: Running, clusters: Iterable[str]) -> list[Hint]:
@@ -223,6 +223,7 @@ class World:
         more = running.scale(copies, times)
         if more:
             running.ask = self.asks.of(running.work, running.wanted, running.scalings)
+            self.waiting.renew(running.ask.key)
             self.put(running.ask.key)
         return more
 
@@ -265,6 +266,7 @@ class World:
             running.ask = self.asks.of(running.work, running.wanted, running.scalings)
             if running.inputs != placement_inputs.inputs_hash(running.ask, snapshot, memo):
                 self.put(key)
+        self.waiting.renew()
 
 
 class _Accounts:

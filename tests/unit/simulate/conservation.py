@@ -30,6 +30,7 @@ def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
         *_lives(outcome),
         *_room(inputs, outcome),
         *_scaled(inputs, outcome),
+        *_samples(outcome),
         *quotas.broken(inputs, outcome),
     ]
 
@@ -114,6 +115,18 @@ def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
             if last_of_instant and any(has > most for has, most in zip(used, size, strict=True)):
                 yield f"at {at_s} s {cluster} holds {used} of {size} (milli-cores, MiB, GPUs)"
                 break
+
+
+def _samples(outcome: Outcome) -> Iterator[str]:
+    """A sample tells of the works that wait then, and of what they lack."""
+    waits = [wait for life in outcome.lives for wait in life.waits]
+    for sample in outcome.samples:
+        lacking = [w.copies for w in waits if _open(w.start_s, w.end_s, sample.at_s)]
+        if (sample.waiting, sample.waiting_copies) != (len(lacking), sum(lacking)):
+            yield (
+                f"at {sample.at_s} s {sample.waiting} works are said to lack "
+                f"{sample.waiting_copies} copies, and {len(lacking)} lack {sum(lacking)}"
+            )
 
 
 def _scaled(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
