@@ -54,7 +54,8 @@ class Waiting:
     """Of one that holds nothing and waits for room: some may be kept for it."""
     by_room: bool = False
     """Room matters to it, whatever the reason is: copies of it left for another that had none, or
-    wait where they are for another place, or it is on every node of clusters."""
+    wait where they are for another place, an edit of it is held back, or it is on every node of
+    clusters."""
 
 
 _NEVER: Final = frozenset(
@@ -93,7 +94,8 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
     by_room = decision.preempted is not None and decision.preempted.of_room
-    by_room = by_room or decision.held > 0
+    # others leave for an edit of what runs only where it has room once they have left
+    by_room = by_room or decision.held > 0 or decision.held_back > 0
     if decision.reason in BY_QUOTA and not by_room:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
     hopeful = but(decision.verdicts, _CLOSED)

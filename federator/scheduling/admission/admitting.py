@@ -9,7 +9,7 @@ for what its victims leave: it is admitted when that is seen free.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +24,7 @@ from federator.scheduling.admission.domains import Assignment, Mode, Want
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,
+    Place,
     Victim,
     Winner,
     scaled,
@@ -124,7 +125,10 @@ class Round:
         return self._among(winner, self.held)
 
     def _among(
-        self, winner: Winner, held: Mapping[str, Sequence[Holder]]
+        self,
+        winner: Winner,
+        held: Mapping[str, Sequence[Holder]],
+        place: Callable[[], Place] | None = None,
     ) -> tuple[Victim, ...] | None:
         account, root = self._rules(winner.node)
         if winner.spares:
@@ -135,7 +139,7 @@ class Round:
         if self.fair:
             strategies = root.strategies or DEFAULT_STRATEGIES
             return fairness.victims(winner, self.usage, held, account.preemption, strategies)
-        return reclaim.victims(winner, self.usage, held, account.preemption)
+        return reclaim.victims(winner, self.usage, held, account.preemption, place)
 
     def _beyond_budgets(self, want: Want, winner: Winner) -> tuple[Victim, ...]:
         """Who would leave if nobody had a disruption budget. One that begins with several copies or
@@ -221,6 +225,8 @@ class Round:
             want.edit_of,
         )
         leave = self._victims(winner) or self._beyond_budgets(want, winner)
+        if not want.helped(leave) and want.place is not None:
+            leave = self._among(winner, self.held, want.place) or ()  # others than by the order
         return assignment, leave if want.helped(leave) else ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from federator.model.ask import Tier
 from federator.model.fleet import Fungibility, Ordering, QuotaAccount, Take
 from federator.model.resources import Resources, cell, domain_of, resource_of
-from federator.scheduling.admission.holders import Victim, Why, Winner, scaled
+from federator.scheduling.admission.holders import Place, Victim, Why, Winner, scaled
 from federator.scheduling.admission.tree_usage import TreeUsage
 
 Victims = Callable[[Winner], tuple[Victim, ...] | None]
@@ -65,6 +65,8 @@ class Want:
     cell -> amount."""
     helped: Callable[[tuple[Victim, ...]], bool] = always
     """Whether it can begin when these have left: of no use to it, they do not leave."""
+    place: Callable[[], Place] | None = None
+    """Where such an edit lacks room; None where nobody need leave for it in certain clusters."""
 
 
 @dataclass(frozen=True, slots=True)

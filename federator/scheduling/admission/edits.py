@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from federator.model.decision import Reason
-from federator.model.fleet import copies_of
+from federator.model.fleet import Commitment, copies_of
 from federator.model.resources import Resources, cell
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
@@ -19,7 +19,7 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection.leaving import everywhere
 from federator.scheduling import editing
 from federator.scheduling.admission.domains import Want
-from federator.scheduling.admission.holders import Victim
+from federator.scheduling.admission.holders import Holder, Victim
 from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
@@ -124,6 +124,7 @@ def want(
         outside=_outside(edit, growth(edit, same=same), places),
         gives=gives,
         helped=_by_nobody if over else partial(_helped, edit, commitments, ledger),
+        place=None if over else partial(_Lack, edit, commitments, ledger),
     )
 
 
@@ -186,46 +187,72 @@ def _helped(
     return not editing.shortage(edit, ledger, room)
 
 
+class _Lack:
+    """The room that an edit lacks where its copies run, while it is chosen who leaves."""
+
+    def __init__(self, edit: Proposed, commitments: Commitments, ledger: Ledger) -> None:
+        self._commitments, self._near = commitments, edit.mine
+        self._lacks = editing.lacking(edit, ledger)
+
+    def useful(self, holder: Holder) -> int:
+        """So many of its copies would leave where room is lacking still."""
+        commitment = self._commitments.commitment(holder.workload)
+        if commitment is None:
+            return 0
+        requests = commitment.shape.requests
+        useful = sum(
+            min(copies, self._needed(name, requests))
+            for name, copies in _may_leave(holder, commitment).items()
+        )
+        return min(useful, 1) if commitment.whole else useful
+
+    def leave(self, holder: Holder, copies: int) -> Mapping[str, int]:
+        """So many of these leave. Returns where: from where room is lacking first, as many as make
+        it; then from where others of the edit run, then from where most are."""
+        commitment = self._commitments.commitment(holder.workload)
+        if commitment is None:
+            return {}
+        there, requests = _may_leave(holder, commitment), commitment.shape.requests
+        if not commitment.whole:
+            there = self._where(copies, there, requests)
+        for name, gone in there.items():
+            if name in self._lacks:
+                self._lacks[name] = (self._lacks[name] - requests * gone).at_least_zero()
+        return there
+
+    def _needed(self, cluster: str, requests: Resources) -> int:
+        """How many copies of these requests make the room that is lacking in a cluster."""
+        lacks = self._lacks.get(cluster, Resources()).items()
+        needed = (-(-lack // requests[of]) for of, lack in lacks if requests[of])
+        return max(needed, default=0)
+
+    def _where(
+        self, left: int, may_leave: Mapping[str, int], requests: Resources
+    ) -> Mapping[str, int]:
+        leaves = dict[str, int]()
+        order = sorted(may_leave, key=lambda name: (name not in self._near, -may_leave[name], name))
+        for name in order:
+            if taken := min(may_leave[name], left, self._needed(name, requests)):
+                leaves[name] = taken
+                left -= taken
+        for name in order:
+            if taken := min(may_leave[name] - leaves.get(name, 0), left):
+                leaves[name] = leaves.get(name, 0) + taken
+                left -= taken
+        return leaves
+
+
+def _may_leave(holder: Holder, commitment: Commitment) -> Mapping[str, int]:
+    """Cluster -> copies of it that may leave there."""
+    held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
+    return held if commitment.whole else dict(holder.clusters) or held
+
+
 def leaving(
     edit: Proposed, victims: Iterable[Victim], commitments: Commitments, ledger: Ledger
 ) -> Iterator[tuple[Victim, Mapping[str, int]]]:
-    """Each victim with cluster -> copies that leave there for an edit: from where its copies lack
-    room first, as many as make it; then from where others of it run, then from where most are."""
-    lacks = editing.lacking(edit, ledger)
+    """Each victim with cluster -> copies that leave there for an edit (`_Lack.leave`)."""
+    lack = _Lack(edit, commitments, ledger)
     for victim in victims:
-        commitment = commitments.commitment(victim.holder.workload)
-        if commitment is None:
-            continue
-        held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
-        requests = commitment.shape.requests
-        there: Mapping[str, int] = held
-        if not commitment.whole:
-            may_leave = dict(victim.holder.clusters) or held
-            there = _where(victim.copies, may_leave, requests, lacks, edit.mine)
-        for cluster, copies in there.items():
-            if cluster in lacks:
-                lacks[cluster] = (lacks[cluster] - requests * copies).at_least_zero()
-        yield victim, there
-
-
-def _where(
-    left: int,
-    may_leave: Mapping[str, int],
-    requests: Resources,
-    lacks: Mapping[str, Resources],
-    near: Collection[str],
-) -> Mapping[str, int]:
-    leaves = dict[str, int]()
-    order = sorted(may_leave, key=lambda name: (name not in near, -may_leave[name], name))
-    for name in order:
-        useful = (
-            -(-lack // requests[of]) for of, lack in lacks.get(name, {}).items() if requests[of]
-        )
-        if taken := min(may_leave[name], left, max(useful, default=0)):
-            leaves[name] = taken
-            left -= taken
-    for name in order:
-        if taken := min(may_leave[name] - leaves.get(name, 0), left):
-            leaves[name] = leaves.get(name, 0) + taken
-            left -= taken
-    return leaves
+        if commitments.commitment(victim.holder.workload) is not None:
+            yield victim, lack.leave(victim.holder, victim.copies)

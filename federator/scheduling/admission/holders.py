@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from federator.model import decision
 from federator.model.fleet import Take
@@ -85,6 +85,16 @@ class Winner:
     """The cells of which too little is free."""
     spares: str = ""
     """The uid of a workload of which nothing leaves for it; "" for none."""
+
+
+class Place(Protocol):
+    """Where the winner lacks room, while it is chosen who leaves."""
+
+    def useful(self, holder: Holder) -> int:
+        """So many of its copies would leave where room is lacking still."""
+
+    def leave(self, holder: Holder, copies: int) -> object:
+        """So many of these leave."""
 
 
 DEFAULT_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

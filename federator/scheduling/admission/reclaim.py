@@ -4,7 +4,8 @@ Candidates are taken in this order: those of accounts over which the winner stan
 guarantee that it asks for, then those of other accounts that borrow, then those of its own account;
 within each the lowest priority, then the newest. From another account only while it holds more than
 its guarantee. What is not needed in the end is given back, the last taken first. The rules are
-those of Kueue's classical preemption, for copies instead of whole workloads.
+those of Kueue's classical preemption, for copies instead of whole workloads. For one that has room
+in certain clusters only, those leave first, in the same order, who are there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from federator.model.fleet import Preemption, Take
 from federator.scheduling.admission.holders import (
     Holder,
+    Place,
     Trial,
     Victim,
     Why,
@@ -39,10 +41,14 @@ class _Candidate:
 
 
 def victims(
-    winner: Winner, usage: TreeUsage, held: Held, rules: Preemption
+    winner: Winner,
+    usage: TreeUsage,
+    held: Held,
+    rules: Preemption,
+    place: Callable[[], Place] | None = None,
 ) -> tuple[Victim, ...] | None:
     """The least that has to leave so that the winner fits; None when nothing that may leave helps.
-    The usage is unchanged."""
+    The usage is unchanged. `place`: where it lacks room, if it matters where they are."""
     near, other = _others(winner, usage, held, rules)
     own = [
         _Candidate(holder, Why.WITHIN, None)
@@ -55,7 +61,8 @@ def victims(
         for candidate in sorted(group, key=lambda entry: order(entry.holder))
     ]
     for borrowing in _attempts(winner, usage, rules, near, other):
-        leaving = _attempt(winner, usage, candidates, borrowing=borrowing)
+        where = place() if place is not None else None
+        leaving = _attempt(winner, usage, candidates, where, borrowing=borrowing)
         if leaving is not None:
             return leaving
     return None
@@ -78,27 +85,35 @@ def _attempts(
 
 
 def _attempt(
-    winner: Winner, usage: TreeUsage, candidates: Sequence[_Candidate], *, borrowing: bool
+    winner: Winner,
+    usage: TreeUsage,
+    candidates: Sequence[_Candidate],
+    place: Place | None,
+    *,
+    borrowing: bool,
 ) -> tuple[Victim, ...] | None:
     def fits() -> bool:
-        if not borrowing and any(
-            usage.excess(winner.node, cell, amount) > 0 for cell, amount in winner.needs.items()
-        ):
+        if not borrowing and not _within(usage, winner.node, winner.needs, winner):
             return False
         return usage.fits(winner.node, winner.needs)
 
     trial = Trial(usage, fits)
-    for candidate in candidates:
-        if candidate.no_borrowing and borrowing:
-            continue
-        most = _most(candidate, winner, trial)
-        if not most:
-            continue
-        holder = candidate.holder
-        enough = least(1, most, _enough(trial, holder))
-        trial.take(holder, most if enough is None else enough, candidate.why)
-        if enough is not None:
-            return trial.fill_back()
+    for where in (place, None) if place is not None else (None,):
+        for candidate in candidates:
+            if candidate.no_borrowing and borrowing:
+                continue
+            holder, most = candidate.holder, _most(candidate, winner, trial)
+            if where is not None:
+                most = min(most, where.useful(holder))
+            if not most:
+                continue
+            enough = least(1, most, _enough(trial, holder))
+            taken = most if enough is None else enough
+            trial.take(holder, taken, candidate.why)
+            if where is not None:
+                where.leave(holder, taken)
+            if enough is not None:
+                return trial.fill_back()
     trial.undo()
     return None
 
@@ -111,8 +126,9 @@ def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
     """How many of its copies may leave: of another account only as long as that, and every account
     between it and the one above both, holds more than its guarantee."""
     holder, usage = candidate.holder, trial.usage
+    left = trial.left(holder)
     if candidate.above is None:
-        return holder.copies
+        return left
     path = usage.paths[holder.node]
     between = path[: path.index(candidate.above)]
 
@@ -121,10 +137,8 @@ def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
 
     if not over():
         return 0
-    first_kept = least(
-        1, holder.copies, lambda copies: trial.tried(holder, -copies, lambda: not over())
-    )
-    return holder.copies if first_kept is None else first_kept
+    first_kept = least(1, left, lambda copies: trial.tried(holder, -copies, lambda: not over()))
+    return left if first_kept is None else first_kept
 
 
 def _others(
@@ -137,7 +151,7 @@ def _others(
     path = usage.paths[winner.node]
     if rules.reclaim is Take.NEVER:
         return near, other
-    nearer, left = _holds(usage, winner.node, winner.needs)
+    nearer, left = _holds(usage, winner.node, winner.needs, winner)
     done = winner.node
     for above in path[1:]:
         for leaf in _borrowers(usage, above, done, winner):
@@ -145,7 +159,7 @@ def _others(
                 if uses_any(holder, winner.short) and may(rules.reclaim, winner, holder):
                     candidate = _classified(holder, winner, rules, above, nearer=nearer)
                     (near if nearer else other).append(candidate)
-        holds, left = _holds(usage, above, left)
+        holds, left = _holds(usage, above, left, winner)
         nearer, done = nearer or holds, above
     return near, other
 
@@ -161,11 +175,22 @@ def _classified(
     return _Candidate(holder, Why.WHILE_BORROWING, above)
 
 
-def _holds(usage: TreeUsage, node: str, needs: Mapping[str, int]) -> tuple[bool, Mapping[str, int]]:
+def _holds(
+    usage: TreeUsage, node: str, needs: Mapping[str, int], winner: Winner
+) -> tuple[bool, Mapping[str, int]]:
     """Whether the node's guarantee holds these amounts, and what its parent has to give of them."""
-    holds = all(usage.excess(node, cell, amount) <= 0 for cell, amount in needs.items())
     left = {cell: amount - usage.kept_free(node, cell) for cell, amount in needs.items()}
-    return holds, left
+    return _within(usage, node, needs, winner), left
+
+
+def _within(usage: TreeUsage, node: str, needs: Mapping[str, int], winner: Winner) -> bool:
+    """Whether the node's guarantee holds these amounts. Where there is enough and nobody is
+    guaranteed anything, none is needed: a limit in one domain takes no guarantee over all away."""
+    return not any(
+        usage.excess(node, cell, amount) > 0
+        for cell, amount in needs.items()
+        if cell in winner.short or usage.promised(cell)
+    )
 
 
 def _borrowers(usage: TreeUsage, above: str, done: str, winner: Winner) -> Iterator[str]:

@@ -107,6 +107,11 @@ class TreeUsage:
             return -UNLIMITED
         return self._use[cell][node] + more - self.bounds[cell][node].pool
 
+    def promised(self, cell: str) -> bool:
+        """Whether any account of the tree is guaranteed anything of it. Else it is only limited
+        there: what is used below such a limit is nobody's, and not borrowed."""
+        return cell in self.bounds and self.bounds[cell][self.root].guaranteed is not None
+
     def within(self, node: str, cells: Iterable[str]) -> bool:
         """Whether it holds no more than its guarantee of any of these cells."""
         return all(self.excess(node, cell) <= 0 for cell in cells)

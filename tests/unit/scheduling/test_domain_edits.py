@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from federator.model.ask import Ask, Division, Policy, Strategy, Tier
 from federator.model.decision import TAKES, Reason
 from federator.model.fleet import (
+    Capacity,
     ClusterView,
     Domain,
     FleetSnapshot,
+    NodeRow,
     Preemption,
     QuotaAccount,
     Take,
@@ -71,6 +73,14 @@ def zoned(*views: ClusterView, accounts: Iterable[QuotaAccount] = ACCOUNTS) -> F
 
 
 ROOMY = zoned(cluster("east", 100), cluster("west", 100))
+
+
+def full(*names: str) -> tuple[ClusterView, ...]:
+    """Clusters of one large node, of which nothing is free."""
+    room, none = Resources({"cpu": 30_000, "pods": 100}), Resources({"pods": 50})
+    return tuple(
+        cluster(name, 0, capacity=Capacity(rows=(NodeRow(1, room, none),))) for name in names
+    )
 
 
 def lent(snapshot: FleetSnapshot = ROOMY, *, web: Ask = WEB) -> Editing:
@@ -146,6 +156,36 @@ def test_who_has_copies_in_several_parts_leaves_where_that_helps() -> None:
     federation.commitments.assume(replace(commitment(web, held(east=9, west=9)), whole=False))
     federation.edit(sized(API, 4000))
     assert where(federation, WEB) == {"east": 6, "west": 9}
+
+
+@pytest.mark.parametrize("most", [4, 10])
+def test_a_limit_in_one_part_takes_no_guarantee_over_all_parts_away(most: int) -> None:
+    """Nobody is guaranteed anything in east, where search may have so much at most. Its copies lack
+    room in both parts, and clips has borrowed of both."""
+    everywhere = Domain("all", LabelSelector(), {TIER: frozenset({"cpu"})})
+    limits = Resources({cell("cpu", "east"): most * 1000})
+
+    def both(name: str, cpus: int, **more: Any) -> QuotaAccount:
+        amounts = Resources({"cpu": cpus * 1000, cell("cpu", "all"): cpus * 1000})
+        quota = TierQuota(amounts, limits if name == "search" else None)
+        made = account(name, (0, 0), domains=(everywhere, domain("east")), **more)
+        return replace(made, tiers={TIER: quota})
+
+    accounts = (
+        both("studio", 20),
+        both("clips", 10, parent="studio"),
+        both("search", 10, parent="studio", preemption=Preemption(reclaim=Take.ANY)),
+    )
+    web, api = replace(WEB, count=16, slots=16), replace(API, count=4, slots=4)
+    federation = Editing(web, api, snapshot=zoned(*full("east", "west"), accounts=accounts))
+    for ask, there in ((api, held(east=2, west=2)), (web, held(east=8, west=8))):
+        federation.commitments.assume(replace(commitment(ask, there), whole=False))
+        federation.admitted[ask.key] = ask
+
+    told = federation.edit(sized(api, 2000))
+
+    assert f"FederatedQuota search{TAKES} for it from others: 2 workloads leave" in told.message
+    assert where(federation, web) == {"east": 6, "west": 6}
 
 
 @pytest.mark.parametrize(

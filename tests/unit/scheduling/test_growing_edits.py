@@ -14,6 +14,7 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry
+from federator.scheduling.queueing_hints import Hint, HintKind, may_help
 from federator.scheduling.waiting.room_claims import WAITS_S
 from tests.examples import examples
 from tests.unit.placement.fleets import cluster, commitment, fleet, held, service
@@ -190,8 +191,30 @@ def test_what_leaves_does_so_where_each_of_the_edited_copies_lacks_room() -> Non
     assert {one.cluster: one.count for one in holds.holdings} == {"a": 9, "b": 1}
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_who_leaves_is_who_makes_room_for_it_though_others_are_before_them(whole: bool) -> None:
+    """Its copies run in a, and what was admitted last is in b."""
+    old, new = (service(9, name=name, project="clips") for name in ("old", "new"))
+    quotas = tuple(replace(one, strict=False) for one in ACCOUNTS)
+    room = Resources({"cpu": 30_000, "pods": 100})
+    capacity = Capacity(rows=(NodeRow(1, room, Resources({"pods": 50})),))
+    both = (cluster("a", 0, capacity=capacity), cluster("b", 0, capacity=capacity))
+    federation = Editing(old, new, API, snapshot=fleet(*both, quotas=quotas))
+    for ask, there in ((API, held(a=2)), (old, held(a=9)), (new, held(b=9))):
+        holds = commitment(ask, (replace(one, seq=5 if ask is new else 1) for one in there))
+        federation.commitments.assume(replace(holds, whole=whole and ask is old))
+        federation.admitted[ask.key] = ask
+
+    told = federation.edit(sized(API, 2000))
+
+    assert f"FederatedQuota search{TAKES} for it from others: 1 workload leaves" in told.message
+    assert federation.cpus(new) == 9000
+    assert federation.cpus(old) == (0 if whole else 7000)
+
+
 def test_nobody_leaves_where_that_makes_no_room_for_it() -> None:
-    """Its copies run in a, which has no room, and who borrows is in b."""
+    """Its copies run in a, which has no room, and who borrows is in b. It is looked at again when
+    there is room in a."""
     a, b = cluster("a", 2), cluster("b", 30)
     api = replace(API, policy=Policy(names=("a",)))
     web = replace(WEB, policy=Policy(names=("b",)))
@@ -200,8 +223,13 @@ def test_nobody_leaves_where_that_makes_no_room_for_it() -> None:
     federation.turn(web)
     full = cluster("a", 0)
     federation.snapshot = fleet(full, b, quotas=ACCOUNTS)
-    federation.edit(sized(api, 2000))
+    wish = sized(api, 2000)
+    federation.asks[api.key] = wish
+    made = federation.turn(wish)
     assert federation.cpus(web) == 18_000
+    waits = made.inadmissible[api.key]
+    hints = Hint(HintKind.ROOM, "a"), Hint(HintKind.ROOM, "b"), Hint(HintKind.QUOTA)
+    assert [may_help(hint, waits) for hint in hints] == [True, False, True]
 
 
 def test_what_left_is_kept_for_it_until_its_room_is_seen_free_but_not_for_ever() -> None:
