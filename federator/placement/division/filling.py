@@ -135,7 +135,10 @@ def _give_back(  # noqa: PLR0917 what a size of blocks has left
     below `before`."""
     least = dict(zip((party.name for party in parties), before, strict=True))
     for party in parties:
-        party.seats = max(party.seats - _MARGIN * unit, least[party.name])
+        # The part of a block that a cap left room for may have been given out of turn, where a
+        # whole block would have broken a rule: it goes back as well.
+        blocks = (party.seats - least[party.name]) // unit
+        party.seats = least[party.name] + max(blocks - _MARGIN, 0) * unit
     done = 0
     while rounds is None or done < rounds:
         taken = sum(

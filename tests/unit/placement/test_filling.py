@@ -2,6 +2,8 @@
 oracle.
 """
 
+from operator import le
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,16 +60,55 @@ def seats(parties: list[Party]) -> dict[str, int]:
 @given(data=st.data(), missing=st.integers(0, MANY))
 def test_blocks_give_what_single_seats_give(keys: int, data: st.DataObject, missing: int) -> None:
     parties, rules, idle = data.draw(worlds(keys))
+    before = [party.seats for party in parties]
     broken = any(_excess(parties, rules, idle))
     expected = seatbyseat.filled(parties, missing, rules, idle)
     left = filling.fill(parties, missing, rules, idle)
     assert left >= 0
     if broken and sum(seats(parties).values()) > sum(expected.values()):
         # From a state that already breaks a hard rule, single seats can be stuck where blocks are
-        # not: see below.
-        assert not any(_excess(parties, rules, idle))
+        # not (see below): no rule is broken by more than they would leave it.
+        assert not filling.overgrown(parties, before, rules, idle)
+        blocks = _excess(parties, rules, idle)
+        for party in parties:
+            party.seats = expected[party.name]
+        assert all(map(le, blocks, _excess(parties, rules, idle)))
     else:
         assert seats(parties) == expected
+
+
+def test_blocks_from_a_broken_state_leave_no_rule_more_broken_than_single_seats() -> None:
+    """z3 has too many from before, and z1 waits for r0, which waits for z1: what single seats leave
+    broken by 2 and 2 is broken by 2 and 1.
+    """
+    parties = [
+        Party("c0", 1, 400, 0, 0, 0, 0, ("z1", "r1")),
+        Party("c1", 1, 400, 0, 0, 0, 0, ("z0", "r0")),
+        Party("c2", 1, 400, 0, 2, 0, 0, ("z3", "r1")),
+        Party("c3", 1, 400, 0, 2, 0, 0, ("z3", "r1")),
+    ]
+    rules = [SpreadRule("k0", 3, 2, True), SpreadRule("k1", 1, 1, True)]
+    expected = seatbyseat.filled(parties, 66, rules, ())
+    filling.fill(parties, 66, rules, ())
+    assert expected == {"c0": 0, "c1": 1, "c2": 2, "c3": 2}
+    assert seats(parties) == {"c0": 0, "c1": 2, "c2": 2, "c3": 2}
+    assert _excess(parties, rules, ()) == [2, 1]
+
+
+def test_the_rest_of_a_cap_does_not_pass_for_a_whole_block() -> None:
+    """In blocks of 8, c5 fits its last 5 where c0 would break the skew with 8: with them it would
+    have a seat that is c4's.
+    """
+    parties = [
+        Party("c0", 1, 400, 0, 0, 0, 0, ("z2", "r0")),
+        Party("c2", 1, 13, 0, 0, 0, 0, ("z1", "r1")),
+        Party("c4", 1, 400, 0, 0, 0, 0, ("z2", "r0")),
+        Party("c5", 1, 13, 0, 0, 0, 0, ("z0", "r0")),
+    ]
+    rules = [SpreadRule("k0", 3, 0, False), SpreadRule("k1", 1, 1, True)]
+    expected = seatbyseat.filled(parties, 196, rules, ())
+    assert filling.fill(parties, 196, rules, ()) == 169
+    assert seats(parties) == expected == {"c0": 5, "c2": 13, "c4": 5, "c5": 4}
 
 
 def test_blocks_are_not_stuck_where_two_hard_rules_wait_for_each_other() -> None:
