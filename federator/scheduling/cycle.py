@@ -25,6 +25,7 @@ from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import (
+    displacing,
     editing,
     numbering,
     ordering,
@@ -34,7 +35,6 @@ from federator.scheduling import (
 )
 from federator.scheduling.admission import (
     confining,
-    displacing,
     edits,
     making_room,
     preempting,
@@ -373,6 +373,7 @@ class _Batch:
                     find=entry_of,
                     terms=left,
                     lent=lent,
+                    claimed=claim.copies,
                 )
                 making_room.note(made, decided.key, leaving)
                 for turn in made.turns:

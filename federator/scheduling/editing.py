@@ -242,7 +242,7 @@ def shortage(
     fit = 0
     for cluster, copies in sorted(mine.items()):
         room = before.shape.requests * copies + freed.get(cluster, ZERO)
-        fitting = _in_place(cluster, copies, ask.shape.requests, room, ledger)
+        fitting = in_place(cluster, copies, ask.shape.requests, room, ledger)
         fit += copies if fitting is None else fitting
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
         if cluster in mine or place.refusal is not None:
@@ -265,7 +265,7 @@ def shortage(
     )
 
 
-def _in_place(
+def in_place(
     cluster: str, copies: int, new: Resources, freed: Resources, ledger: Ledger
 ) -> int | None:
     """The most copies with the new requests that fit when `freed` is given back; None for a cluster

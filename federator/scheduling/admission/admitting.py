@@ -203,7 +203,7 @@ class Round:
         usage = self.usage
         _, root = self._rules(want.node)
         by_borrowing = root.ordering in (None, Ordering.BORROW_LAST)
-        if not by_borrowing or any(map(domain_of, usage.bounds)):
+        if not by_borrowing or want.cells is not None or any(map(domain_of, usage.bounds)):
             return want.copies
         left = (
             max(-usage.excess(want.node, name), 0) // each
@@ -225,9 +225,9 @@ class Round:
             want.edit_of,
         )
         leave = self._victims(winner) or self._beyond_budgets(want, winner)
-        if not want.helped(leave) and want.place is not None:
+        if not want.helped(leave, copies) and want.place is not None:
             leave = self._among(winner, self.held, want.place) or ()  # others than by the order
-        return assignment, leave if want.helped(leave) else ()
+        return assignment, leave if want.helped(leave, copies) else ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
         if claiming := [

@@ -6,7 +6,7 @@ quota before what can be reclaimed, that before what only its own account gives,
 borrows least far up the tree (`fungibility` says when the first usable one is enough).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -20,9 +20,18 @@ Victims = Callable[[Winner], tuple[Victim, ...] | None]
 """Who would have to leave for it."""
 
 
-def always(_: tuple[Victim, ...]) -> bool:
+Whence = Callable[[Sequence[Victim]], Iterable[tuple[Victim, Mapping[str, int] | None]]]
+"""Each with cluster -> copies of it that leave there; None for anywhere."""
+
+
+def always(_: tuple[Victim, ...], __: int) -> bool:
     """Whoever leaves is of use."""
     return True
+
+
+def anywhere(victims: Sequence[Victim]) -> Iterable[tuple[Victim, None]]:
+    """Its copies go where room is seen free."""
+    return ((victim, None) for victim in victims)
 
 
 class Mode(IntEnum):
@@ -56,17 +65,22 @@ class Want:
     edit_of: str = ""
     """The uid of the running workload that asks for so much more, of which nothing leaves for it;
     "" for copies that it does not have."""
-    cells: Mapping[str, int] = field(default_factory=dict)
-    """Cell -> what such an edit asks for more there: its copies are where they are."""
+    cells: Callable[[int], Mapping[str, int]] | None = None
+    """So many copies -> cell -> amount, where it chooses no domain: copies of an edit are where
+    they are, and what is everywhere is in all of them."""
+    there: Mapping[str, int] = field(default_factory=dict)
+    """Cluster -> copies that it lacks there, of what is everywhere."""
     outside: bool = False
     """Whether copies of it are in no domain of those in which alone the tree gives that."""
     gives: tuple[str, Mapping[str, int]] | None = None
     """What its copies hold now that come to this account from another of the tree: that leaf, and
     cell -> amount."""
-    helped: Callable[[tuple[Victim, ...]], bool] = always
-    """Whether it can begin when these have left: of no use to it, they do not leave."""
+    helped: Callable[[tuple[Victim, ...], int], bool] = always
+    """Whether so many copies can begin when these have left: of no use to it, they do not leave."""
+    whence: Whence = anywhere
+    """Where those leave that leave for it."""
     place: Callable[[], Place] | None = None
-    """Where such an edit lacks room; None where nobody need leave for it in certain clusters."""
+    """Where it lacks room; None where nobody need leave for it in certain clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +112,11 @@ def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assig
     """The best domains for so many copies."""
     account = usage.tree.accounts[usage.account[want.node]]
     search = _Search(want, usage, victims, account)
-    if want.edit_of:
-        if want.outside:
-            return Assignment(1, Mode.NEVER, 0, {}, frozenset(), ())
-        edit = search.judged(want.cells)
-        return Assignment(1, edit.mode, edit.height, edit.cells, edit.short, ())
+    if want.outside:
+        return Assignment(copies, Mode.NEVER, 0, {}, frozenset(), ())
+    if want.cells is not None:
+        there = search.judged(want.cells(copies))
+        return Assignment(copies, there.mode, there.height, there.cells, there.short, ())
     needs = want.each * copies
     parts: list[_Option] = []
     for resources, names in groups(account, usage.tier, needs):

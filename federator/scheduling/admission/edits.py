@@ -16,7 +16,6 @@ from federator.model.resources import Resources, cell
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection.leaving import everywhere
 from federator.scheduling import editing
 from federator.scheduling.admission.domains import Want
 from federator.scheduling.admission.holders import Holder, Victim
@@ -47,7 +46,7 @@ def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
     admitted = standing.admitted
     if admitted is None or admitted.generation == ask.generation or not standing.held:
         return None
-    if everywhere(ask):
+    if ask.shape.every_node:  # its nodes are charged, however many a cluster gets
         return None
     edit = editing.propose(ask, admitted, standing.held, ledger.snapshot, finished=standing.done)
     if edit is None or not (wants_more(edit, ledger) or (domains and goes_over(edit, ledger))):
@@ -110,7 +109,7 @@ def want(
     if over and own is not None:
         held = before.shape.requests * edit.edit.running
         gives = (own, _cells(edit, held, places, lambda copies: before.shape.requests * copies))
-    more = partial(_in_domain, edit, same=same)
+    cells = _cells(edit, growth(edit, same=same), places, partial(_in_domain, edit, same=same))
     return Want(
         node,
         ask.priority,
@@ -120,11 +119,12 @@ def want(
         1,
         _nowhere,
         edit_of=ask.uid,
-        cells=_cells(edit, growth(edit, same=same), places, more),
+        cells=lambda _: cells,
         outside=_outside(edit, growth(edit, same=same), places),
         gives=gives,
         helped=_by_nobody if over else partial(_helped, edit, commitments, ledger),
-        place=None if over else partial(_Lack, edit, commitments, ledger),
+        place=None if over else partial(_lack, edit, commitments, ledger),
+        whence=partial(leaving, edit, commitments, ledger),
     )
 
 
@@ -133,7 +133,7 @@ def _nowhere(_: str) -> bool:
     return False
 
 
-def _by_nobody(victims: tuple[Victim, ...]) -> bool:
+def _by_nobody(victims: tuple[Victim, ...], _: int) -> bool:
     """Nobody leaves for one that goes to another account of its tree."""
     return not victims
 
@@ -172,27 +172,58 @@ def _outside(edit: Proposed, more: Resources, places: Places) -> bool:
 
 
 def _helped(
-    edit: Proposed, commitments: Commitments, ledger: Ledger, victims: tuple[Victim, ...]
+    edit: Proposed, commitments: Commitments, ledger: Ledger, victims: tuple[Victim, ...], _: int
 ) -> bool:
     """Whether its copies have room with their new requests when these have left."""
     if not victims:
         return True
-    room: dict[str, Resources] = {}
-    for victim, there in leaving(edit, victims, commitments, ledger):
+    freed = room(leaving(edit, commitments, ledger, victims), commitments)
+    return not editing.shortage(edit, ledger, freed)
+
+
+def leaving(
+    edit: Proposed, commitments: Commitments, ledger: Ledger, victims: Iterable[Victim]
+) -> Iterator[tuple[Victim, Mapping[str, int]]]:
+    """Each victim with cluster -> copies that leave there for an edit."""
+    return whence(_lack(edit, commitments, ledger), commitments, victims)
+
+
+def _lack(edit: Proposed, commitments: Commitments, ledger: Ledger) -> "Lack":
+    return Lack(editing.lacking(edit, ledger), edit.mine, commitments)
+
+
+def whence(
+    lack: "Lack", commitments: Commitments, victims: Iterable[Victim]
+) -> Iterator[tuple[Victim, Mapping[str, int]]]:
+    """Each victim with cluster -> copies that leave there (`Lack.leave`)."""
+    for victim in victims:
+        if commitments.commitment(victim.holder.workload) is not None:
+            yield victim, lack.leave(victim.holder, victim.copies)
+
+
+def room(
+    leaving: Iterable[tuple[Victim, Mapping[str, int]]], commitments: Commitments
+) -> dict[str, Resources]:
+    """Cluster -> what these give up there."""
+    freed: dict[str, Resources] = {}
+    for victim, there in leaving:
         commitment = commitments.commitment(victim.holder.workload)
         assert commitment is not None
         for cluster, copies in there.items():
             more = commitment.shape.requests * copies
-            room[cluster] = room.get(cluster, Resources()) + more
-    return not editing.shortage(edit, ledger, room)
+            freed[cluster] = freed.get(cluster, Resources()) + more
+    return freed
 
 
-class _Lack:
-    """The room that an edit lacks where its copies run, while it is chosen who leaves."""
+class Lack:
+    """The room that a winner lacks in the clusters in which its copies are to be, while it is
+    chosen who leaves."""
 
-    def __init__(self, edit: Proposed, commitments: Commitments, ledger: Ledger) -> None:
-        self._commitments, self._near = commitments, edit.mine
-        self._lacks = editing.lacking(edit, ledger)
+    def __init__(
+        self, lacks: Mapping[str, Resources], near: Collection[str], commitments: Commitments
+    ) -> None:
+        """`near`: the clusters of its copies, whether room is lacking there or not."""
+        self._commitments, self._near, self._lacks = commitments, near, dict(lacks)
 
     def useful(self, holder: Holder) -> int:
         """So many of its copies would leave where room is lacking still."""
@@ -208,7 +239,7 @@ class _Lack:
 
     def leave(self, holder: Holder, copies: int) -> Mapping[str, int]:
         """So many of these leave. Returns where: from where room is lacking first, as many as make
-        it; then from where others of the edit run, then from where most are."""
+        it; then from where others of the winner are, then from where most are."""
         commitment = self._commitments.commitment(holder.workload)
         if commitment is None:
             return {}
@@ -246,13 +277,3 @@ def _may_leave(holder: Holder, commitment: Commitment) -> Mapping[str, int]:
     """Cluster -> copies of it that may leave there."""
     held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
     return held if commitment.whole else dict(holder.clusters) or held
-
-
-def leaving(
-    edit: Proposed, victims: Iterable[Victim], commitments: Commitments, ledger: Ledger
-) -> Iterator[tuple[Victim, Mapping[str, int]]]:
-    """Each victim with cluster -> copies that leave there for an edit (`_Lack.leave`)."""
-    lack = _Lack(edit, commitments, ledger)
-    for victim in victims:
-        if commitments.commitment(victim.holder.workload) is not None:
-            yield victim, lack.leave(victim.holder, victim.copies)

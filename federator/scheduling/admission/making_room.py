@@ -49,11 +49,21 @@ def make(
     find: preempting.Find,
     terms: Terms,
     lent: Collection[str] = (),
+    claimed: Mapping[str, int],
 ) -> Making:
     """For `missing` copies of a winner. `spared`: uids of those that cannot leave now. `lent`: as
-    `rooms.victims` has it."""
-    budgets = terms.pace.budgets
-    leavers = rooms.victims(ask, missing, commitments, ledger, spared, budgets=budgets, lent=lent)
+    `rooms.victims` has it. `claimed`: cluster -> copies for which others have left."""
+    there = rooms.missing(ask, ledger, claimed)
+    leavers = rooms.victims(
+        ask,
+        missing,
+        commitments,
+        ledger,
+        spared,
+        there=there,
+        budgets=terms.pace.budgets,
+        lent=lent,
+    )
     entries = preempting.room_entries(leavers, commitments, find)
     if entries is None:
         return Making(unsure=True)
@@ -73,7 +83,8 @@ def make(
     if later and (ask.whole or ask.policy.require_all):
         now = {}  # a part would be of no use to it
     made.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in now.items()]
-    made.copies = rooms.freed((leaves for leaves in leavers if leaves.uid in now), ask, commitments)
+    going = (leaves for leaves in leavers if leaves.uid in now)
+    made.copies = rooms.freed(going, ask, commitments, there)
     return made
 
 

@@ -17,7 +17,8 @@ from federator.model.resources import PODS, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, leaving
+from federator.scheduling.admission import everywhere
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why, least
 from federator.scheduling.admission.stage import Leaves
@@ -58,9 +59,41 @@ def of(ask: Ask, tree: Tree) -> TakesRoom:
     return next((take for take in _MOST_FIRST if take in said), TakesRoom.NEVER)
 
 
-def freed(leavers: Iterable[Leaves], ask: Ask, commitments: Commitments) -> dict[str, int]:
-    """Cluster -> copies of the winner for which these make room there."""
-    trial = _Trial(ask.shape.requests)
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a winner lacks in one cluster, of what is everywhere: elsewhere room is of no use."""
+
+    copies: int
+    has: int
+    """Of them have room there now."""
+
+
+There = Mapping[str, Missing] | None
+"""By cluster; None for a winner that is divided, which has use for room in any."""
+
+
+def missing(ask: Ask, ledger: Ledger, claimed: Mapping[str, int]) -> There:
+    """`claimed`: cluster -> copies for which others have left there already."""
+    if not leaving.everywhere(ask):
+        return None
+    held = ledger.commitment(ask.uid)
+    holdings = held.holdings if held is not None else ()
+    has = {holding.cluster: copies_of(holding) for holding in holdings}
+    lacks = everywhere.lacking(ask, has, ledger)
+    left = {name: copies - claimed.get(name, 0) for name, copies in lacks.items()}
+    return {
+        name: Missing(copies, min(max(ledger.room(name, ask.shape), 0), copies))
+        for name, copies in left.items()
+        if copies > 0
+    }
+
+
+def freed(
+    leavers: Iterable[Leaves], ask: Ask, commitments: Commitments, there: There
+) -> dict[str, int]:
+    """Cluster -> copies of the winner for which these make room there; with what has room already
+    of one that is everywhere."""
+    trial = _Trial(ask.shape.requests, there)
     for leaves in leavers:
         held = commitments.commitment(leaves.uid)
         if held is not None:
@@ -91,6 +124,7 @@ class _Trial:
     """What leaves on trial, and how many of the winner's copies that makes room for."""
 
     requests: Resources
+    there: There
     freed: dict[str, Resources] = field(default_factory=dict)
 
     def take(self, part: _Part, count: int) -> None:
@@ -105,10 +139,25 @@ class _Trial:
         self.freed[cluster] = self.freed.get(cluster, Resources()) + amounts
 
     def fits(self) -> int:
-        return sum(map(self._fit, self.freed.values()))
+        return sum(self.by_cluster().values())
 
     def by_cluster(self) -> dict[str, int]:
-        return {cluster: self._fit(amounts) for cluster, amounts in self.freed.items()}
+        fits = {cluster: self._fit(amounts) for cluster, amounts in self.freed.items()}
+        if self.there is None:
+            return fits
+        return {
+            cluster: min(lacks.has + fits.get(cluster, 0), lacks.copies)
+            for cluster, lacks in self.there.items()
+        }
+
+    def useful(self, cluster: str, held: Commitment, copies: int) -> int:
+        """How many of so many copies may be of use there, where others have left by now."""
+        if self.there is None:
+            return copies
+        lacks, requests = self.there[cluster], held.shape.requests
+        needs = self.requests * (lacks.copies - lacks.has) - self.freed.get(cluster, Resources())
+        useful = (-(-need // requests[name]) for name, need in needs.items() if requests[name])
+        return min(max(useful, default=0), copies)
 
     def _fit(self, amounts: Resources) -> int:
         needs = [(name, need) for name, need in self.requests.items() if need and name != PODS]
@@ -128,36 +177,39 @@ def victims(
     ledger: Ledger,
     spared: Collection[str],
     *,
+    there: There = None,
     budgets: Budgets = NO_BUDGETS,
     lent: Collection[str] = (),
 ) -> list[Leaves]:
     """The least that leaves so that the winner has room for what it lacks, or for as much as there
-    can be. `spared`: uids of those that cannot leave now. `lent`: only what is in these clusters
-    leaves, for the failover buffers there, whatever the accounts of the winner say. Candidates are
-    taken in this order: tier Preemptible, then the lowest priority, then the newest. Of those of
-    tier OnDemand only as much leaves as is guaranteed to the winner, and as their disruption
-    budgets allow unless it begins as a whole."""
+    can be. `spared`: uids of those that cannot leave now. `there`: as `missing` has it. `lent`:
+    only what is in these clusters leaves, for the failover buffers there, whatever the accounts of
+    the winner say. Candidates are taken in this order: tier Preemptible, then the lowest priority,
+    then the newest. Of those of tier OnDemand only as much leaves as is guaranteed to the winner,
+    and as their disruption budgets allow unless it begins as a whole."""
     opened = {
         name
         for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
         if place.refusal is None
         and (not lent or name in lent)
+        and (there is None or name in there)
         and ledger.could_hold(name, ask.shape)
     }
     promised = 0
     if not lent and of(ask, ledger.tree) is TakesRoom.BORROWED:
         promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
-    trial, taken = _Trial(ask.shape.requests), list[tuple[_Part, int]]()
+    trial, taken = _Trial(ask.shape.requests, there), list[tuple[_Part, int]]()
+    before = trial.fits()
     for tier, wanted in ((Tier.PREEMPTIBLE, lacks), (Tier.ON_DEMAND, promised)):
         if trial.fits() >= wanted:
             continue
         spare = budgets if tier is Tier.ON_DEMAND and not whole else NO_BUDGETS
         held = _candidates(commitments, spared, tier, ask)
-        parts = _parts(held, opened, _Guarantees(ledger, tier), spare)
+        parts = _parts(held, opened, _Guarantees(ledger, tier), spare, trial)
         _take_from(parts, ask, wanted, trial, taken)
     reached = min(trial.fits(), lacks)
-    if not reached or (whole and reached < lacks):
+    if reached <= before or (whole and reached < lacks):
         return []
     return [
         leaves
@@ -255,7 +307,11 @@ def _newest(commitment: Commitment) -> int:
 
 
 def _parts(
-    held: Iterable[Commitment], opened: Collection[str], guarantees: "_Guarantees", spare: Budgets
+    held: Iterable[Commitment],
+    opened: Collection[str],
+    guarantees: "_Guarantees",
+    spare: Budgets,
+    trial: _Trial,
 ) -> Iterator[_Part]:
     """Where their room helps, as far as their accounts' guarantees let them leave, and their own
     budgets."""
@@ -274,7 +330,8 @@ def _parts(
         allowed = spare.allowed(commitment)
         for cluster, copies in sorted(there.items()):
             few = copies if allowed is None else min(allowed.get(cluster, 0), copies)
-            if few and (most := guarantees.spare(commitment, few)):
+            few = trial.useful(cluster, commitment, few)
+            if few > 0 and (most := guarantees.spare(commitment, few)):
                 yield _Part(commitment, {cluster: copies}, most)
 
 

@@ -19,11 +19,12 @@ from federator.placement.quota.quota import Admission
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import candidates, leaving
-from federator.scheduling.admission import budgets, domains, edits
+from federator.placement.selection import candidates
+from federator.scheduling.admission import budgets, domains, edits, everywhere
 from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
+from federator.scheduling.admission.everywhere import is_everywhere
 from federator.scheduling.admission.holders import Holder, Victim, Winner
 from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.editing import Proposed
@@ -125,31 +126,10 @@ def run(
         contest = _Tree(root, tier, heads, commitments, ledger, spare=spare, edited=edited)
         contest.round.claiming = claiming
         contest.run(staged)
-    _give_way(entries, claims, tree, staged)
     staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid in due]
     if staged.leaving:
         _bar(barred, ledger, staged)
     return staged
-
-
-def _give_way(
-    entries: Iterable[Entry], claims: Iterable[Entry], tree: Tree, staged: Staged
-) -> None:
-    """What is in every cluster is not judged with the others. While somebody of its tree claims
-    what was freed for it, it gets no more than it has: it would take that back, and leave again."""
-    claimed = {
-        (tree.path(charged[0])[-1], claim.ask.tier)
-        for claim in claims
-        if len(charged := tree.charged(claim.ask.project)) == 1
-    }
-    for entry in entries if claimed else ():
-        charged, ask = tree.charged(entry.ask.project), entry.ask
-        if len(charged) != 1 or ask.shape.every_node or not leaving.everywhere(ask):
-            continue
-        if (tree.path(charged[0])[-1], ask.tier) in claimed:
-            why = "what others gave up is kept for whom they left (spec.preemption)"
-            staged.rulings[ask.uid] = Admission(_held(entry), Reason.QUOTA_EXCEEDED, why)
-            staged.later.append(ask)
 
 
 def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
@@ -164,9 +144,9 @@ def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
 def _may_grow(entry: Entry) -> bool:
     """Whether it may ask for more than it has."""
     ask = entry.ask
-    if entry.refused is not None or entry.native or ask.suspended or ask.shape.every_node:
+    if entry.refused is not None or entry.native or ask.suspended or entry.standing.ended:
         return False
-    return not (entry.standing.ended or leaving.everywhere(ask) or contradiction(ask))
+    return not contradiction(ask)
 
 
 def _is_edit(entry: Entry) -> bool:
@@ -191,7 +171,7 @@ def _most(ask: Ask) -> int:
 def _no_more(entry: Entry, copies: int, staged: Staged, *, soon: bool = True) -> None:
     """What an edit asks for besides so many copies is judged when these are charged by it: only
     here is anything known of domains. `soon`: that is in the next cycle."""
-    if _most(entry.ask) > copies:
+    if is_everywhere(entry.ask) or _most(entry.ask) > copies:
         message = "its edit goes before further copies (spec.domains)"
         staged.rulings[entry.ask.uid] = Admission(copies, Reason.QUOTA_EXCEEDED, message)
         if soon:
@@ -230,6 +210,7 @@ class _Tree:
         self.commitments = commitments
         self.got: dict[str, int] = {}
         """uid -> copies that were admitted in earlier rounds of this cycle."""
+        self.places = edits.Places(self._domains_of, self._limited)
         projects = set(self.tree.under(root))
         self.round = Round.of(
             self.tree,
@@ -245,12 +226,11 @@ class _Tree:
 
     def run(self, staged: Staged) -> None:
         queues: dict[str, list[tuple[str, Want]]] = {}
-        wants = ((uid, self._want(entry)) for uid, entry in self.heads.items())
+        wants = ((uid, want) for uid, entry in self.heads.items() for want in self._wants(entry))
         growing = [
             (uid, want)
             for uid, want in wants
-            if want is not None
-            and (
+            if (
                 uid in self.edited
                 or uid in self.round.claiming
                 or not self._lacks_only_room(self.heads[uid], want)
@@ -265,10 +245,14 @@ class _Tree:
                 self._note(uid, heads[uid], verdict, staged)
                 if (rest := self._rest(uid, heads[uid], verdict)) is not None:
                     queues[node].insert(0, (uid, rest))
+                if heads[uid].there:
+                    self._sum_up(uid, verdict, staged)
                 account = self.tree.accounts[self.round.usage.account[node]]
                 waits = verdict.outcome is not Outcome.ADMITTED and uid not in self.edited
                 if account.strict and waits:
                     for other, want in queues[node]:
+                        if other == uid:  # the rest of what is everywhere
+                            continue
                         self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
                     queues[node] = []
             queues = {node: queue for node, queue in queues.items() if queue}
@@ -286,23 +270,40 @@ class _Tree:
         assignment = verdict.assignment
         copies = want.copies - assignment.copies
         admitted = verdict.outcome is Outcome.ADMITTED
-        if not admitted or copies <= 0 or assignment.height or assignment.domains:
+        apart = bool(assignment.height or assignment.domains) or want.cells is not None
+        if not admitted or copies <= 0 or apart:
             return None
         self.got[uid] = self.got.get(uid, 0) + assignment.copies
         return replace(want, copies=copies, least=1)
 
-    def _want(self, entry: Entry) -> Want | None:
-        """What an entry lacks; None when nothing, or when its account is not of this tree."""
+    def _sum_up(self, uid: str, verdict: Verdict, staged: Staged) -> None:
+        """What is everywhere is admitted part by part, and is decided on as a whole."""
+        if verdict.outcome is Outcome.ADMITTED:
+            self.got[uid] = self.got.get(uid, 0) + verdict.assignment.copies
+        if (ruling := staged.rulings.get(uid)) is not None:
+            copies = _held(self.heads[uid]) + self.got.get(uid, 0)
+            staged.rulings[uid] = replace(ruling, copies=copies)
+
+    def _wants(self, entry: Entry) -> Iterator[Want]:
+        """What an entry lacks; nothing when its account is not of this tree."""
         ask = entry.ask
         node = self.round.usage.leaf(ask.project)
+        if node is None:
+            return
         if ask.uid in self.edited:
-            if node is None:
-                return None
-            edit, places = self.edited[ask.uid], edits.Places(self._domains_of, self._limited)
-            return edits.want(edit, node, self.commitments, self.ledger, places)
+            edit = self.edited[ask.uid]
+            yield edits.want(edit, node, self.commitments, self.ledger, self.places)
+        elif is_everywhere(ask):
+            yield from everywhere.wants(entry, node, self.commitments, self.ledger, self.places)
+        elif (want := self._want(entry, node)) is not None:
+            yield want
+
+    def _want(self, entry: Entry, node: str) -> Want | None:
+        """What one that is divided lacks; None when nothing."""
+        ask = entry.ask
         held = _held(entry)
         copies = _most(ask) - held
-        if node is None or copies <= 0:
+        if copies <= 0:
             return None
         least = 1
         if ask.whole or ask.policy.require_all:
@@ -324,7 +325,7 @@ class _Tree:
         one with a claim does so while that lasts, over all cycles.
         """
         ask, node = entry.ask, want.node
-        if self.tree.accounts[self.round.usage.account[node]].strict:
+        if self.tree.accounts[self.round.usage.account[node]].strict or ask.shape.every_node:
             return False
         judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
         rooms = [
@@ -334,6 +335,8 @@ class _Tree:
         ]
         if PENDING in rooms:
             return False
+        if want.there:
+            rooms = [*everywhere.rooms(want, ask, self.ledger).values()]
         together = ask.policy.division.max_clusters == 1
         room = max(rooms, default=0) if together else sum(rooms)
         return room < want.least and (
@@ -437,7 +440,8 @@ class _Tree:
                 return
             staged.clusters[uid] = tuple(sorted(inside))
         if verdict.outcome is Outcome.ADMITTED:
-            staged.rulings.pop(uid, None)
+            if not want.there:
+                staged.rulings.pop(uid, None)
             if uid in self.edited:
                 if self.domains:
                     staged.clusters[uid] = self._around(self.edited[uid])
@@ -449,16 +453,12 @@ class _Tree:
         if verdict.later:
             staged.later.append(entry.ask)
         if verdict.outcome is Outcome.PREEMPTS:
-            staged.leaving += self._leaves(uid, verdict.victims)
+            staged.leaving += self._leaves(uid, want, verdict.victims)
         self._wait(uid, want, self._short(want, verdict), staged)
 
-    def _leaves(self, uid: str, victims: Sequence[Victim]) -> Iterator[Leaves]:
+    def _leaves(self, uid: str, want: Want, victims: Sequence[Victim]) -> Iterator[Leaves]:
         by, commitments = self.heads[uid].ask, self.commitments
-        where: Iterable[tuple[Victim, Mapping[str, int] | None]]
-        where = ((victim, None) for victim in victims)
-        if uid in self.edited:
-            where = edits.leaving(self.edited[uid], victims, commitments, self.ledger)
-        for victim, there in where:
+        for victim, there in want.whence(victims):
             commitment = commitments.commitment(victim.holder.workload)
             whole = commitment is not None and commitment.whole
             copies = commitment.copies if whole and commitment is not None else victim.copies

@@ -152,7 +152,7 @@ def test_what_is_in_every_cluster_leaves_alike_in_all_and_waits_for_the_winner()
     assert told.message.startswith("2 copies left for PinterestService/feed/api of project search")
     (again,) = federation.turn(web).decided
     assert (federation.copies(web), again.decision.shortfall) == (14, 2)
-    assert "what others gave up is kept for whom they left" in again.decision.message
+    assert "after what others before it in the order got or take back" in again.decision.message
     federation.turn(API)
     federation.turn(web)
     assert [federation.copies(ask) for ask in (web, API)] == [15, 5], "as where quota is short"

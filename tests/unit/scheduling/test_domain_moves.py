@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from federator.model.ask import Ask, Division, Policy, Strategy, Tier
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import ClusterView, FleetSnapshot, Holding, QuotaAccount, copies_of
+from federator.model.fleet import (
+    ClusterView,
+    FleetSnapshot,
+    Holding,
+    QuotaAccount,
+    copies_of,
+)
 from federator.model.names import WorkloadKey
 from federator.model.resources import cell
 from federator.placement.selection.leaving import Allowance
@@ -248,7 +254,7 @@ def test_what_is_in_every_cluster_gets_in_a_part_what_it_has_quota_for_there() -
     told = federation.decide(web)
     assert federation.where(web) == {"east1": 3, "west1": 2}
     assert (told.reason, told.shortfall) == (Reason.QUOTA_EXCEEDED, 1)
-    assert "FederatedQuota clips allows 2 cpu in west (spec.domains)" in told.message
+    assert "FederatedQuota clips has less than 1 cpu for it in west (spec.domains)" in told.message
 
 
 def test_what_is_everywhere_or_nowhere_gets_nothing_where_a_part_has_too_little() -> None:
@@ -269,7 +275,7 @@ def test_a_daemon_is_not_in_clusters_whose_nodes_a_part_has_no_quota_for() -> No
     assert federation.used("west", "clips") == 3000, "on all nodes of a cluster, or on none"
     assert {"east1": 2, "north": 5}.items() <= has.items()
     assert (told.reason, told.shortfall) == (Reason.QUOTA_EXCEEDED, 1)
-    assert "FederatedQuota clips allows 5 cpu in west (spec.domains)" in told.message
+    assert "FederatedQuota clips has less than 3 cpu for it in west (spec.domains)" in told.message
     (other,) = {"west1", "west2"} - has.keys()
     (verdict,) = (verdict for verdict in told.verdicts if verdict.cluster == other)
     assert verdict.reason is Reason.QUOTA_EXCEEDED
@@ -288,7 +294,7 @@ def test_an_edit_of_what_is_everywhere_is_held_back_where_a_part_has_too_little(
     federation = placed(two(east=9, west=3), web)
     told = federation.edit(sized(web, 2000))
     assert (told.reason, told.held_back) == (Reason.QUOTA_EXCEEDED, 2)
-    assert "FederatedQuota clips allows 3 cpu in west (spec.domains)" in told.message
+    assert "FederatedQuota clips has less than 2 cpu for it in west (spec.domains)" in told.message
     assert "generation 1 stays in force" in told.message
     assert federation.where(web) == {"east1": 2, "west1": 2}
     assert federation.used("west", "clips") == 2000
