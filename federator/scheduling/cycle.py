@@ -190,7 +190,9 @@ def run(
     ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     buffers = setaside.buffers(ledger)
-    used = confining.in_domains(commitments, ledger) if snapshot.quotas else None
+    used = None
+    if snapshot.quotas:
+        used = confining.in_domains(commitments, ledger, staged.claimed.values())
     batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers, used)
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *kept.waiting], commitments, ledger)

@@ -10,7 +10,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import Commitment, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.selectors import LabelSelector
-from federator.model.resources import Resources, cell
+from federator.model.resources import Resources, cell, domain_of
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Limit, Usage, Uses
 
@@ -89,6 +89,8 @@ class InDomains:
         self._uses = Uses(tree, self._usage)
         self._counted: dict[str, Mapping[_Key, _Amounts]] = {}
         """uid -> what is counted of a workload that was decided on."""
+        self._claimed: dict[str, Mapping[_Key, _Amounts]] = {}
+        """uid -> what others have left for a workload, and it has not yet."""
         self.leaves = False
         """Somebody has less in a domain by now."""
 
@@ -122,8 +124,23 @@ class InDomains:
                 for limit, _ in self._limits(project, tier, cell(resource, domain))
             )
 
+    def claim(self, uid: str, project: str, tier: Tier, cells: _Amounts) -> None:
+        """What others have left for a workload is nobody else's, however it would be had."""
+        inside = {name: amount for name, amount in cells.items() if domain_of(name)}
+        self._claimed[uid] = {(project, tier): inside}
+        self._count(self._claimed[uid])
+
     def hold(self, after: Commitment) -> None:
-        """The workload holds this from now on, and as long as the cycle lasts what it had."""
+        """The workload holds this from now on, and as long as the cycle lasts what it had; and
+        claims what it has not got of what others left for it."""
+        claims, had = self._claimed.pop(after.uid, {}), self._had(after)
+        self._count(claims, -1)
+        for (project, tier), cells in claims.items():
+            got = {name: amount - had.get(name, 0) for name, amount in self._cells(after).items()}
+            left = {name: amount - max(got.get(name, 0), 0) for name, amount in cells.items()}
+            self.claim(
+                after.uid, project, tier, {of: some for of, some in left.items() if some > 0}
+            )
         new, former = {_key(after): self._cells(after)}, self._now(after.uid)
         both: dict[_Key, _Amounts] = {}
         for key in {**new, **former}:
@@ -167,10 +184,12 @@ class InDomains:
     @contextmanager
     def _without(self, uid: str) -> Iterator[None]:
         """While what is left for the workload is reckoned."""
-        now = self._now(uid)
+        now, claims = self._now(uid), self._claimed.get(uid, {})
         self._count(now, -1)
+        self._count(claims, -1)
         yield
         self._count(now)
+        self._count(claims)
 
     def _count(self, cells: Mapping[_Key, _Amounts], sign: int = 1) -> None:
         for key, amounts in cells.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model import names
+from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Commitment, Holding, copies_of
 from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
@@ -29,12 +30,18 @@ Attempt = Callable[[Entry], Made]
 _ANYWHERE: Final[Mapping[str, Ceiling]] = {}
 
 
-def in_domains(commitments: Commitments, ledger: Ledger) -> InDomains | None:
-    """What is used in domains now; None where no account has limits there."""
+def in_domains(
+    commitments: Commitments, ledger: Ledger, claimed: Iterable[tuple[Ask, Mapping[str, int]]]
+) -> InDomains | None:
+    """What is used in domains now; None where no account has limits there. `claimed`: what others
+    have left for some, by cell."""
     tree, clusters = ledger.tree, ledger.snapshot.clusters
     if not tree.by_domain:
         return None
-    return InDomains(tree, commitments, {name: view.labels for name, view in clusters.items()})
+    used = InDomains(tree, commitments, {name: view.labels for name, view in clusters.items()})
+    for ask, cells in claimed:
+        used.claim(ask.uid, ask.project, ask.tier, cells)
+    return used
 
 
 def decide(

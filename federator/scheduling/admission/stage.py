@@ -4,6 +4,7 @@ Only trees of accounts that say anything of order, domains or preemption are jud
 (`managed`); of the others each decision takes what is left when it is made (`quota.admit`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -60,6 +61,8 @@ class Staged:
     """Who would have got something, but for what others got or take back in this very cycle."""
     slowed: list[Ask] = field(default_factory=list)
     """For whom more would leave now but for disruption budgets."""
+    claimed: dict[str, tuple[Ask, Mapping[str, int]]] = field(default_factory=dict)
+    """uid -> who has a claim, and what is free of that by cell."""
 
 
 def managed(tree: Tree, root: str) -> bool:
@@ -440,6 +443,9 @@ class _Tree:
                 return
             staged.clusters[uid] = tuple(sorted(inside))
         if verdict.outcome is Outcome.ADMITTED:
+            if uid in self.round.claiming:
+                _, before = staged.claimed.get(uid, (entry.ask, Counter[str]()))
+                staged.claimed[uid] = entry.ask, Counter(before) + Counter(assignment.needs)
             if not want.there:
                 staged.rulings.pop(uid, None)
             if uid in self.edited:

@@ -14,7 +14,9 @@ from federator.model.fleet import (
     ClusterView,
     FleetSnapshot,
     Holding,
+    Preemption,
     QuotaAccount,
+    Take,
     copies_of,
 )
 from federator.model.names import WorkloadKey
@@ -198,6 +200,32 @@ def test_what_a_scheduler_could_not_bind_stays_where_it_waits() -> None:
     told = federation.decide(WEB)
     assert federation.where(WEB) == {"east1": 3, "west1": 1}
     assert told.reason in (Reason.CHOSEN, Reason.QUOTA_EXCEEDED)
+
+
+@pytest.mark.parametrize("policy", [Policy(), DUPLICATE], ids=["divided", "everywhere"])
+def test_what_others_left_in_a_part_is_not_taken_by_what_moves_there(policy: Policy) -> None:
+    """One that is due before the winner leaves a cluster that is emptied."""
+    accounts = (
+        account("studio", (10, 10)),
+        account("clips", (5, 4), parent="studio"),
+        account("search", (5, 1), parent="studio", preemption=Preemption(reclaim=Take.ANY)),
+        account("maps", (0, 5), parent="studio"),
+    )
+    web = service(10, name="web", project="clips", policy=Policy(names=("east1",)))
+    tiles = service(3, name="tiles", project="maps", policy=Policy(names=("west1", "east1")))
+    api = service(2, name="api", project="search", policy=replace(policy, names=("east1",)))
+    views = (cluster("east1", 20), cluster("west1", 20))
+    federation = placed(zoned(*views, accounts=accounts), web, tiles, api)
+    assert [federation.copies(ask) for ask in (web, tiles, api)] == [8, 3, 0]
+    assert federation.where(tiles) == {"west1": 3}
+    federation.change("west1", draining=True)
+
+    told = federation.decide(tiles)
+
+    assert federation.where(tiles) == {"west1": 3}
+    assert "FederatedQuota" in told.message
+    federation.turn(tiles, api)
+    assert federation.where(api) == {"east1": 2}
 
 
 def test_a_division_anew_moves_no_more_than_a_part_has_quota_for() -> None:
