@@ -147,6 +147,8 @@ class Run:
     moves: dict[str, list[Moved]] = field(default_factory=dict)
     slices: dict[tuple[str, str], str] = field(default_factory=dict)
     """(member, workload) -> uid of its slice."""
+    ready: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(member, workload) -> copies that were ready at the last look."""
     seen: Counter[str] = field(default_factory=Counter)
     hearsay: dict[str, contextlib.ExitStack] = field(default_factory=dict)
     """Members whose requests are not answered well, while what is open there may go on."""
@@ -475,34 +477,41 @@ class Run:
             present = {
                 obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in self._all(PSVC, member)
             }
+            ready = self._ready(member)
             for name, (_, shares) in self.causes.items():
                 before, now = self.slices.get((member, name), ""), present.get(name, "")
                 decided = shares.get(member, 0) and former.get(name, {}).get(member, 0)
                 if before and now != before and decided:
                     raise self.broken(KEPT, f"the slice of {name} in {member} is gone")
-                if before and not now:
+                if before and not now and self.ready.get((member, name)):
                     self._judge_break(name, member, shares)
                 self.slices[member, name] = now
+                self.ready[member, name] = ready.get(name, 0)
 
     def _all(self, kind: str, member: str) -> list[Obj]:
         """What a member has of a kind, read from its store: nothing happens between two reads."""
         return all_of(self.world.federation.members[member], kind)
 
+    def _ready(self, member: str) -> dict[str, int]:
+        """How many copies of each workload are ready in a member."""
+        return {
+            obj["metadata"]["name"]: raw.integer(obj, "status", "readyReplicas")
+            for obj in self._all("Deployment", member)
+            if obj["metadata"]["namespace"] == "feed"
+        }
+
     def _judge_break(self, name: str, member: str, shares: dict[str, int]) -> None:
-        """A slice went: as many must be ready in all clusters that were heard as are promised; what
-        another one still has that copies left counts, too. Heard is who has been silent for less
-        than the grace: a blip changes nothing, neither what counts as ready.
+        """A slice went, of which copies were ready at the last look: as many must be ready in all
+        clusters that were heard as are promised; what another one still has that copies left counts,
+        too. Heard is who has been silent for less than the grace: a blip changes nothing, neither
+        what counts as ready.
         """
         self.seen["stale slice removed"] += 1
         ready = 0
         now_s = self.now_s
         silent = {name for name, since_s in self.cut_s.items() if now_s - since_s > GRACE_S}
         for cluster in set(self.members) - self.strange.keys() - silent - {member}:
-            ready += sum(
-                raw.integer(obj, "status", "readyReplicas")
-                for obj in self._all("Deployment", cluster)
-                if (obj["metadata"]["namespace"], obj["metadata"]["name"]) == ("feed", name)
-            )
+            ready += self._ready(cluster).get(name, 0)
         promised = sum(shares.values()) - -(-sum(shares.values()) // 4)
         if ready < promised:
             raise self.broken(READY, f"{name} leaves {member} with {ready} ready of {promised}")
