@@ -510,8 +510,11 @@ class Run:
         ready = 0
         now_s = self.now_s
         silent = {name for name, since_s in self.cut_s.items() if now_s - since_s > GRACE_S}
-        for cluster in set(self.members) - self.strange.keys() - silent - {member}:
-            ready += self._ready(cluster).get(name, 0)
+        for cluster in set(self.members) - silent - {member}:
+            if cluster not in self.strange:
+                ready += self._ready(cluster).get(name, 0)
+            elif now_s - self.well_s[cluster] <= PROBE_S:  # nobody can know of it yet
+                ready += self.ready.get((cluster, name), 0)
         promised = sum(shares.values()) - -(-sum(shares.values()) // 4)
         if ready < promised:
             raise self.broken(READY, f"{name} leaves {member} with {ready} ready of {promised}")
