@@ -191,11 +191,8 @@ class Rules:
         self._judge_tree(former, one)
         self._judge_part(former, one)
         had = former.cpus if former is not None else 0
-        if former is not None and one.each < former.each:
-            for share in former.facts.shares:
-                was = self.now_s, share.slots * former.each
-                self.lessened[facts.workload_uid, share.cluster] = was
-                self.enlarged.pop((facts.workload_uid, share.cluster), None)
+        if former is not None and one.each != former.each:
+            self._note_edit(former, one)
         if one.cpus > had:
             self._judge_growth(former, one)
         told_before = former.facts.terms.preempted if former is not None else None
@@ -300,17 +297,30 @@ class Rules:
                 f" {self.guaranteed[project]} guaranteed to it",
             )
 
+    def _note_edit(self, former: Seen, one: Seen) -> None:
+        """An edit asks for more of what runs, or for less; it may have fewer copies by the same
+        decision, and hold less than before though each asks for more."""
+        uid = one.facts.workload_uid
+        if one.each < former.each:
+            for share in former.facts.shares:
+                self.lessened[uid, share.cluster] = self.now_s, share.slots * former.each
+                self.enlarged.pop((uid, share.cluster), None)
+            return
+        for share in one.facts.shares:
+            before = former.facts.share_of(share.cluster)
+            self.seen["grew by an edit"] += 1
+            self.raised[share.cluster] = self.now_s
+            had = before.slots if before is not None else 0
+            self.enlarged[uid, share.cluster] = had * former.each
+
     def _judge_growth(self, former: Seen | None, one: Seen) -> None:
         """Where it grows there is room beside all that is given and all that still runs."""
         facts = one.facts
         for share in facts.shares:
             before = former.facts.share_of(share.cluster) if former is not None else None
             had = before.slots if before is not None else 0
-            if former is not None and one.each > former.each:
-                self.seen["grew by an edit"] += 1
-                self.raised[share.cluster] = self.now_s
-                self.enlarged[facts.workload_uid, share.cluster] = had * former.each
-            elif (place := (facts.workload_uid, share.cluster)) in self.enlarged:
+            place = facts.workload_uid, share.cluster
+            if place in self.enlarged and (former is None or one.each == former.each):
                 self.enlarged[place] += max(share.slots - had, 0) * one.each
             if share.slots <= had:
                 continue
