@@ -201,6 +201,8 @@ def run(
             kept.reserve(turn, now=True)
         else:
             batch.decide(turn)
+    if leaving.turns:
+        batch.decided = [preempting.for_whom(made, leaving, staged) for made in batch.decided]
     room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
     ledger.keep = None  # it holds the ledger: neither would end with the cycle
     return _cycle(

@@ -251,6 +251,20 @@ def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Dec
     return replace(decision, message=message)
 
 
+def for_whom(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
+    """The decision of a winner for which others leave now says so, also where it has even less room
+    than quota, which is the reason then."""
+    ruling = staged.rulings.get(made.entry.ask.uid)
+    if ruling is None or all(turn.sake != made.key for turn in leaving.turns):
+        return made
+    decision = made.decision
+    if TAKES not in ruling.message or TAKES in decision.message:
+        return made
+    return replace(
+        made, decision=replace(decision, message=f"{decision.message}; {ruling.message}")
+    )
+
+
 def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""

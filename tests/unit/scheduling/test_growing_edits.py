@@ -329,3 +329,19 @@ def test_the_same_leaves_for_an_edit_as_for_a_new_workload_that_asks_for_as_much
         assert edited.copies(api) == compared.copies(api) == copies
         assert bool(left.held_back) == bool(fresh.shortfall)
         assert (TAKES in left.message) == (TAKES in fresh.message)
+
+
+def test_a_winner_that_has_even_less_room_than_quota_says_that_others_leave_for_it() -> None:
+    """It has to go from a and finds no place; further copies of it lack quota as well."""
+    views = cluster("a", 100, draining=True), cluster("b", 0)
+    web, api = replace(WEB, count=17, slots=17), replace(API, count=5, slots=5)
+    federation = Editing(web, api, snapshot=fleet(*views, quotas=ACCOUNTS))
+    for ask, there in ((api, held(a=3)), (web, held(b=17))):
+        federation.commitments.assume(replace(commitment(ask, there), whole=False))
+
+    told = federation.edit(api)
+
+    assert federation.cpus(web) == 15_000
+    assert told.reason is Reason.INSUFFICIENT_CAPACITY
+    assert "3 stay where they run" in told.message
+    assert f"FederatedQuota search{TAKES} for it from others: 1 workload leaves" in told.message
