@@ -289,6 +289,7 @@ class _Batch:
                 self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
             if turn.leaves is not None:
                 self.ledger.held_back = edits.after_leaving(entry, self.ledger)
+                self.ledger.rulings = preempting.bounded(entry, turn.leaves, self.ledger.rulings)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
             decision, after, ceilings = self._within_domains(inside)

@@ -122,8 +122,11 @@ def rooms(want: Want, ask: Ask, ledger: Ledger) -> dict[str, int]:
 
 
 def _in_room(want: Want, ask: Ask, commitments: Commitments, ledger: Ledger) -> Want:
-    """What a service lacks, for which others leave where its copies lack room."""
+    """What a service lacks, for which others leave where its copies lack room; anywhere where none
+    does."""
     has, requests = rooms(want, ask, ledger), ask.shape.requests
+    if has == want.there:
+        return want
     lacks = {name: requests * (copies - has[name]) for name, copies in want.there.items()}
     place = partial(Lack, lacks, want.there.keys(), commitments)
 

@@ -13,7 +13,7 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Preempted, Reason
 from federator.model.fleet import Commitment, Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
-from federator.placement.quota.quota import BY_QUOTA
+from federator.placement.quota.quota import BY_QUOTA, Admission
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection.leaving import everywhere
@@ -194,16 +194,38 @@ def _unsafe(entry: Entry) -> bool:
 
 def shrunk(entry: Entry, leaves: Leaves) -> Ask:
     """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
-    one that holds more than it asks for now, these leave first. What is everywhere has less
-    everywhere, as few copies in each cluster as is needed."""
-    ask, done = entry.ask, entry.standing.done
-    held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
-    left = max(held - leaves.copies, 0) // _in_each(entry)
+    one that holds more than it asks for now, these leave first. What is everywhere and leaves
+    certain clusters has less everywhere, as few copies in each cluster as is needed; else it is
+    bounded as a whole (`bounded`)."""
+    ask = entry.ask
+    if _anywhere(entry, leaves):
+        return ask
+    left = _left(entry, leaves) // _in_each(entry)
     if leaves.whole or (ask.unit is Unit.SHARDS and not left):
         return replace(ask, suspended=True)
     if ask.unit is Unit.SHARDS:
         return replace(ask, slots=min(left, ask.slots))
     return replace(ask, count=min(left, ask.count))
+
+
+def bounded(
+    entry: Entry, leaves: Leaves, rulings: Mapping[str, Admission]
+) -> Mapping[str, Admission]:
+    """The rulings by which what is everywhere has as many copies less as leave, wherever."""
+    if not _anywhere(entry, leaves):
+        return rulings
+    return {**rulings, entry.ask.uid: Admission(_left(entry, leaves), Reason.PREEMPTED)}
+
+
+def _anywhere(entry: Entry, leaves: Leaves) -> bool:
+    """Whether copies of what is everywhere leave, no matter in which clusters."""
+    return everywhere(entry.ask) and not leaves.whole and not leaves.clusters
+
+
+def _left(entry: Entry, leaves: Leaves) -> int:
+    done = entry.standing.done
+    held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
+    return max(held - leaves.copies, 0)
 
 
 def _in_each(entry: Entry) -> int:
@@ -277,6 +299,9 @@ def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> 
         kept = sum(share.count for share in decision.shares)
         copies = max(copies, sum(holding.count for holding in entry.standing.held) - kept)
     copies += before.copies if before is not None and before.by == by.key else 0
+    if _anywhere(entry, leaves):  # the engine counted these as kept, and as missing
+        twice = min(leaves.copies, decision.held)
+        decision, more = replace(decision, held=decision.held - twice), -twice
     return saying(
         replace(
             decision,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from federator.model.ask import Ask, Division, Policy, Strategy, Tier
 from federator.model.decision import TAKES, Reason
@@ -22,6 +24,7 @@ from federator.model.resources import Resources
 from federator.scheduling import cycle
 from federator.scheduling.admission.notice import Pace
 from federator.scheduling.cycle import Cycle
+from tests.examples import examples
 from tests.unit.placement.fleets import cluster, commitment, fleet, held, service
 from tests.unit.scheduling.test_claims import ACCOUNTS, account, room_accounts
 from tests.unit.scheduling.test_domain_edits import account as by_zone
@@ -387,3 +390,51 @@ def test_a_part_of_which_nothing_is_free_keeps_nothing_from_it_in_another() -> N
     federation.turn(api)
     assert federation.all(*webs) == [6, 10]
     assert federation.where(api) == {"east": 3}
+
+
+# -- any guarantees, sizes and turns ---------------------------------------------------------------
+
+
+POSITIVE = st.integers(1, 8)
+CLAIMANTS = st.tuples(st.sampled_from((DUPLICATE, ALL)), st.booleans(), st.integers(1, 4))
+
+
+@examples(150)
+@given(
+    st.tuples(POSITIVE, POSITIVE),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    CLAIMANTS,
+    st.sampled_from((Policy(), DUPLICATE)),
+    st.lists(st.sampled_from(("web", "api")), max_size=6),
+)
+def test_what_is_guaranteed_is_had_in_the_end_and_no_guarantee_is_lost_meanwhile(
+    guaranteed: tuple[int, int],
+    nodes: tuple[int, int],
+    claimant: tuple[Policy, bool, int],
+    lends: Policy,
+    turns: list[str],
+) -> None:
+    """clips would use all that there is, whatever is guaranteed to it, and search has one workload
+    that is everywhere."""
+    (clips, search), (policy, every_node, count) = guaranteed, claimant
+    quotas = (
+        account("studio", clips + search),
+        account("clips", clips, parent="studio"),
+        account("search", search, parent="studio", preemption=Preemption(reclaim=Take.ANY)),
+    )
+    views = [cluster(name, 50, nodes=many) for name, many in zip("ab", nodes, strict=True)]
+    web = replace(WEB, count=20, policy=lends)
+    api = agent(policy) if every_node else both(count, policy)
+    federation = Claiming(web, api, snapshot=fleet(*views, quotas=quotas))
+    federation.turn(web)
+    before = federation.copies(web)
+    assert before == clips + search
+    for name in (*turns, *(["api", "web"] * 3)):
+        federation.turn(web if name == "web" else api)
+        assert sum(federation.all(web, api)) <= clips + search
+        assert federation.copies(web) >= clips
+    wanted = sorted(nodes) if every_node else [1] * (2 * count)
+    fits = [sum(wanted[:some]) for some in range(len(wanted) + 1)]
+    gets = max(fit for fit in fits if fit <= search)
+    gets = gets if policy == DUPLICATE or gets == sum(wanted) else 0
+    assert federation.all(web, api) == [clips + search - gets, gets]
