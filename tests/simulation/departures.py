@@ -48,6 +48,9 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     enough -= left(before, facts)  # whether they might is for `contested` and `reclaimrules`
     if sum(now.values()) >= enough and not (everywhere and facts.terms.shortfall):
         return
+    lost = sum(max(_runs(share, done) - now.get(share.cluster, 0), 0) for share in before.shares)
+    if everywhere and lost <= left(before, facts):  # it lacks copies in each cluster by then
+        return
     for share in before.shares:
         had, has = min(_runs(share, done), wanted), now.get(share.cluster, 0)
         obj = members.get(share.cluster)
