@@ -173,7 +173,8 @@ def back_to_runners(
 def without_growth(
     taking: Sequence[Candidate], got: Mapping[str, int], surplus: int
 ) -> dict[str, int]:
-    """The division with `surplus` fewer copies: taken from growth first, then from held copies."""
+    """The division with `surplus` fewer copies: taken from growth first and from what a scheduler
+    could not bind, then from other held copies."""
     parties = [
         replace(
             candidate.party(0, fresh=True, holders_first=False), seats=got.get(candidate.name, 0)
@@ -181,7 +182,8 @@ def without_growth(
         for candidate in taking
     ]
     for candidate, party in zip(taking, parties, strict=True):
-        party.floor = min(candidate.held, party.seats)
+        bound = candidate.cap if candidate.limit is Reason.UNSCHEDULABLE else candidate.held
+        party.floor = min(candidate.held, bound, party.seats)
     division.shrink(parties, surplus)
     return {party.name: party.seats for party in parties if party.seats > 0}
 

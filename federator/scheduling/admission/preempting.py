@@ -194,13 +194,12 @@ def _unsafe(entry: Entry) -> bool:
 
 def shrunk(entry: Entry, leaves: Leaves) -> Ask:
     """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
-    one that holds more than it asks for now, these leave first. What is everywhere and leaves
-    certain clusters has less everywhere, as few copies in each cluster as is needed; else it is
-    bounded as a whole (`bounded`)."""
+    one that holds more than it asks for now, these leave first. What is everywhere is bounded
+    instead (`bounded`)."""
     ask = entry.ask
-    if _anywhere(entry, leaves):
+    if _is_bounded(entry, leaves):
         return ask
-    left = _left(entry, leaves) // _in_each(entry)
+    left = _left(entry, leaves)
     if leaves.whole or (ask.unit is Unit.SHARDS and not left):
         return replace(ask, suspended=True)
     if ask.unit is Unit.SHARDS:
@@ -211,26 +210,21 @@ def shrunk(entry: Entry, leaves: Leaves) -> Ask:
 def bounded(
     entry: Entry, leaves: Leaves, rulings: Mapping[str, Admission]
 ) -> Mapping[str, Admission]:
-    """The rulings by which what is everywhere has as many copies less as leave, wherever."""
-    if not _anywhere(entry, leaves):
+    """The rulings by which what is everywhere has as many copies less as leave: a smaller count
+    would take as many in each cluster, and so more than have to leave."""
+    if not _is_bounded(entry, leaves):
         return rulings
     return {**rulings, entry.ask.uid: Admission(_left(entry, leaves), Reason.PREEMPTED)}
 
 
-def _anywhere(entry: Entry, leaves: Leaves) -> bool:
-    """Whether copies of what is everywhere leave, no matter in which clusters."""
-    return everywhere(entry.ask) and not leaves.whole and not leaves.clusters
+def _is_bounded(entry: Entry, leaves: Leaves) -> bool:
+    return everywhere(entry.ask) and not leaves.whole
 
 
 def _left(entry: Entry, leaves: Leaves) -> int:
     done = entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
     return max(held - leaves.copies, 0)
-
-
-def _in_each(entry: Entry) -> int:
-    """In how many clusters it has what its ask says of each: 1 for what is divided."""
-    return max(len(entry.standing.held), 1) if everywhere(entry.ask) else 1
 
 
 def where(entry: Entry, leaves: Leaves) -> Entry:
@@ -290,16 +284,10 @@ def for_whom(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
 def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""
-    in_each = _in_each(entry)
-    more = (entry.ask.count - ask.count) * in_each
-    by = leaves.by
+    more, by, copies = entry.ask.count - ask.count, leaves.by, leaves.copies
     before = entry.standing.recorded.preempted if entry.standing.recorded is not None else None
-    copies = leaves.copies
-    if in_each > 1:  # as many in each cluster may be a few more than have to leave
-        kept = sum(share.count for share in decision.shares)
-        copies = max(copies, sum(holding.count for holding in entry.standing.held) - kept)
     copies += before.copies if before is not None and before.by == by.key else 0
-    if _anywhere(entry, leaves):  # the engine counted these as kept, and as missing
+    if _is_bounded(entry, leaves):  # the engine counted these as kept, and as missing
         twice = min(leaves.copies, decision.held)
         decision, more = replace(decision, held=decision.held - twice), -twice
     return saying(

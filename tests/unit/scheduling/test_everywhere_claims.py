@@ -237,6 +237,23 @@ def test_others_leave_in_the_clusters_in_which_its_copies_lack_room(
     assert federation.where(WEB) == stays
 
 
+@pytest.mark.parametrize(
+    ("free", "stays"), [({"a": 0, "b": 0}, {"a": 7, "b": 8}), ({"a": 0, "b": 9}, {"a": 5, "b": 10})]
+)
+def test_one_that_is_everywhere_too_leaves_there_and_keeps_what_is_guaranteed_to_it(
+    free: Mapping[str, int], stays: Mapping[str, int]
+) -> None:
+    """clips has 20 and is guaranteed 15: as many less in each cluster would be 14."""
+    web, api = replace(WEB, count=10, slots=10, policy=DUPLICATE), both(3)
+    federation = crowded((web, {"a": 10, "b": 10}), api=api, free=free)
+    told = federation.decision(federation.turn(api), web)
+    assert federation.where(web) == stays
+    assert (told.wanted, told.shortfall, told.reason) == (20, 5, Reason.PREEMPTED)
+    assert told.message.startswith("5 copies left for PinterestService/feed/api of project search")
+    federation.turn(web)
+    assert federation.where(web) == stays
+
+
 def test_others_leave_than_by_the_order_where_these_make_no_room() -> None:
     """The first by the order are in another cluster."""
     far, web = service(8, name="far", project="clips", priority=-1), replace(WEB, count=12)
