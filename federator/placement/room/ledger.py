@@ -196,6 +196,14 @@ class Ledger:
             return False
         return all(opened.base.empty.copies(pod) > 0 for pod, _ in shape.pods)
 
+    def could_take(self, cluster: str, shape: PodShape) -> int:
+        """How many copies would fit in the cluster if it were empty, or more; of gangs 1 where
+        `could_hold` says so."""
+        if not self.could_hold(cluster, shape):
+            return 0
+        opened = self.world.opened[self.world.at[cluster]]
+        return 1 if shape.parts or opened is None else opened.base.emptied.copies(shape)
+
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves
         everything). For advice; decisions use `room`."""

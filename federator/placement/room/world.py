@@ -58,6 +58,12 @@ class Base:
         )
 
     @functools.cached_property
+    def emptied(self) -> Nodes:
+        """All nodes, with nothing on them."""
+        rows = self.capacity.rows
+        return nodes.Nodes.of([replace(row, free=row.allocatable) for row in rows])
+
+    @functools.cached_property
     def used(self) -> Resources:
         return (self.allocatable - self.capacity.free).at_least_zero()
 

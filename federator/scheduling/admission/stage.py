@@ -319,7 +319,19 @@ class _Tree:
             copies,
             least,
             partial(self._allowed, entry, {}),
+            helped=partial(self._may_begin, ask, least),
         )
+
+    def _may_begin(self, ask: Ask, least: int, victims: tuple[Victim, ...], _: int) -> bool:
+        """Whether it could begin at all, in empty clusters: otherwise it would make others leave
+        who come back, again and again."""
+        if not victims:
+            return True
+        judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
+        opened = (name for name, place in judged.items() if place.refusal is None)
+        takes = [self.ledger.could_take(name, ask.shape) for name in opened]
+        together = ask.policy.division.max_clusters == 1
+        return (max(takes, default=0) if together else sum(takes)) >= least
 
     def _lacks_only_room(self, entry: Entry, want: Want) -> bool:
         """Whether it has quota and no cluster has room for it. Then nobody need leave for it, and

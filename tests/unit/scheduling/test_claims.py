@@ -515,3 +515,39 @@ def test_who_has_just_been_scaled_down_does_not_leave_twice() -> None:
     federation.turn(API)
 
     assert federation.copies(WEB) == 15
+
+
+NARROW = fleet(cluster("small", 1, nodes=3), cluster("large", 17), quotas=ACCOUNTS)
+IN_SMALL = Policy(names=("small",))
+TWO_CPUS = PodShape(requests=Resources({"cpu": 2000, "pods": 1}))
+FROM_SEARCH = {"name": "api", "project": "search"}
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        service(4, policy=Policy(names=("nowhere",)), **FROM_SEARCH),
+        service(1, policy=IN_SMALL, shape=TWO_CPUS, **FROM_SEARCH),
+        service(4, policy=replace(IN_SMALL, require_all=True), **FROM_SEARCH),
+        jobs(4, 4, policy=replace(IN_SMALL, division=Division(max_clusters=1)), **FROM_SEARCH),
+    ],
+    ids=["no cluster admits it", "no node is so large", "no room for all", "not in one cluster"],
+)
+def test_nobody_leaves_for_one_that_could_not_begin_in_empty_clusters(api: Ask) -> None:
+    """They would come back, and leave again, for ever."""
+    federation = Federation(WEB, api, snapshot=NARROW)
+    federation.turn(WEB)
+    assert federation.copies(WEB) == 20
+
+    for _ in range(3):
+        federation.turn(api)
+        assert federation.copies(WEB) == 20
+        federation.turn(WEB)
+
+
+def test_for_one_that_could_others_leave_although_its_cluster_is_full() -> None:
+    api = service(3, policy=replace(IN_SMALL, require_all=True), **FROM_SEARCH)
+    federation = Federation(WEB, api, snapshot=NARROW)
+    federation.turn(WEB)
+    federation.turn(api)
+    assert federation.copies(WEB) == 17

@@ -333,7 +333,8 @@ def test_the_same_leaves_for_an_edit_as_for_a_new_workload_that_asks_for_as_much
 
 def test_a_winner_that_has_even_less_room_than_quota_says_that_others_leave_for_it() -> None:
     """It has to go from a and finds no place; further copies of it lack quota as well."""
-    views = cluster("a", 100, draining=True), cluster("b", 0)
+    full = NodeRow(1, Resources({"cpu": 17_000, "pods": 100}), Resources({"pods": 83}))
+    views = cluster("a", 100, draining=True), cluster("b", 0, capacity=Capacity(rows=(full,)))
     web, api = replace(WEB, count=17, slots=17), replace(API, count=5, slots=5)
     federation = Editing(web, api, snapshot=fleet(*views, quotas=ACCOUNTS))
     for ask, there in ((api, held(a=3)), (web, held(b=17))):
