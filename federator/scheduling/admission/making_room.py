@@ -53,7 +53,7 @@ def make(
 ) -> Making:
     """For `missing` copies of a winner. `spared`: uids of those that cannot leave now. `lent`: as
     `rooms.victims` has it. `claimed`: cluster -> copies for which others have left."""
-    there = rooms.missing(ask, ledger, claimed)
+    there = rooms.missing(ask, missing, ledger, claimed)
     leavers = rooms.victims(
         ask,
         missing,

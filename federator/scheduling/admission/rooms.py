@@ -61,7 +61,8 @@ def of(ask: Ask, tree: Tree) -> TakesRoom:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a winner lacks in one cluster, of what is everywhere: elsewhere room is of no use."""
+    """What a winner lacks in one cluster, for which room elsewhere is of no use; or what of all
+    that it lacks could be there."""
 
     copies: int
     has: int
@@ -69,18 +70,23 @@ class Missing:
 
 
 There = Mapping[str, Missing] | None
-"""By cluster; None for a winner that is divided, which has use for room in any."""
+"""By cluster; None for a winner that has use for any copy that fits, in any cluster."""
 
 
-def missing(ask: Ask, ledger: Ledger, claimed: Mapping[str, int]) -> There:
-    """`claimed`: cluster -> copies for which others have left there already."""
-    if not leaving.everywhere(ask):
+def missing(ask: Ask, lacks: int, ledger: Ledger, claimed: Mapping[str, int]) -> There:
+    """Of a winner that lacks so many copies. What begins as a whole may have room for a part of
+    them already. `claimed`: cluster -> copies for which others have left there already."""
+    if leaving.everywhere(ask):
+        held = ledger.commitment(ask.uid)
+        holdings = held.holdings if held is not None else ()
+        has = {holding.cluster: copies_of(holding) for holding in holdings}
+        each = everywhere.lacking(ask, has, ledger)
+        left = {name: copies - claimed.get(name, 0) for name, copies in each.items()}
+    elif (ask.whole or ask.policy.require_all) and ask.policy.division.max_clusters != 1:
+        judged = candidates.places(ask, ledger.snapshot, ledger)
+        left = {name: lacks for name, place in judged.items() if place.refusal is None}
+    else:
         return None
-    held = ledger.commitment(ask.uid)
-    holdings = held.holdings if held is not None else ()
-    has = {holding.cluster: copies_of(holding) for holding in holdings}
-    lacks = everywhere.lacking(ask, has, ledger)
-    left = {name: copies - claimed.get(name, 0) for name, copies in lacks.items()}
     return {
         name: Missing(copies, min(max(ledger.room(name, ask.shape), 0), copies))
         for name, copies in left.items()
@@ -91,8 +97,8 @@ def missing(ask: Ask, ledger: Ledger, claimed: Mapping[str, int]) -> There:
 def freed(
     leavers: Iterable[Leaves], ask: Ask, commitments: Commitments, there: There
 ) -> dict[str, int]:
-    """Cluster -> copies of the winner for which these make room there; with what has room already
-    of one that is everywhere."""
+    """Cluster -> copies of the winner for which these make room there, with what has room already
+    (`there`)."""
     trial = _Trial(ask.shape.requests, there)
     for leaves in leavers:
         held = commitments.commitment(leaves.uid)

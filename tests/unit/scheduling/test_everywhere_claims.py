@@ -315,6 +315,18 @@ def test_what_has_room_already_needs_nobody_to_leave() -> None:
     assert federation.where(IDLE) == {"a": 5, "b": 3}
 
 
+def test_so_it_is_for_what_is_divided_and_begins_as_a_whole() -> None:
+    """3 of 6 have room: for 3 others leave, and for none a second time."""
+    api = service(6, policy=Policy(require_all=True), name="api", project="api", tier=Tier.RESERVED)
+    quotas = room_accounts(TakesRoom.PREEMPTIBLE)
+    federation = crowded((IDLE, {"a": 5, "b": 4}), api=api, free={"a": 2, "b": 1}, quotas=quotas)
+    made = federation.turn(api)
+    assert federation.copies(IDLE) == 6
+    assert sum(made.room_claims[api.key].copies.values()) == 6, "the room that it has is kept, too"
+    federation.turn(api)
+    assert federation.copies(IDLE) == 6
+
+
 @pytest.mark.parametrize(("guaranteed", "left"), [(4, 4), (6, 6), (8, 8)])
 def test_its_guarantee_gets_the_room_of_borrowers_but_no_guarantee(
     guaranteed: int, left: int
