@@ -41,8 +41,8 @@ ports.
 MOMENTARY: Final[Sequence[tuple[str, str]]] = (
     (r"\b\d+ of (\d+ cpu free) +\d+\b", r"N of \1  N"),
     (
-        r"^(\S+ +\d+) +\d+ +\d+ +\d+ +[\d]+ = [\d]+ \+ [\d]+ \+ [\d]+",
-        r"\1  PLACED  READY  GOT  SCORE",
+        r"^(\S+) +[1-9]\d* +\d+ +\d+ +\d+ +[\d]+ = [\d]+ \+ [\d]+ \+ [\d]+",
+        r"\1  FIT  PLACED  READY  GOT  SCORE",
     ),
     (r"\bgets \d+ copies, \d+ of them held before", "gets N copies, N of them held before"),
     (
