@@ -437,7 +437,7 @@ class Run:
         silent_s = now_s - self.quiet_s.get(cluster, now_s)
         if cluster in self.cut_s and silent_s < policy.after_s + GRACE_S - PROBE_S - LOOK_S:
             yield self.broken(EARLY, f"{name} leaves {cluster} after {silent_s:.0f} s")
-        if now_s - begun_s < policy.after_s:
+        if now_s - begun_s < policy.after_s - LOOK_S:  # it began at most a look before it was seen
             yield self.broken(EARLY, f"{name} leaves {cluster} of a hub that has just begun")
         gone = [one for one, since in self.cut_s.items() if now_s - since > GRACE_S + LATE_S]
         if len(gone) == len(self.members) or (
