@@ -117,7 +117,7 @@ def want(
         growth(edit, same=same),
         1,
         1,
-        _nowhere,
+        nowhere,
         edit_of=ask.uid,
         cells=lambda _: cells,
         outside=_outside(edit, growth(edit, same=same), places),
@@ -128,8 +128,8 @@ def want(
     )
 
 
-def _nowhere(_: str) -> bool:
-    """Its copies are where they are."""
+def nowhere(_: str) -> bool:
+    """What chooses no domain: its copies are where they are, or in every cluster."""
     return False
 
 

@@ -59,16 +59,11 @@ def wants(
             ask.shape.requests,
             copies,
             copies if ask.policy.require_all else least,
-            _nowhere,
+            edits.nowhere,
             cells=partial(_cells, ask, there, places),
             there=there,
         )
         yield want if ask.shape.every_node else _in_room(want, ask, commitments, ledger)
-
-
-def _nowhere(_: str) -> bool:
-    """It chooses no domain."""
-    return False
 
 
 def lacking(ask: Ask, held: Mapping[str, int], ledger: Ledger) -> dict[str, int]:
