@@ -10,7 +10,7 @@ there (placing copies comes before avoiding moves), except with `sticky`.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model.ask import Ask, Unit
@@ -172,6 +172,10 @@ def placed(
     ):
         return _all_in_one(job, pool[0]), pool  # there is nothing to divide
     outcome = first = _divide(job, pool)
+    if job.fresh and leaving.everywhere(ask) and outcome.placed < job.wanted:
+        # What runs would stay beside it, and count as placed when this is asked again: better now.
+        job = replace(job, fresh=False)
+        outcome = first = _divide(job, pool)
     named = {candidate.name for candidate in pool}
     if ask.unit is Unit.SHARDS:
         outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)

@@ -214,6 +214,21 @@ def test_a_contradiction_in_a_policy_that_admits_nobody_takes_nothing_down() -> 
     assert counts(both) == {"a": 5, "b": 5}
 
 
+def test_a_fresh_division_that_cannot_place_all_keeps_nothing_that_the_next_one_takes_away() -> (
+    None
+):
+    """Under the rule one copy has a place, in the one cluster that may have any. What runs counts
+    as placed when this is asked again, so it does at once."""
+    once = Division(Strategy.DUPLICATE, fresh=True, max_clusters=1)
+    policy = Policy(name="p", division=once, spread=(SpreadRule("zone", 2, 1, True),))
+    zones = {"a": {"zone": "1"}, "b": {"zone": "2"}}
+    snapshot = fleet(cluster("a", 0, labels=zones["a"]), cluster("b", 1, labels=zones["b"]))
+    ask = service(2, policy=policy)
+    first = decide(ask, snapshot, held(a=2, b=1))
+    again = decide(ask, snapshot, holdings(first.shares), previous_hash=first.inputs_hash)
+    assert counts(first) == counts(again) == {"a": 2}
+
+
 @pytest.mark.parametrize("strategy", [Strategy.DUPLICATE, Strategy.CAPACITY])
 def test_shards_beyond_the_count_hold_no_slots_that_others_run_in(strategy: Strategy) -> None:
     before = (

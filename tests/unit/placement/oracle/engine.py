@@ -376,6 +376,9 @@ def _placed(
     """
     ask = job.ask
     outcome = first = _divide(job, pool)
+    if job.fresh and leaving.everywhere(ask) and outcome.placed < job.wanted:
+        job = replace(job, fresh=False)
+        outcome = first = _divide(job, pool)
     named = {candidate.name for candidate in pool}
     if ask.unit is Unit.SHARDS:
         outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
