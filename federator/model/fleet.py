@@ -222,6 +222,8 @@ class Commitment:
     @property
     def copies(self) -> int:
         """Pods that may run at once, over all clusters."""
+        if len(self.holdings) == 1:
+            return copies_of(self.holdings[0])
         return sum(
             [
                 copies_of(held) if held.ranges or held.nodes is not None else held.count
@@ -459,7 +461,7 @@ class Views(dict[str, ClusterView]):
     which they were made: a reader that knows these need not compare every cluster.
     """
 
-    __slots__ = ("_made_of", "_mark", "_others")
+    __slots__ = ("_judged_anew", "_made_of", "_mark", "_others")
 
     def __init__(self, views: Mapping[str, ClusterView] = MappingProxyType({})) -> None:
         """Raises ValueError where a cluster is filed under another name."""
@@ -467,9 +469,11 @@ class Views(dict[str, ClusterView]):
         _check_names(views)
         self._mark, self._made_of = object(), object()  # marks only: no chain of former views
         self._others: tuple[str, ...] = ()
+        self._judged_anew = True
 
-    def with_these(self, views: Iterable[ClusterView]) -> "Views":
-        """The same clusters but for these, which are all known by name."""
+    def with_these(self, views: Iterable[ClusterView], *, judged_anew: bool = True) -> "Views":
+        """The same clusters but for these, which are all known by name. `judged_anew`: some may be
+        judged by filters otherwise than before; else only the amounts of their reports differ."""
         made = Views.__new__(Views)
         made.update(self)
         others = {view.name: view for view in views}
@@ -477,6 +481,7 @@ class Views(dict[str, ClusterView]):
             raise ValueError(f"unknown clusters: {sorted(others.keys() - self.keys())}")
         made.update(others)
         made._mark, made._made_of, made._others = object(), self._mark, tuple(others)
+        made._judged_anew = judged_anew
         return made
 
     def others_of(self, before: Mapping[str, ClusterView]) -> list[str] | None:
@@ -487,6 +492,12 @@ class Views(dict[str, ClusterView]):
         if isinstance(before, Views) and before._mark is self._made_of:
             return list(self._others)
         return None
+
+    def judged_as(self, before: Mapping[str, ClusterView]) -> bool:
+        """Whether it is known, without a look at any, that filters judge every cluster as before
+        (`ClusterView.judged_as`)."""
+        made_of_it = isinstance(before, Views) and before._mark is self._made_of
+        return before is self or (made_of_it and not self._judged_anew)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from federator.model.decision import Decision
 from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
-from federator.placement import contradictions, inputs
+from federator.placement import contradictions, engine, inputs
 from federator.placement.quota.domain_usage import Ceiling, InDomains
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
@@ -230,8 +230,7 @@ def _without_accounts(
     """`run` where no account says anything, no cluster has a failover buffer and nothing is kept or
     claimed: nobody leaves for another, and nobody has room kept. The same decisions, with less to
     look at."""
-    kept = Reservations((), (), commitments, ledger)
-    batch = _Batch(ledger.snapshot, commitments, ledger, kept, {}, seq)
+    batch = _Batch(ledger.snapshot, commitments, ledger, None, {}, seq)
     if len(heads) == 1:
         batch.decide(_turn(heads[0], heads[0].ask.key))
     else:
@@ -268,7 +267,8 @@ class _Batch:
     snapshot: FleetSnapshot
     commitments: Commitments
     ledger: Ledger
-    kept: Reservations
+    kept: Reservations | None
+    """None where nobody has room kept."""
     within: Mapping[str, tuple[str, ...]]
     """uid -> the clusters in which it gets quota, for those that do not everywhere."""
     seq: Callable[[], int]
@@ -284,7 +284,8 @@ class _Batch:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
             displaced = bool(self.buffers) and entry.lost(self.snapshot) > 0
-            self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
+            if self.kept is not None:
+                self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
             if displaced and turn.leaves is None:
                 self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
             if turn.leaves is not None:
@@ -297,7 +298,8 @@ class _Batch:
             self.ledger.rollback(mark)
             self.failed[ask.key] = bug
             return
-        decision = self.kept.decided(entry.ask, decision, after)
+        if self.kept is not None:
+            decision = self.kept.decided(entry.ask, decision, after)
         before = self.commitments.commitment(ask.uid)
         self.decided.append(
             _decided(
@@ -448,7 +450,10 @@ def _decide(
         decision = numbering.stopped(decision, mark, seq)
     if standing.overtaken:
         decision = numbering.numbered(decision, standing.refusing, mark, seq)
-    decision = numbering.marked(numbering.issued(decision, entry, seq), standing.marks)
+    if decision.seq != seq:
+        decision = numbering.issued(decision, entry, seq)
+    if standing.marks:
+        decision = numbering.marked(decision, standing.marks)
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
     if entry.ask.ordinals is not None or not standing.held:
@@ -506,7 +511,19 @@ def _tried(
 def _divided(
     entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int
 ) -> Decision:
-    standing, anew = entry.standing, _is_anew(entry)
+    standing = entry.standing
+    if _begins(entry):
+        return engine.decide(
+            entry.ask,
+            (),
+            snapshot,
+            ledger,
+            seq=seq,
+            mark=mark,
+            capped=standing.capped,
+            finished=standing.done,
+        )
+    anew = _is_anew(entry)
     decision = editing.decide(
         _as_new(entry.ask) if anew else entry.ask,
         standing.held,
@@ -529,6 +546,14 @@ def _divided(
     # what it depends on is what it asks for
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     return replace(decision, inputs_hash=hashed)
+
+
+def _begins(entry: Entry) -> bool:
+    """Whether nothing was decided on it before: then nothing runs that could be edited or moved.
+    Ordinals and shards that may not run twice have their own ways."""
+    standing, ask = entry.standing, entry.ask
+    before = standing.recorded or standing.held or standing.admitted or standing.overtaken
+    return not (before or entry.anew or ask.exclusive) and ask.ordinals is None
 
 
 def _is_anew(entry: Entry) -> bool:

@@ -44,10 +44,8 @@ def stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decisio
 
 
 def issued(decision: Decision, entry: Entry, seq: int) -> Decision:
-    """The decision with a seq issued by this host: its own, or the recorded one when no share
-    changes. Shares may have higher seqs in members whose numbers are higher."""
-    if decision.seq == seq:
-        return decision
+    """A decision with another seq than `seq`, with one issued by this host: the recorded one when
+    no share changes, or `seq`. Shares may have higher seqs in members whose numbers are higher."""
     recorded = entry.standing.recorded
     return replace(decision, seq=recorded.seq if recorded is not None else seq)
 
@@ -55,8 +53,6 @@ def issued(decision: Decision, entry: Entry, seq: int) -> Decision:
 def marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
     """The decision with the marks of clusters without a share where a slice has or had a higher
     seq: a removal there must not be mistaken for the slice of a later decision."""
-    if not highest:
-        return decision
     given = {share.cluster for share in decision.shares}
     marks = {
         name: number

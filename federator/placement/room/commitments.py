@@ -35,7 +35,15 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.sums import Sums
 from federator.placement.room.trails import Step, Trail
-from federator.placement.room.world import Base, Names, Opened, World, others_of, same_report
+from federator.placement.room.world import (
+    Base,
+    Names,
+    Opened,
+    World,
+    judged_alike,
+    others_of,
+    same_report,
+)
 
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
@@ -186,7 +194,7 @@ class Commitments:
             self._sums.count(commitment, -1)
             self.version += 1
         left = [name for name, leaving in self._leaving.items() if uid in leaving]
-        for cluster in sorted({*said, *left}):  # nothing is charged for it anywhere else
+        for cluster in dict.fromkeys((*said, *left)):  # nothing is charged for it anywhere else
             trail = self._trails.get(cluster, {}).pop(uid, None)
             if trail is None:
                 trail = (said[cluster],) if cluster in said else ()
@@ -297,8 +305,7 @@ class Commitments:
             clusters = dict(clusters)
         self._read = (snapshot, clusters)
         others = self._differing(views, clusters)
-        alike = others is not None and all(views[name].judged_as(clusters[name]) for name in others)
-        if not alike or len(memo) * len(views) > _MEMO:
+        if not judged_alike(views, clusters, others) or len(memo) * len(views) > _MEMO:
             memo = {}
         self._judged = (clusters, memo)
         return Ledger(self, snapshot, memo)
@@ -387,7 +394,7 @@ class Commitments:
         if (
             self._leaving.get(cluster)
             or self._in_flight.missed(cluster)
-            or self._departures.copies(cluster)
+            or self._departures.keeps(cluster)
             or cluster in self._unsorted
         ):
             return False

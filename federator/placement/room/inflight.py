@@ -130,6 +130,10 @@ class Departures:
             self._left.pop(cluster, None)
         return bool(kept)
 
+    def keeps(self, cluster: str) -> bool:
+        """Whether anything is noted of a cluster."""
+        return cluster in self._left
+
     def copies(self, cluster: str) -> dict[PodShape, int]:
         """What is kept in a cluster."""
         copies: dict[PodShape, int] = {}

@@ -101,9 +101,7 @@ class Ledger:
         """Workloads whose difference to the commitments must be counted again."""
         self._set_aside: set[str] = set()
         """The same of projects that no account names: counted when somebody asks for one."""
-        self._named: frozenset[str] = frozenset().union(
-            *(account.projects for account in snapshot.quotas)
-        )
+        self._named: frozenset[str] = _named(snapshot.quotas) if snapshot.quotas else frozenset()
         """The projects that accounts name."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
@@ -431,3 +429,7 @@ class Ledger:
         if self._uses is not None:
             self._uses.moved(*key, moved)
         self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+
+
+def _named(quotas: tuple[QuotaAccount, ...]) -> frozenset[str]:
+    return frozenset().union(*(account.projects for account in quotas))

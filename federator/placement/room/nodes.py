@@ -5,8 +5,8 @@ exact integers below 2^62. Only beyond MAX_ROWS_KEPT are amounts rounded down, t
 fast.
 """
 
-import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -475,14 +475,22 @@ class Asked:
         """How many copies fit in one cluster, any number of them on a node."""
         if self.needs is None:
             return 0
-        heights: Iterable[int] = itertools.repeat(MOST_PER_NODE)
+        heights: Sequence[int] | None = None
         for index, need in self.needs:
             fits = rows[index] if need == 1 else [have // need for have in rows[index]]
-            heights = map(min, heights, fits)
-        fitting = zip(heights, rows[-2], rows[-1], strict=True)
+            heights = fits if heights is None else list(map(min, heights, fits))
+        if heights is None:
+            heights = [MOST_PER_NODE] * len(rows[-1])
+        if not heights:
+            return 0
         if open_to is not None:
-            return sum(nodes * max(height, 0) for height, nodes, make in fitting if open_to[make])
-        return sum([nodes * height for height, nodes, _ in fitting if height > 0])
+            heights = [
+                height if open_to[make] else 0
+                for height, make in zip(heights, rows[-1], strict=True)
+            ]
+        if min(heights) < 0 or max(heights) > MOST_PER_NODE:
+            heights = [min(max(height, 0), MOST_PER_NODE) for height in heights]
+        return sum(map(operator.mul, heights, rows[-2]))
 
     def height(self, shape: PodShape, free: Sequence[int], *, open_end: bool) -> int:
         """Copies that fit on a node with so much free. `open_end`: it may be overdrawn, or take

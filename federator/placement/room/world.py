@@ -92,6 +92,18 @@ class Opened:
             headroom = None if headroom is None else headroom - shape.requests * copies
         return _opened(base, left, dict(uncovered), headroom)
 
+    def differs_by_amounts(self, before: "Opened") -> bool:
+        """Whether only the nodes bound both, which are of the same makes and resources: then it
+        differs from what it was by amounts alone."""
+        new, old = self.base.capacity, before.base.capacity
+        return (
+            self.nodes.makes is before.nodes.makes
+            and self.nodes.names is before.nodes.names
+            and self.headroom is before.headroom is None
+            and new.packs == old.packs
+            and not (new.copies or old.copies)
+        )
+
 
 _opened = quickly(Opened)
 _NO_NODES: Final = Nodes.of(())
@@ -181,11 +193,15 @@ class World:
 
     def put(self, name: str, opened: Opened | None) -> bool:
         """Replaces one cluster; False when the columns cannot take it and must be made anew."""
-        if not self._columns.holds(_NO_NODES if opened is None else opened.nodes):
-            return False
         at = self.at[name]
-        self.opened[at] = opened
-        self._set(at)
+        before = self.opened[at]
+        if before is None or opened is None or not opened.differs_by_amounts(before):
+            if not self._columns.holds(_NO_NODES if opened is None else opened.nodes):
+                return False
+            self.opened[at] = opened
+            self._set(at)
+        else:
+            self.opened[at] = opened
         self._clock += 1
         self._stamps[at] = self._late[at] = self._clock
         return True
@@ -502,3 +518,12 @@ def others_of(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView])
     if before.keys() != now.keys():
         return None
     return [name for name, view in now.items() if before[name] is not view]
+
+
+def judged_alike(
+    before: Mapping[str, ClusterView], now: Mapping[str, ClusterView], others: Names
+) -> bool:
+    """Whether filters judge all clusters as before, of which these `others` differ."""
+    if isinstance(now, Views) and now.judged_as(before):
+        return True
+    return others is not None and all(before[name].judged_as(now[name]) for name in others)

@@ -112,7 +112,7 @@ def _divided(
     if like.together:
         at = whole.roomiest(ask, like, rooms, by_name=by_name)
     elif total == 1 and not like.rules:
-        at = whole.best(ask, like, rooms, by_name=by_name)
+        at = whole.best(ask, like, rooms, listed, by_name=by_name)
     else:
         return several.divided(ask, like, rooms, listed, total, by_name=by_name)
     return None if at is None else ([at], [total])

@@ -16,16 +16,17 @@ from federator.placement.selection import candidates
 from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
-_FEW: Final = 64
-"""Up to this number of clusters lists are faster than columns."""
 _COMPARED: Final = 1 << 50
 """The most room of a cluster of which scores are worked out in columns."""
 
 
-def best(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None:
-    """The cluster that gets the copy, as `Crowd.best`; None when none has room."""
-    if rooms.size <= _FEW:
-        return _best_of_few(ask, like, rooms.tolist(), by_name=by_name)
+def best(
+    ask: Ask, like: Class, rooms: Ints, listed: list[int] | None, *, by_name: bool
+) -> int | None:
+    """The cluster that gets the copy, as `Crowd.best`; None when none has room. `listed`: the rooms
+    as a list, where there are few."""
+    if listed is not None:
+        return _best_of_few(ask, like, listed, by_name=by_name)
     weights = like.field.weights
     for level in like.levels:
         if weights is None:
@@ -49,6 +50,10 @@ def _best_of_few(ask: Ask, like: Class, rooms: list[int], *, by_name: bool) -> i
     if like.field.weights is not None:
         fixed: list[int] = like.field.weights.tolist()
         weights = [weight if room > 0 else 0 for weight, room in zip(fixed, rooms, strict=True)]
+    if like.alike and weights:
+        top = max(weights)
+        if top > 0 and (by_name or weights.count(top) == 1):
+            return weights.index(top)
     for members in like.members:
         top = max([weights[at] for at in members], default=0)
         if top <= 0:

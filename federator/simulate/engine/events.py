@@ -23,12 +23,12 @@ def happen(world: World, event: Event) -> int:
             world.fleet.lose(event.cluster)
         case EventKind.DRAINED:
             if event.cluster in world.fleet.members:
-                world.fleet.members[event.cluster].change(draining=True)
+                world.fleet.change(event.cluster, draining=True)
                 world.drains.since_s[event.cluster] = world.now_s
         case EventKind.RETURNED:
             world.drains.since_s.pop(event.cluster, None)
             if event.cluster in world.fleet.members:
-                world.fleet.members[event.cluster].change(cordoned=False, draining=False)
+                world.fleet.change(event.cluster, cordoned=False, draining=False)
             elif event.cluster in world.fleet.described:
                 world.fleet.join(world.fleet.described[event.cluster])
         case EventKind.ADDED:

@@ -24,6 +24,8 @@ class Fleet:
         """What the members last reported."""
         self._changed: set[str] = set()
         """Members that may report something else now, and clusters that are gone."""
+        self._judged_anew = False
+        """Some of them may be judged by filters otherwise than before."""
         self.prices = dict(prices)
         """Cluster -> price of one of its nodes for an hour."""
         self.cost = 0.0
@@ -36,6 +38,7 @@ class Fleet:
         self.described[view.name] = view
         self.members[view.name] = self._member(view)
         self.members = dict(sorted(self.members.items()))
+        self._judged_anew = True
 
     def replace(self, view: ClusterView) -> tuple[Member | None, Member]:
         """The cluster has other nodes, all free. Returns it as it was, if it is there, and as it
@@ -51,6 +54,11 @@ class Fleet:
     def _member(self, view: ClusterView) -> Member:
         return Member(view, self._shapes, functools.partial(self._changed.add, view.name))
 
+    def change(self, name: str, **facts: bool) -> None:
+        """Other facts of a cluster that is there, such as `cordoned`."""
+        self.members[name].change(**facts)
+        self._judged_anew = True
+
     def lose(self, name: str) -> None:
         """The cluster is gone, if it was there."""
         if self.members.pop(name, None) is not None:
@@ -63,11 +71,13 @@ class Fleet:
             views, members = self._views, self.members
             if all(map(views.__contains__, self._changed)) and len(views) == len(members):
                 self._views = views.with_these(
-                    [members[name].report(seq) for name in self._changed]
+                    [members[name].report(seq) for name in self._changed],
+                    judged_anew=self._judged_anew,
                 )
             else:  # clusters have come or gone
                 self._views = Views({name: member.report(seq) for name, member in members.items()})
             self._changed.clear()
+            self._judged_anew = False
         return self._views
 
     def pay(self, now_s: int) -> None:

@@ -37,14 +37,15 @@ _ENDLESS: Final = 1 << 31
 """Copies of a node that need nothing of it."""
 
 
-_seen, _capacity = quickly(ClusterView), quickly(Capacity)
+_seen: Callable[..., ClusterView] = quickly(ClusterView)
+_capacity = quickly(Capacity)
 
 
-def _facts(view: ClusterView) -> dict[str, Any]:
-    """Everything of the cluster but its capacity."""
-    return {
-        field.name: getattr(view, field.name) for field in fields(view) if field.name != "capacity"
-    }
+def _facts(view: ClusterView) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Everything of the cluster before and after its capacity, in the order of its fields."""
+    names = [field.name for field in fields(view)]
+    values, at = [getattr(view, name) for name in names], names.index("capacity")
+    return tuple(values[:at]), tuple(values[at + 1 :])
 
 
 def _nobody_listens() -> None:
@@ -292,7 +293,8 @@ class Member:
             nodes_left = self._summary.nodes(every, counts)
             rows = Columned(nodes_left, functools.partial(self._summary.rows, every, counts))
             capacity = _capacity(rows, self._copies, includes_seq, packs=self._packs)
-            self._reported = _seen(**self._facts, capacity=capacity)
+            before, after = self._facts
+            self._reported = _seen(*before, capacity, *after)
         return self._reported
 
     def _in_order(self) -> tuple[list[_Row], list[int]]:
@@ -451,9 +453,10 @@ class _Summary:
 
     def nodes(self, every: Sequence[_Row], counts: list[int]) -> Nodes:
         """The rows as room, in this order; so many nodes are of each."""
-        amounts: Sequence[Sequence[int]] = list(zip(*[left for _, left in every], strict=True))
+        makes, left = zip(*every, strict=True) if every else ((), ())
+        amounts: Sequence[Sequence[int]] = list(zip(*left, strict=True))
         free = [amounts[place] if amounts else () for place in self._places]
-        kinds = [self._kind[make] for make, _ in every]
+        kinds = list(map(self._kind.__getitem__, makes))
         if self._endless and PODS in self._names:
             at = self._names.index(PODS)
             free[at] = [

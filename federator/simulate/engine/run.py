@@ -127,7 +127,7 @@ class _Simulation:
                 self.recording.happen(changes[changed], events.happen(world, changes[changed]))
                 changed += 1
             self._arrive()
-            if self._due or world.drains.waits or world.back_s is not None:
+            if self._due or world.drains.waits or world.bars:
                 returning = (*world.drains.give(world.live, now_s), *world.come_back())
                 for key in (*returning, *self._noticed(now_s)):
                     world.put(key)
@@ -154,9 +154,10 @@ class _Simulation:
             nearest = min(nearest, self._steps[self._scaled][0])
         if self._due:
             nearest = min(nearest, self._due[0][0])
-        for at_s in (world.drains.next_s, world.back_s):
-            if at_s is not None:
-                nearest = min(nearest, at_s)
+        if world.drains.next_s is not None:
+            nearest = min(nearest, world.drains.next_s)
+        if world.bars:
+            nearest = min(nearest, world.back_s)
         return nearest if nearest < _NEVER else None
 
     def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
@@ -241,7 +242,8 @@ class _Simulation:
     def _decide(self) -> None:
         """Cycles, until nothing is due. Whoever could not be helped while others were due is
         decided on once more then; if that is in vain too, a moment later."""
-        self._cycles()
+        if self.world.queued:
+            self._cycles()
         if self._unsure:
             for key in sorted(self._unsure):
                 self.world.put(key)

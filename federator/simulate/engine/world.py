@@ -137,14 +137,17 @@ class World:
             self._barred[running.ask.key] = running.barred_s
 
     @property
-    def back_s(self) -> int | None:
-        """When the first work that is barred may be put again."""
-        return min(self._barred.values()) if self._barred else None
+    def bars(self) -> bool:
+        """Whether any work is barred."""
+        return bool(self._barred)
+
+    @property
+    def back_s(self) -> int:
+        """When the first work that is barred may be put again; some is."""
+        return min(self._barred.values())
 
     def come_back(self) -> list[WorkloadKey]:
         """The works that are not barred any more."""
-        if not self._barred:
-            return []
         back = [key for key, at_s in self._barred.items() if at_s <= self.now_s]
         for key in back:
             del self._barred[key]
@@ -173,11 +176,11 @@ class World:
 
     def requeue(self, hints: Iterable[Hint]) -> None:
         """What waits and may be helped is due."""
+        if self._held is None and not len(self.inadmissible):
+            return
         hints = list(hints)
         if self._held is not None:
             self._unheard += hints
-        if not len(self.inadmissible):
-            return
         for key in self.inadmissible.requeued_by(*dict.fromkeys(hints)):
             self.put(key)
 

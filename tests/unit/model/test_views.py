@@ -1,12 +1,14 @@
 """What a set of clusters says of its difference from another is never less than a look at all of
 them finds."""
 
+import dataclasses
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from federator.model.fleet import ClusterView, FleetSnapshot, Views
-from federator.placement.room.world import others_of
+from federator.placement.room.world import judged_alike, others_of
 
 NAMES = tuple("abcd")
 
@@ -41,6 +43,33 @@ def test_any_two_differ_where_their_clusters_are_other_objects(
     others = others_of(before, now)
     assert others is not None
     assert set(others) >= {name for name in NAMES if before[name] is not now[name]}
+
+
+@given(st.lists(st.tuples(st.sets(st.sampled_from(NAMES)), st.booleans()), max_size=4), st.data())
+def test_what_is_said_to_be_judged_alike_is(
+    steps: list[tuple[set[str], bool]], data: st.DataObject
+) -> None:
+    line = [_views()]
+    for step, anew in steps:
+        last = line[-1]
+        others = [
+            dataclasses.replace(last[name], capacity_age_s=last[name].capacity_age_s + 1)
+            if not anew
+            else dataclasses.replace(last[name], cordoned=not last[name].cordoned)
+            for name in sorted(step)
+        ]
+        line.append(last.with_these(others, judged_anew=anew))
+    before, now = (data.draw(st.sampled_from([*line, _views(), dict(line[0])])) for _ in range(2))
+    alike = all(before[name].judged_as(now[name]) for name in NAMES)
+    assert judged_alike(before, now, others_of(before, now)) == alike
+
+
+def test_amounts_alone_are_judged_alike_without_a_look_at_any_cluster() -> None:
+    former = _views()
+    latter = former.with_these([ClusterView("b", capacity_age_s=1.0)], judged_anew=False)
+    assert latter.judged_as(former)
+    assert not latter.judged_as(_views())
+    assert not former.with_these([ClusterView("b")]).judged_as(former)
 
 
 def test_others_under_the_names_of_fewer_clusters_are_not_comparable() -> None:
