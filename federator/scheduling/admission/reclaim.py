@@ -60,12 +60,16 @@ def victims(
         for group in (near, other, own)
         for candidate in sorted(group, key=lambda entry: order(entry.holder))
     ]
+    enough: tuple[Victim, ...] | None = None
     for borrowing in _attempts(winner, usage, rules, near, other):
         where = place() if place is not None else None
         leaving = _attempt(winner, usage, candidates, where, borrowing=borrowing)
-        if leaving is not None:
-            return leaving
-    return None
+        enough = enough if leaving is None else leaving
+        if leaving is not None and (
+            borrowing or any(victim.holder.node != winner.node for victim in leaving)
+        ):
+            break  # else fewer of its own account may be enough, where it borrows what is idle
+    return enough
 
 
 def _attempts(

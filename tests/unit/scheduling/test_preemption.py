@@ -106,6 +106,15 @@ def test_the_winner_fits_and_nothing_can_be_left_out(
         assert not fits_without(round_, winner, fewer)
 
 
+def test_of_its_own_account_fewer_leave_where_the_winner_can_borrow_what_is_idle() -> None:
+    """One of another account borrows 1 of 6: the winner needs 3 of the 2 that are idle, and is
+    within its guarantee of 4 only when two of its own leave."""
+    round_ = opened([4, 2, 0], False, [("a", 1, 3, -1), ("c", 1, 1, 0)])
+    _, found = told(round_, 3, 0)
+    assert found is not None
+    assert [(victim.holder.node, victim.copies) for victim in found] == [("a", 1)]
+
+
 @examples(300)
 @given(worlds)
 def test_no_guarantee_is_taken(
