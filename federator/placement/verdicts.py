@@ -416,6 +416,9 @@ def shortage(
     """The binding constraint with its sentence; (CHOSEN, "") when nothing is missing."""
     if placed >= wanted:
         return Reason.CHOSEN, ""
+    if admission.copies <= 0 and not admits_somebody(eligible):  # quota alone would help nobody
+        reason, why = _nowhere(ask, eligible)
+        return reason, f"{why}; besides, {admission.message}"
     if admission.copies < wanted and placed >= min(admission.copies, wanted):
         return admission.reason, admission.message
     if not any(candidate.place.refusal is None or candidate.cap > 0 for candidate in pool):
@@ -448,14 +451,11 @@ def all_or_none(message: str) -> str:
 def duplicated(ask: Ask, placed: int) -> str:
     """Sentence of a decision that keeps what strategy Duplicate placed, although the policy now
     means otherwise."""
-    strategy, field = (
-        ask.policy.division.strategy,
-        filters.field_of(ask.policy, "division.strategy"),
-    )
+    strategy = ask.policy.division.strategy
+    field = filters.field_of(ask.policy, "division.strategy")
     return (
         f"all {placed} copies stay, up to {ask.count} in each cluster as strategy Duplicate "
-        "placed them, although "
-        f"under {field} ({strategy}) the count means {ask.count} in all; "
+        f"placed them, although under {field} ({strategy}) the count means {ask.count} in all; "
         f"{placed - ask.count} go when somebody changes the count or asks for it "
         f"(federator rebalance {ask.key.kind}/{ask.key.name} -n {ask.key.namespace})"
     )

@@ -48,6 +48,8 @@ def decide(
     total = min(wanted, admission.copies)
     if total < wanted and (shards or like.together or policy.require_all):
         return None
+    if not (total or like.opened):  # then it lacks more than quota
+        return None
     rooms = ledger.rooms(ask.shape)
     listed = rooms.tolist() if rooms.size <= several.FEW else None
     given = _divided(ask, like, rooms, listed, total, by_name=by_name)

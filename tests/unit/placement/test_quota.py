@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from federator.api import federatedquota, membercluster
-from federator.model.ask import PodShape, Tier
+from federator.model.ask import PodShape, Policy, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.kubernetes import quantity
@@ -48,6 +48,19 @@ def test_services_are_admitted_in_part_and_the_refusal_names_quota_field_have_an
         assert part in decision.message
     assert decision.quota_generations == {"feed-quota": 4}
     assert not decision.unlimited_quota
+
+
+def test_what_no_cluster_admits_is_told_so_before_it_is_told_of_quota() -> None:
+    """Quota alone would not help it."""
+    nowhere = Policy(name="slip", names=("us-wst-2a",))
+    other = commitment(service(10, name="other"), held(a=10))
+    for ask, holders in ((service(11, policy=nowhere), ()), (service(1, policy=nowhere), (other,))):
+        snapshot = fleet(cluster("a", 50), quotas=[account()])
+        ledger = commitments_with(*holders).open(snapshot)
+        decision = decide(ask, snapshot, ledger=ledger)
+        assert decision.reason is Reason.NO_MATCHING_CLUSTER
+        assert "the policy selects none of the 1 clusters" in decision.message
+        assert ("besides, FederatedQuota feed-quota" in decision.message) == bool(holders)
 
 
 def test_what_others_hold_is_taken_off_and_own_use_is_not() -> None:

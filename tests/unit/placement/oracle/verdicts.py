@@ -216,6 +216,9 @@ def shortage(
     """The binding constraint with its sentence; (CHOSEN, "") when nothing is missing."""
     if placed >= wanted:
         return Reason.CHOSEN, ""
+    if admission.copies <= 0 and not admits_somebody(eligible):
+        reason, why = _nowhere(ask, eligible)
+        return reason, f"{why}; besides, {admission.message}"
     if admission.copies < wanted and placed >= min(admission.copies, wanted):
         return admission.reason, admission.message
     if not any(candidate.place.refusal is None or candidate.cap > 0 for candidate in pool):
