@@ -181,10 +181,10 @@ def placed(
         outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
     else:
         taking, kept = _with(pool, leavers), {}
-    lacking = job.total - sum(outcome.got.values())
-    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
-        lacking = sum(candidate.held for candidate in taking)
-    back = leaving.give_back(taking, outcome.got, lacking, ask.count)
+    back = _given_back(job, outcome, pool, taking)
+    while remain(ask, pool, outcome.left_out, back):
+        outcome = _divide(job, pool)
+        back = _given_back(job, outcome, pool, taking)
     outcome.got = {
         name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
     }
@@ -205,6 +205,35 @@ def placed(
         for candidate in taking
         if candidate.name in named or candidate.name in outcome.got
     ]
+
+
+def _given_back(
+    job: Job, outcome: Outcome, pool: Sequence[Candidate], taking: Sequence[Candidate]
+) -> dict[str, int]:
+    """Cluster -> copies that stay there without a place."""
+    given = sum(outcome.got.values())
+    lacking = job.total - given
+    if leaving.everywhere(job.ask) and (given < job.wanted or not pool):
+        lacking = sum(candidate.held for candidate in taking)
+    return leaving.give_back(taking, outcome.got, lacking, job.ask.count)
+
+
+def remain(
+    ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason], back: Mapping[str, int]
+) -> bool:
+    """Notes the copies that stay in clusters that are left out. Whether they are more than those
+    beside which the others were divided, and a hard rule counts them."""
+    hard = any(rule.hard for rule in ask.policy.spread)
+    if not hard or ask.unit is not Unit.REPLICAS or leaving.everywhere(ask):
+        return False
+    more = [
+        candidate
+        for candidate in pool
+        if candidate.name in left_out and back.get(candidate.name, 0) > candidate.remains
+    ]
+    for candidate in more:
+        candidate.remains = back[candidate.name]
+    return bool(more)
 
 
 def _whole_clusters(
@@ -322,7 +351,7 @@ def _divide(job: Job, pool: list[Candidate]) -> Outcome:
     seated = seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
-    placed = total - missing
+    placed = total - missing - seated.remaining
     outcome = Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(
         party.seats < party.cap and party.weight > 0 for party in parties
@@ -378,6 +407,8 @@ class Seating:
     left_out: dict[str, Reason]
     idle: tuple[tuple[str, ...], ...] = ()
     """Domains of clusters that are left out but count."""
+    remaining: int = 0
+    """Copies that stay in clusters that are left out."""
 
 
 def seat(
@@ -462,15 +493,21 @@ def _divided(
         for candidate in candidates
         if candidate.name in left_out
     ]
+    staying = [
+        candidate.staying()
+        for candidate in candidates
+        if candidate.name in left_out and candidate.remains
+    ]
+    remaining = sum(party.seats for party in staying)
     around = (*domains.of_idle(idle), *beside) if policy.spread else ()
     before = [party.seats for party in parties]
     if fewest and not any(rule.hard for rule in policy.spread) and sum(before) > total:
         division.consolidate(parties, total)
         return Seating(parties, before, 0, left_out, around)
     if not sticky:
-        _make_way(parties, total)
-    missing = spread.divide(parties, total, policy.spread, around)
-    return Seating(parties, before, missing, left_out, around)
+        _make_way(parties, total - remaining)
+    missing = spread.divide([*parties, *staying], total, policy.spread, around)
+    return Seating(parties, before, missing, left_out, around, remaining)
 
 
 def _make_way(parties: Sequence[Party], total: int) -> None:

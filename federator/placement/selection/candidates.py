@@ -69,6 +69,9 @@ class Candidate:
     stays: int = 0
     """Copies that may stay although its scheduler could not bind them all, if no other cluster
     takes them; 0 when the scheduler does not cap it."""
+    remains: int = 0
+    """Copies that stay there for want of another place though it is left out, and count for hard
+    spread rules."""
     terms: tuple[tuple[str, int], ...] = ()
     waits: str = "have no other place yet"
     """Why copies stay there against the policy, as a part of a sentence."""
@@ -102,6 +105,13 @@ class Candidate:
             self.order,
             self.place.domains,
             self.counted,
+        )
+
+    def staying(self) -> Party:
+        """What remains there, as a party that neither grows nor shrinks."""
+        remains, domains = self.remains, self.place.domains
+        return Party(
+            self.name, self.weight, remains, remains, remains, 0, self.order, domains, self.counted
         )
 
 

@@ -127,6 +127,16 @@ def test_what_is_held_stays_although_it_breaks_the_rule() -> None:
     assert (totals["z2"], totals["z3"]) == (2, 2)
 
 
+def test_what_stays_in_a_cluster_that_takes_no_part_counts_for_the_rule() -> None:
+    """maxClusters leaves z2b out, and its copy stays for want of another place: with the free place
+    of z2a taken, z2 would be two above z1."""
+    snapshot = fleet(zoned("z1a", 0), zoned("z2a", 1), zoned("z2b", 0))
+    policy = spread(hard(skew=1), max_clusters=2)
+    decision = decide(service(9, policy=policy), snapshot, held(z1a=3, z2a=3, z2b=1))
+    assert counts(decision) == {"z1a": 3, "z2a": 3, "z2b": 1}
+    assert decision.held == 1
+
+
 def test_a_lost_zone_moves_only_its_own_share() -> None:
     lost = fleet(zoned("z1a", 60), zoned("z2a", 60), zoned("z3a", 60, removing=True))
     decision = decide(service(30, policy=spread(hard(skew=1))), lost, held(z1a=10, z2a=10, z3a=10))

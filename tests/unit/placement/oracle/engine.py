@@ -384,10 +384,14 @@ def _placed(
         outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
     else:
         taking, kept = _with(pool, leavers), {}
-    lacking = job.total - sum(outcome.got.values())
-    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
-        lacking = sum(candidate.held for candidate in taking)
-    back = leaving.give_back(taking, outcome.got, lacking, ask.count)
+    while True:
+        lacking = job.total - sum(outcome.got.values())
+        if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
+            lacking = sum(candidate.held for candidate in taking)
+        back = leaving.give_back(taking, outcome.got, lacking, ask.count)
+        if not placing.remain(ask, pool, outcome.left_out, back):
+            break
+        outcome = _divide(job, pool)
     outcome.got = {
         name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
     }
@@ -525,7 +529,7 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
     seated = placing.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
-    placed = total - missing
+    placed = total - missing - seated.remaining
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(
         party.seats < party.cap and party.weight > 0 for party in parties
