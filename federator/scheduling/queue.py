@@ -95,15 +95,16 @@ class Queue:
 
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
         """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
-        may have the room that was kept for it."""
+        may have the room that was kept for it, or the quota that others left for it."""
         claim = self._room_claims.pop(key, None) if self._room_claims else None
+        freed = self._claims.pop(key, None) is not None if self._claims else False
         if self._inadmissible:  # mostly nobody waits: then there is nothing to look for
             self._inadmissible.pop(key, None)
             self._attempts.pop(key, None)
             self._for_room.pop(key, None)
-            self._claims.pop(key, None)
-        if not self.kept and claim is None:
+        if not self.kept and claim is None and not freed:
             return ()
         kept = [name for name, reserved in self.kept.items() if reserved.ask.key == key]
         every = dict.fromkeys([*kept, *(claim.copies if claim is not None else ())])
-        return tuple(Hint(HintKind.ROOM, name) for name in every)
+        rooms = [Hint(HintKind.ROOM, name) for name in every]
+        return (*rooms, Hint(HintKind.QUOTA)) if freed else tuple(rooms)

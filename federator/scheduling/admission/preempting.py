@@ -165,6 +165,8 @@ def claims(
     those for which they left lately, while they lack room: it is not seen free yet, or not enough
     of it for a copy, or for all where fewer are of no use. Those who left would have it back piece
     by piece, and leave again, for ever. `before`: the claims so far."""
+    # A claim that lapses is a hint for nobody: those who left would be back at once, and leave
+    # again when the winner is retried.
     winners = {turn.sake for turn in leaving.turns}
     made: dict[WorkloadKey, Entry] = {}
     for winner in decided:

@@ -27,6 +27,7 @@ from federator.scheduling.admission.preempting import MOMENT_S
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.waiting.room_claims import WAITS_S
 from tests.unit.placement.fleets import cluster, fleet, held, jobs, service
 
@@ -271,7 +272,7 @@ def test_a_claim_ends_with_its_workload_and_with_its_next_turn() -> None:
     federation.turn(WEB)
     federation.turn(API)
     assert set(federation.queue.claims) == {API.key}
-    federation.queue.forget(API.key)
+    assert federation.queue.forget(API.key) == (Hint(HintKind.QUOTA),)
     federation.turn(WEB)
     assert federation.copies(WEB) == 20
 
