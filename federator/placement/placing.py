@@ -183,7 +183,7 @@ def placed(
         taking, kept = _with(pool, leavers), {}
     back = _given_back(job, outcome, pool, taking)
     while remain(ask, pool, outcome.left_out, back):
-        outcome = _divide(job, pool)
+        outcome = _divide(job, pool, outcome.left_out)
         back = _given_back(job, outcome, pool, taking)
     outcome.got = {
         name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
@@ -223,8 +223,10 @@ def remain(
 ) -> bool:
     """Notes the copies that stay in clusters that are left out. Whether they are more than those
     beside which the others were divided, and a hard rule counts them."""
-    hard = any(rule.hard for rule in ask.policy.spread)
-    if not hard or ask.unit is not Unit.REPLICAS or leaving.everywhere(ask):
+    policy = ask.policy
+    if ask.unit is not Unit.REPLICAS or leaving.everywhere(ask) or policy.require_all:
+        return False
+    if not any(rule.hard for rule in policy.spread):
         return False
     more = [
         candidate
@@ -340,15 +342,19 @@ def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidat
     return sorted([*pool, *more], key=lambda candidate: candidate.name)
 
 
-def _divide(job: Job, pool: list[Candidate]) -> Outcome:
+def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None) -> Outcome:
+    """`without`: these are left out, whatever would be chosen."""
     ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
         for candidate in pool:
+            candidate.stays = min(candidate.stays, ask.count)
             if candidate.cap > ask.count:
                 candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside)
+    seated = seat(
+        ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside, without=without
+    )
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing - seated.remaining
@@ -419,11 +425,14 @@ def seat(
     fresh: bool,
     sticky: bool = False,
     beside: tuple[tuple[str, ...], ...] = (),
+    without: dict[str, Reason] | None = None,
 ) -> Seating:
-    """Divides `total` copies over the best clusters. `beside`: domains of clusters that are no
-    candidates, because others are better, but count. With `sticky`, no holder is dropped or gives
-    seats up to place more. If copies are missing in the end, no holder does either: copies that
-    leave need another place."""
+    """Divides `total` copies over the best clusters; or over all but those of `without`, where that
+    is given. `beside`: domains of clusters that are no candidates, because others are better, but
+    count. With `sticky`, no holder is dropped or gives seats up to place more. If copies are
+    missing in the end, no holder does either: copies that leave need another place."""
+    if without is not None:
+        return _divided(ask, candidates, total, without, fresh=fresh, sticky=True, beside=beside)
     seated = _seat(ask, candidates, total, fresh=fresh, sticky=sticky, beside=beside)
     if sticky or seated.missing <= 0 or not _moved(candidates, seated):
         return seated

@@ -324,8 +324,12 @@ def breaches_of_order(case: Case) -> list[str]:
 
 
 def takes_away(case: Case) -> list[str]:
-    """One copy more takes none from anybody, for the same set of clusters (invariant 34)."""
+    """One copy more takes none from anybody, for the same set of clusters (invariant 34). Not
+    judged under several hard rules that one number may keep by itself and the next not.
+    """
     if case.floor or case.most_clusters is not None or case.strategy is Strategy.PACK:
+        return []
+    if len(case.hard) > 1:
         return []
     got, more = decided(case), decided(replace(case, copies=case.copies + 1))
     return [

@@ -137,6 +137,13 @@ def test_what_stays_in_a_cluster_that_takes_no_part_counts_for_the_rule() -> Non
     assert decision.held == 1
 
 
+def test_beside_what_stays_no_other_clusters_take_part_than_before() -> None:
+    snapshot = fleet(zoned("z1a", 2), zoned("z1b", 0), zoned("z1c", 0))
+    policy = spread(hard(skew=0), max_clusters=1)
+    decision = decide(service(3, policy=policy), snapshot, held(z1b=1, z1c=1))
+    assert counts(decision) == {"z1b": 1, "z1c": 1}
+
+
 def test_a_lost_zone_moves_only_its_own_share() -> None:
     lost = fleet(zoned("z1a", 60), zoned("z2a", 60), zoned("z3a", 60, removing=True))
     decision = decide(service(30, policy=spread(hard(skew=1))), lost, held(z1a=10, z2a=10, z3a=10))

@@ -391,7 +391,7 @@ def _placed(
         back = leaving.give_back(taking, outcome.got, lacking, ask.count)
         if not placing.remain(ask, pool, outcome.left_out, back):
             break
-        outcome = _divide(job, pool)
+        outcome = _divide(job, pool, outcome.left_out)
     outcome.got = {
         name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}
     }
@@ -518,15 +518,16 @@ def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidat
     return sorted([*pool, *more], key=lambda candidate: candidate.name)
 
 
-def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
+def _divide(job: _Job, pool: list[Candidate], without: dict[str, Reason] | None = None) -> _Outcome:
     ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
         for candidate in pool:
+            candidate.stays = min(candidate.stays, ask.count)
             if candidate.cap > ask.count:
                 candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = placing.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
+    seated = placing.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted, without=without)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing - seated.remaining
