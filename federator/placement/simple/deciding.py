@@ -46,9 +46,8 @@ def decide(
         return None
     admission = ledger.admission(ask, wanted, held=0)
     total = min(wanted, admission.copies)
-    if total < wanted and (shards or like.together or policy.require_all):
-        return None
-    if not (total or like.opened):  # then it lacks more than quota
+    whole = shards or like.together or policy.require_all
+    if total < wanted and (whole or not like.opened):  # if not opened, it lacks more than quota
         return None
     rooms = ledger.rooms(ask.shape)
     listed = rooms.tolist() if rooms.size <= several.FEW else None
@@ -64,9 +63,8 @@ def decide(
     ranges = ((0, total - 1),) if shards else ()
     shares = tuple(_shares(clusters, copies, ranges, mark, seq))
     ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
-    reason, why = Reason.CHOSEN, ""
-    if total < wanted:
-        reason, why = admission.reason, admission.message
+    lacking = (admission.reason, admission.message)
+    reason, why = lacking if total < wanted else (Reason.CHOSEN, "")
     facts = verdicts.quick_outcome(wanted, wanted - total, reason, why)
     said = worded(ask, like, rooms, listed, chosen, copies, facts, by_name)
     return quick_decision(

@@ -376,6 +376,15 @@ def test_a_cluster_that_could_not_schedule_gets_nothing_new_although_it_holds_no
     assert counts(decision) == {"b": 8}
 
 
+def test_of_what_waits_for_its_scheduler_no_more_than_the_count_stays_in_every_cluster() -> None:
+    """It was scaled from 4 to 1. What b lacks is no reason to keep three in a."""
+    rule = SpreadRule("zone", 1, 0, hard=True)
+    policy = Policy(division=Division(Strategy.DUPLICATE), spread=(rule,))
+    snapshot = fleet(cluster("a", 9, labels={"zone": "1"}), cluster("b", 9, labels={"zone": ""}))
+    made = decide(service(1, policy=policy), snapshot, held(a=4), capped={"a": 3})
+    assert counts(made) == {"a": 1}
+
+
 @pytest.mark.parametrize(
     ("capped", "after"),
     [

@@ -229,15 +229,6 @@ def test_a_fresh_division_that_cannot_place_all_keeps_nothing_that_the_next_one_
     assert counts(first) == counts(again) == {"a": 2}
 
 
-def test_of_what_waits_for_its_scheduler_no_more_than_the_count_stays_in_every_cluster() -> None:
-    """It was scaled from 4 to 1. What b lacks is no reason to keep three in a."""
-    rule = SpreadRule("zone", 1, 0, hard=True)
-    policy = Policy(division=Division(Strategy.DUPLICATE), spread=(rule,))
-    snapshot = fleet(cluster("a", 9, labels={"zone": "1"}), cluster("b", 9, labels={"zone": ""}))
-    made = decide(service(1, policy=policy), snapshot, held(a=4), capped={"a": 3})
-    assert counts(made) == {"a": 1}
-
-
 @pytest.mark.parametrize("strategy", [Strategy.DUPLICATE, Strategy.CAPACITY])
 def test_shards_beyond_the_count_hold_no_slots_that_others_run_in(strategy: Strategy) -> None:
     before = (
