@@ -242,8 +242,7 @@ class _Simulation:
     def _decide(self) -> None:
         """Cycles, until nothing is due. Whoever could not be helped while others were due is
         decided on once more then; if that is in vain too, a moment later."""
-        if self.world.queued:
-            self._cycles()
+        self._cycles()
         if self._unsure:
             for key in sorted(self._unsure):
                 self.world.put(key)
