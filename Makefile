@@ -1,10 +1,12 @@
 # Two commands: `make demo` and `make test`. Everything a machine needs is set up by these rules.
 PYTHON ?= python3.11
+# Compiled modules are kept, also where the environment says otherwise: a start without them costs seconds.
+export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test test-pythons unit lint types house parts kube bench fuzz simulate \
+.PHONY: demo browser docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -30,13 +32,23 @@ lock: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/federator demo $(ARGS)
 
-## test: everything, and the ten slowest; the tests of the real control plane run where it can be had
+RUN := $(BIN)/python tests/running/supervise.py
+PYTEST := $(RUN) $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+
+## test: every behaviour once, in at most 15 minutes; the tests of the real control plane run where it can be had
 test: $(STAMP) parts
-	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not soak" --durations=10 $(ARGS)
+	FEDERATOR_TARGET=test $(PYTEST) -m "not long and not soak" $(ARGS)
+
+# Examples of each property in test-long, and of each property against a planted error.
+EXAMPLES_LONG := 200
+
+## test-long: campaigns under faults, planted bugs, stories on real servers and properties with 200 examples, which make test tries with 25; 15 minutes
+test-long: $(STAMP) parts
+	FEDERATOR_TARGET=test-long FEDERATOR_EXAMPLES=$(EXAMPLES_LONG) $(PYTEST) -m "(long or hypothesis) and not soak" $(ARGS)
 
 ## unit: the inner loop: no process, no socket
 unit: $(STAMP)
-	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" --durations=10 $(ARGS)
+	$(PYTEST) tests/unit tests/house -m "not e2e and not real and not long and not soak" $(ARGS)
 
 SEEDS ?= 0-999
 FAILOVERS ?= 0-99
@@ -77,7 +89,7 @@ docs: $(STAMP)
 
 ## mutants: small errors planted in division, spread, ledger, quota and fold; 95 of 100 must be noticed by tests/unit
 mutants: $(STAMP)
-	nice $(BIN)/python -m tests.mutation.run --jobs $(JOBS) --seed $(SEED) $(ARGS)
+	FEDERATOR_EXAMPLES=$(EXAMPLES_LONG) nice $(BIN)/python -m tests.mutation.run --jobs $(JOBS) --seed $(SEED) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -98,14 +110,14 @@ parts: kube browser
 
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
-	$(BIN)/python tests/controlplane/build.py
+	$(RUN) $(BIN)/python tests/controlplane/build.py
 
 # The version before it, for the soak.
 OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 
 ## browser: the headless Chromium that opens reports in tests, from the machine or once from Debian
 browser: $(STAMP)
-	-@$(BIN)/python -m tests.browser.chromium
+	-@$(RUN) $(BIN)/python -m tests.browser.chromium
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube

@@ -1,8 +1,10 @@
 """Fixtures that every part of the tests may use."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,14 +12,14 @@ from hypothesis import HealthCheck, settings
 from tests import heap
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
-from tests.examples import LEAST
-from tests.processor import pytest_runtest_call  # noqa: F401 - a hook is there by its name
+from tests.examples import ASKED, USUAL
+from tests.running import costs, recording
 
 # Properties are decided by what they say, never by how fast a loaded machine is; a failure prints
 # how to repeat it.
 settings.register_profile(
     "house",
-    max_examples=max(100, LEAST),
+    max_examples=ASKED or USUAL,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -32,17 +34,27 @@ GROUP = pytest.StashKey[str]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many test processes again as there are cores: some of them always wait for
-    servers.
-    """
+    """Twice as many test processes as there are cores: some of them always wait for servers."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    return cores + max(1, cores // 2)
+    return 2 * cores
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     heap.collect_seldom()
+    config.pluginmanager.register(recording)
+    if not hasattr(config, "workerinput"):  # xdist's test processes report to the first one
+        signal.signal(signal.SIGTERM, _interrupt)
+        inner = "PYTEST_CURRENT_TEST" in os.environ  # a run that a test starts
+        if not (inner or config.option.collectonly):
+            results = config.rootpath / "build" / "tests"
+            config.pluginmanager.register(recording.Recorder(results), "results")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends a run as SIGINT does: with its summary, and fixtures end what they started."""
+    raise KeyboardInterrupt
 
 
 def pytest_collection_finish() -> None:
@@ -50,21 +62,25 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one xdist_group side by side, before all others, those that take longest first: a
-    group is worked off by one process, and the end of the run is shared best when small tests come
-    last. Of the single ones, simulated federations therefore begin.
+    """Spreads the groups of tests evenly among the single ones, the most expensive group first.
+
+    A group is run by one process. Its tests wait for servers most of the time, while single tests
+    use the processor: at any time some processes do the one and some the other. The groups at the
+    end are small, so that all processes end together.
     """
-    first: dict[str, int] = {}
+    recorded = costs.read().groups
+    groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        first.setdefault(_group(item), len(first))
-
-    def turn(item: pytest.Item) -> tuple[bool, bool, bool, bool, int]:
-        group = _group(item)
-        patient = item.get_closest_marker("timeout") is not None
-        small = SIMULATION not in item.path.parents
-        return not group, not patient, item.get_closest_marker("real") is None, small, first[group]
-
-    items.sort(key=turn)
+        groups.setdefault(_group(item), []).append(item)
+    singles = groups.pop("", [])
+    singles.sort(key=lambda item: SIMULATION not in item.path.parents)  # these take seconds each
+    turns = sorted(groups, key=lambda name: -recorded.get(name, 0.0))
+    items.clear()
+    for turn, name in enumerate(turns):
+        start, end = (len(singles) * at // len(turns) for at in (turn, turn + 1))
+        items += groups[name] + singles[start:end]
+    if not turns:
+        items += singles
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,8 @@
-"""How many examples a property is tried with: few in a usual run, FEDERATOR_EXAMPLES in a long one
-(`make soak`).
+"""How many examples each property is tried with: `USUAL` in `make test`, more where
+FEDERATOR_EXAMPLES says so (`make test-long`, `make soak`).
+
+What fails in a long run becomes an explicit example or a test of its own: the usual run finds a
+known error by what it tries, never by luck.
 """
 
 import os
@@ -7,9 +10,11 @@ from typing import Final
 
 from hypothesis import settings
 
-LEAST: Final = int(os.environ.get("FEDERATOR_EXAMPLES", "0"))
+USUAL: Final = 25
+ASKED: Final = int(os.environ.get("FEDERATOR_EXAMPLES", "0"))
+"""Of each property, in a long run; 0 in a usual one."""
 
 
-def examples(usual: int) -> settings:
-    """So many in a usual run."""
-    return settings(max_examples=max(usual, LEAST))
+def examples(long: int) -> settings:
+    """At least so many in a long run: the property is about something that few examples have."""
+    return settings(max_examples=max(long, ASKED) if ASKED else USUAL)

@@ -5,7 +5,7 @@ end-to-end ones.
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 Spec = dict[str, Any]
 GOOD: Spec = {
@@ -217,6 +217,33 @@ RESTRICTED: tuple[Row, ...] = tuple(
     )
 )
 EVERY: tuple[Row, ...] = (*BASELINE, *RESTRICTED)
+ELSEWHERE: Final = {
+    "init": ("initContainers", {}),
+    "sidecar": ("initContainers", {"restartPolicy": "Always"}),
+    "ephemeral": ("ephemeralContainers", {}),
+}
+"""Where a container may stand besides `containers` -> its list, and what makes it that."""
+
+
+def moved(row: Row, where: str) -> Row:
+    """The same hostile container as another kind of container, beside an honest one. What the pod
+    says for all of its containers, or leaves to them, holds for it too."""
+    field, more = ELSEWHERE[where]
+    (hostile,) = row.spec["containers"]
+    honest = copy.deepcopy(GOOD["containers"][0])
+    honest["securityContext"] |= {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    other = {**copy.deepcopy(hostile), "name": "other", **more}
+    spec = {**copy.deepcopy(row.spec), "containers": [honest], field: [other]}
+    return Row(row.level, row.path.replace(APP, f"spec.{field}[0]"), spec, row.annotations)
+
+
+IN_EVERY_LIST: tuple[tuple[str, Row], ...] = tuple(
+    (where, moved(row, where)) for row in EVERY if row.path.startswith(APP) for where in ELSEWHERE
+)
+"""(where, row): what is hostile in a container, in each other kind of container."""
 ALLOWED: tuple[Row, ...] = tuple(
     Row("privileged", "", spec)
     for spec in (

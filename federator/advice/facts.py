@@ -33,6 +33,8 @@ from federator.placement.selection import filters
 from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
+UNHEARD: Final = "ClusterUnknown"
+"""Reason of a row of the status whose figures are the last ones seen."""
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
@@ -41,7 +43,7 @@ HINTS: Final[Mapping[Reason, str]] = {
     "pod-security.kubernetes.io/enforce of the namespace on the host",
     Reason.IDENTITY_NOT_ALLOWED: "correct the field that the message names, or have an operator"
     " add its value to the "
-    "list of the FederatedQuota",
+    "list of the FederatedQuota, or raise the maximum there",
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
     Reason.UNSCHEDULABLE: (
         "look at the pending pods there; the cap goes away by itself after a while"
@@ -274,6 +276,9 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
         verdict["ready"] = (
             ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
         )
+    unknown = max(raw.integer(obj, "status", name) for name in ("unknown", "unknownReplicas"))
+    if unknown:
+        verdict["unknown"] = unknown
     if placed:
         verdict["Placed"] = {name: placed.get(name, "") for name in ("status", "reason", "message")}
     else:
@@ -341,7 +346,10 @@ def _cluster(
         ),
         {},
     )
-    row["ready"] = _runs_there(ask, reported) if reported else None
+    unheard = reported.get("reason") == UNHEARD
+    row["ready"] = _runs_there(ask, reported) if reported and not unheard else None
+    if unheard:
+        row["unknown"] = _runs_there(ask, reported)
     if reported.get("reason"):
         row["trouble"] = {"reason": reported["reason"], "message": raw.text(reported, "message")}
     part = next((entry for entry in why.rows if entry.cluster == verdict.cluster), None)

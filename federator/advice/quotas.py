@@ -12,6 +12,7 @@ from federator.model import shards
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Balance, Commitment, QuotaAccount
+from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.placement.quota import accounts
 from federator.placement.quota.accounts import Trouble
@@ -28,6 +29,19 @@ PLACED = "Placed"
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What one workload holds of one account."""
+
+    key: WorkloadKey
+    project: str
+    tier: Tier
+    copies: int
+    usage: Resources
+    former: bool = False
+    """An edit has left this project or tier, and its copies may still run in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """One FederatedQuota. `depth`: accounts above it."""
 
@@ -40,8 +54,8 @@ class Account:
     """Workloads of it and of all below that hold anything."""
     waiting: int
     """Workloads of it and of all below that lack copies because of a quota."""
-    holders: tuple[Commitment, ...]
-    """Who holds what is charged to this very account, the most copies first."""
+    holders: tuple["Held", ...]
+    """Workloads that are charged to this very account, the most copies first."""
     troubles: tuple[Trouble, ...]
 
 
@@ -208,13 +222,21 @@ def _balances(uses: Uses, account: QuotaAccount, tier: Tier) -> dict[str, Balanc
     }
 
 
-def _holders(situation: Situation, projects: set[str]) -> tuple[Commitment, ...]:
+def _holders(situation: Situation, projects: set[str]) -> tuple[Held, ...]:
     holders = [
-        commitment
+        held
         for commitment in situation.commitments
-        if commitment.project in projects and commitment.copies
+        for held in _held(commitment)
+        if held.project in projects and held.copies
     ]
     return tuple(sorted(holders, key=lambda holder: (-holder.copies, holder.key)))
+
+
+def _held(of: Commitment) -> Iterator[Held]:
+    yield Held(of.key, of.project, of.tier, of.copies, of.usage)
+    for former in of.former:
+        copies, usage = former.copies, former.usage
+        yield Held(of.key, former.project, former.tier, copies, usage, former=True)
 
 
 def _capacity(situation: Situation) -> Resources:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import raw
+from federator.api import doorfields, raw
 from federator.api.common import (
     ATOMIC,
     LIST_SET,
@@ -204,14 +204,11 @@ class DomainChoice(Model):
     leave."""
 
 
-Patterns = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-+=,.@_/*a-zA-Z0-9]+$")]],
-    Field(max_length=256, json_schema_extra=LIST_SET),
-]
-"""Names, in which `*` stands for any text."""
+Grace = Annotated[int, Field(ge=30, le=2**31 - 1, json_schema_extra={"format": "int32"})]
+"""Seconds that pods may take to end."""
 
 
-class Spec(Model):
+class Spec(doorfields.DoorFields):
     """What the account may use."""
 
     model_config = ConfigDict(
@@ -280,22 +277,16 @@ class Spec(Model):
     """Highest priority that a workload may ask for, also below this account."""
     max_concurrent_workloads: Count | None = None
     """At most this many workloads of the account and of those below it hold anything at a time."""
+    max_termination_grace_period_seconds: Grace | None = None
+    """Longest terminationGracePeriodSeconds that pods of these projects may have: so long, pods
+    that are deleted may run on. Any when left out; 30, which Kubernetes takes where a template says
+    nothing, is the least."""
     default_requests: Amounts | None = None
     """What each copy is charged of a resource that its containers do not request, in quota and in
     room: cpu 100m and memory 200Mi when left out. Its pods are not changed."""
     unknown_projects: Literal["Allow", "Refuse"] | None = None
     """Of an account without a parent: whether workloads may name a project that no account has.
     Refuse when no account says Allow, or one says Refuse."""
-
-    service_accounts: Patterns = Field(default_factory=list)
-    """Service accounts that pods of these projects may name, beside `default` and one of the
-    workload's own name; `*` stands for any text. No others when empty."""
-    iam_roles: Patterns = Field(default_factory=list)
-    """IAM roles that workloads of these projects may have, `*` standing for any text. None when
-    empty."""
-    priority_classes: Patterns = Field(default_factory=list)
-    """Priority classes that pods of these projects may name, beside that of their tier; `*` stands
-    for any text. No others when empty."""
 
     @model_validator(mode="after")
     def _root(self) -> "Spec":
@@ -401,9 +392,8 @@ def to_account(obj: Obj) -> QuotaAccount:
         weight=max(raw.integer(spec, "weight", default=1), 0),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
         defaults=vector(defaults) if isinstance(defaults, dict) else None,
-        service_accounts=raw.texts(spec, "serviceAccounts"),
-        iam_roles=raw.texts(spec, "iamRoles"),
-        priority_classes=raw.texts(spec, "priorityClasses"),
+        **doorfields.lists(spec),
+        max_grace_s=raw.integer(spec, "maxTerminationGracePeriodSeconds") or None,
         domains=tuple(_domain(entry) for entry in raw.objects(spec, "domains")),
         preemption=_preemption(raw.mapping(spec, "preemption")),
         notice_s=max(raw.integer(spec, "reclaimNoticeSeconds"), 0),

@@ -100,6 +100,9 @@ class Drain(Model):
     is refused."""
     jobs_finish_seconds: Annotated[int, Field(ge=0, le=604_800)] = DRAIN_JOBS_FINISH_S
     """Job sets run on there for so long, and are then restarted elsewhere; 0: at once."""
+    then_remove: bool | None = None
+    """True: the hub deletes the MemberCluster when nothing is left in the cluster. Until then you
+    can take the drain back."""
 
 
 class Maintenance(Model):
@@ -111,7 +114,11 @@ class Maintenance(Model):
                 "!self.schedule.startsWith('@every')",
                 "a maintenance window has no @every, which has no beginning to count from:"
                 " give five fields, such as 0 2 * * tue",
-            )
+            ),
+            (
+                "!has(self.drain) || !has(self.drain.thenRemove)",
+                "a maintenance window ends, so it removes no cluster: set spec.drain.thenRemove",
+            ),
         )
     )
 
@@ -345,16 +352,27 @@ class DrainWish:
 
     force: bool = False
     jobs_finish_s: int = DRAIN_JOBS_FINISH_S
+    remove: bool = False
+    """The MemberCluster is deleted when it is empty."""
     window: str = ""
     """When the maintenance window begins that asks for it; "" for a person's wish, which has no
     end of its own."""
+    deleted: bool = False
+    """The MemberCluster is deleted, and its finalizer empties the cluster: nothing refuses this
+    drain or takes it back."""
+
+
+OF_DELETION: Final = DrainWish(force=True, jobs_finish_s=0, deleted=True)
+"""The wish of a deleted MemberCluster. Its job sets restart elsewhere immediately."""
 
 
 def drain_wish(obj: Obj, now_s: float) -> DrainWish | None:
-    """The wish that it be empty: a person's, or that of a maintenance window that is announced or
-    under way. None without one, and while it is being removed, which empties it anyway."""
-    if removal(obj) is not Removal.NONE:
-        return None
+    """The wish that it be empty: a person's, that of a maintenance window that is announced or
+    under way, or that of its deletion. None without one, and while it is removed as it is
+    (`Orphan`)."""
+    how = removal(obj)
+    if how is not Removal.NONE:
+        return None if how is Removal.ORPHAN else OF_DELETION
     asked = raw.at(obj, "spec", "drain")
     if isinstance(asked, dict):
         return _wish(asked, "")
@@ -368,7 +386,8 @@ def _wish(asked: Obj, window: str) -> DrainWish:
     finish_s = asked.get("jobsFinishSeconds", DRAIN_JOBS_FINISH_S)
     valid = isinstance(finish_s, int) and not isinstance(finish_s, bool) and finish_s >= 0
     finish_s = finish_s if valid else DRAIN_JOBS_FINISH_S
-    return DrainWish(asked.get("force") is True, finish_s, window)
+    remove = asked.get("thenRemove") is True and not window
+    return DrainWish(asked.get("force") is True, finish_s, remove, window)
 
 
 def declared_dead(obj: Obj) -> bool:

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from federator.api import raw
 from federator.api.common import (
+    Amount,
+    AnyObject,
+    Conditions,
     DnsLabel,
     Labels,
     Metadata,
@@ -20,6 +23,9 @@ from federator.api.raw import Obj
 from federator.model import names
 
 KIND: Final = "RuntimeProfile"
+ADMITTED: Final = "Admitted"
+"""Condition: whether all workloads that use the profile get its present version."""
+VERSIONS_MAX: Final = 64
 Container = Annotated[
     dict[str, Any],
     Field(json_schema_extra={"x-federator-embed": "Container", "x-federator-omit": ["name"]}),
@@ -134,6 +140,28 @@ class Spec(Model):
     and no Ingress."""
 
 
+class Version(Model):
+    """A version of the profile that pods may have."""
+
+    hash: ShortText
+    """Hash of its spec."""
+    spec: AnyObject
+    """The spec of that version."""
+
+
+class Status(Model):
+    """Where the profile is in force, written by the hub."""
+
+    conditions: Conditions = Field(default_factory=list)
+    """Admitted: False with QuotaExceeded while workloads keep a former version, because the present
+    one asks for more than their quota or their clusters have."""
+    held_back: Amount | None = None
+    """Workloads that keep a former version."""
+    versions: Annotated[list[Version], Field(max_length=VERSIONS_MAX)] = Field(default_factory=list)
+    """The versions that pods may have, the newest first. Pods of workloads that are held back are
+    made from one of these."""
+
+
 class RuntimeProfile(Model):
     """What pods of Pinterest workloads are given: sidecars, init containers, variables, volumes."""
 
@@ -145,12 +173,46 @@ class RuntimeProfile(Model):
     """Standard metadata."""
     spec: Spec
     """What is added to each pod."""
+    status: Status | None = None
+    """Where the profile is in force."""
 
 
 def content_hash(obj: Obj) -> str:
     """Of the spec alone, whatever the order of its keys; 12 hexadecimal digits."""
     spec = raw.mapping(obj, "spec")
     return names.short_hash(json.dumps(spec, sort_keys=True, separators=(",", ":")), length=12)
+
+
+def versions(obj: Obj) -> dict[str, dict[str, Any]]:
+    """Hash -> profile object of the versions that the status keeps, the newest first. An
+    entry whose spec does not match its hash is left out."""
+    kept: dict[str, dict[str, Any]] = {}
+    for entry in raw.objects(obj, "status", "versions"):
+        version = with_spec(obj, raw.mapping(entry, "spec"))
+        if (content := content_hash(version)) == raw.text(entry, "hash"):
+            kept[content] = version
+    return kept
+
+
+def shaping(obj: Obj) -> str:
+    """The part of a version that the shape of a pod depends on, as text: versions of which it is
+    equal request the same for each workload."""
+    containers = [
+        [
+            field,
+            *(entry.get(name) for name in ("name", "inject", "native", "parameters")),
+            *(raw.at(entry, "container", name) for name in ("resources", "ports", "restartPolicy")),
+        ]
+        for field in ("initContainers", "sidecars")
+        for entry in raw.objects(obj, "spec", field)
+    ]
+    return json.dumps([containers, raw.at(obj, "spec", "podLabels")], sort_keys=True)
+
+
+def with_spec(obj: Obj, spec: Obj) -> dict[str, Any]:
+    """The profile with another spec, without its status."""
+    whole = {name: value for name, value in obj.items() if name != "status"}
+    return {**whole, "spec": dict(spec)}
 
 
 def member_name(name: str, content: str) -> str:

@@ -122,6 +122,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         sums = " + ".join(str(row["terms"].get(name, 0)) for name in terms)
         shown = f"{row['score']} = {sums}" if row["terms"] else "-"
         ready = "-" if row["ready"] is None else str(row["ready"])
+        if row.get("unknown"):
+            ready = f"unknown (was {row['unknown']})"
         cells.append(
             [
                 row["cluster"],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from federator.api import raw
 from federator.convert import (
     autoscalers,
     configmaps,
@@ -83,6 +84,7 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
     _leave_repeated(drafts)
     _keep(drafts)
     kueue.absorb(drafts)
+    _check_parents(drafts)
     _draft_all(drafts)
     kueue.assign(drafts)
     autoscalers.absorb(drafts)
@@ -96,12 +98,27 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
         drafts.leave(item, _why_not(item))
     for draft in drafts.made:
         _check(draft)
+    ingresses.note_taken_hosts(drafts)
     made = (
         *(item.obj for item in drafts.kept),
         *drafts.quotas,
         *(_ordered(draft.obj) for draft in drafts.made),
     )
     return Conversion(made, drafts.accounts(), drafts.notes())
+
+
+def _check_parents(drafts: Drafts) -> None:
+    """Raises BadInput for a FederatedQuota that is given below one that is neither given nor
+    made."""
+    quotas = [item for item in drafts.kept if item.kind == "FederatedQuota"]
+    names = {item.name for item in quotas}
+    names |= {raw.text(quota, "metadata", "name") for quota in drafts.quotas}
+    for item in quotas:
+        if (above := raw.text(item.obj, "spec", "parent")) and above not in names:
+            message = (
+                f"is {above}, and no FederatedQuota of that name is given; add it or correct it"
+            )
+            raise BadInput(item.origin, item.title, [FieldError("spec.parent", message)])
 
 
 def _leave_repeated(drafts: Drafts) -> None:

@@ -12,6 +12,10 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds.service import schema
+from federator.model import names
+from federator.model.names import WorkloadKey
+from federator.placement.policy import hostclaims
+from federator.placement.policy.hostclaims import HostClaims
 
 API_VERSION: Final = "networking.k8s.io/v1"
 MAX_DOORS: Final = 16
@@ -171,3 +175,50 @@ def place(drafts: Drafts) -> None:
                     f" {item.title}, which is left"
                 )
                 drafts.note(draft, text)
+
+
+EVERY_HOST: Final = "*"
+
+
+def note_taken_hosts(drafts: Drafts) -> None:
+    """Notes each draft with a host name that an earlier one of another namespace has. Objects that
+    go to the host unchanged have theirs first."""
+    claims = HostClaims()
+    made = [*(item.obj for item in drafts.kept), *(draft.obj for draft in drafts.made)]
+    for number, obj in enumerate(made):
+        for _, host in _hosts(obj):
+            claims.put(host, _workload_key(obj), (0.0, number))
+    for draft in drafts.made:
+        taken = _host_of_others(draft.obj, claims)
+        if taken is not None:
+            path, host, other = taken
+            what = f"overlaps {other} of" if other != host else "is that of"
+            drafts.note(
+                draft,
+                f"{path}: is {host}, which {what} a workload of another namespace; the host gives"
+                " it to the one that is created first, and refuses the other. Choose another name,"
+                " or put both into one namespace",
+            )
+
+
+def _host_of_others(obj: Obj, claims: HostClaims) -> tuple[str, str, str] | None:
+    key = _workload_key(obj)
+    return hostclaims.taken_by(_hosts(obj), lambda host: claims.rival(host, key, _alike))
+
+
+def _alike(_: WorkloadKey) -> int:
+    return 0
+
+
+def _workload_key(obj: Obj) -> WorkloadKey:
+    return names.key(
+        raw.text(obj, "kind"),
+        raw.text(obj, "metadata", "namespace"),
+        raw.text(obj, "metadata", "name"),
+    )
+
+
+def _hosts(obj: Obj) -> Iterator[tuple[str, str]]:
+    if raw.text(obj, "apiVersion").startswith("pinterest.com/"):
+        for index, door in enumerate(raw.objects(obj, "spec", "loadBalancers")):
+            yield f"spec.loadBalancers[{index}].host", raw.text(door, "host") or EVERY_HOST

@@ -21,8 +21,10 @@ from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
 VERSIONS: Final = ("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2")
-CONFIGURATIONS: Final = ("config.kueue.x-k8s.io/v1beta1", "config.kueue.x-k8s.io/v1beta2")
 COHORT: Final = "Cohort"
+OLDER: Final = (("kueue.x-k8s.io/v1alpha1", COHORT),)
+"""Versions of single kinds that were served before all kinds were v1beta1, with the same fields."""
+CONFIGURATIONS: Final = ("config.kueue.x-k8s.io/v1beta1", "config.kueue.x-k8s.io/v1beta2")
 LOCAL: Final = "LocalQueue"
 FLAVOR: Final = "ResourceFlavor"
 CONFIGURATION: Final = "Configuration"
@@ -34,6 +36,7 @@ KINDS: Final = (
         for version in VERSIONS
         for kind in (QUEUE, COHORT, LOCAL, FLAVOR, kueueworkloads.KIND, "WorkloadPriorityClass")
     ),
+    *OLDER,
     ("scheduling.k8s.io/v1", "PriorityClass"),
     *((version, CONFIGURATION) for version in CONFIGURATIONS),
 )
@@ -127,7 +130,9 @@ def _spend(drafts: Drafts, flavors: Iterable[Item]) -> None:
 
 def _open(drafts: Drafts, kind: str) -> list[Item]:
     return [
-        item for item in drafts.undecided() if item.kind == kind and item.api_version in VERSIONS
+        item
+        for item in drafts.undecided()
+        if item.kind == kind and (item.api_version in VERSIONS or (item.api_version, kind) in OLDER)
     ]
 
 

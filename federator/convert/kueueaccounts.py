@@ -179,6 +179,11 @@ class Account:
         for field, instead in _CHECKS.items():
             if spec.get(field):
                 yield f"spec.{field} of {self.item.title} is not carried over: {instead}"
+        if self.item.kind != QUEUE and self.parent and self.parent not in self.family.items:
+            yield (
+                f"spec.parentName of {self.item.title}: no Cohort {self.parent} is given; it"
+                " becomes an account with the quotas of those below it, as in Kueue"
+            )
         if fitting(self.item.name) != self.item.name:
             yield f"metadata.name: {self.item.name} is no name of an object here"
 

@@ -90,7 +90,14 @@ def notes(row: Made) -> Iterator[str]:
     rows = raw.objects(row.item.obj, "spec", "podSets")
     if len(rows) > 1:
         yield f"one shard stands for the pods of its {len(rows)} pod sets"
+    if row.admission is not None and _condition(row.item, "Evicted"):
+        yield (
+            "status.conditions: Evicted is not carried over; the job set holds its quota until it"
+            " has ended or leaves for another"
+        )
     for at, entry in enumerate(rows):
+        if len(rows) > 1 and raw.integer(entry, "minCount"):
+            yield f"spec.podSets[{at}].minCount is not carried over: the pod sets start together"
         if raw.at(entry, "template", "spec", "affinity") is not None:
             yield f"spec.podSets[{at}].template.spec.affinity is not carried over"
 

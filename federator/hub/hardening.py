@@ -31,12 +31,16 @@ HOST_POLICIES: Final = (
 MEMBER_POLICIES: Final = (
     "federator-accounts",
     "federator-carried",
+    "federator-deployment-scales",
     "federator-levels",
     "federator-nodes",
     "federator-pods",
     "federator-priorities",
+    "federator-scales",
+    "federator-service-accounts",
     "federator-slice-statuses",
     "federator-slices",
+    "federator-statefulset-scales",
 )
 """The same for deploy/member."""
 log = logging.getLogger(__name__)

@@ -8,11 +8,13 @@ another may run.
 
 A new leader knows nothing of renewals of the one before: for it each cluster was renewed when it
 began, for as long as the host records. The record is written before the cluster hears of it, and
-with its version as a condition, so that a leader of the past stops there.
+with its version as a condition, so that a leader of the past stops there. A leader with a shorter
+lease keeps what a former one promised: until that has ended, it records what is left of it.
 """
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Mapping
 from typing import Any, Final
@@ -60,6 +62,8 @@ class Leasing:
         """The Leases on the host, as the last answer showed them."""
         self._not_before_s: dict[str, float] = {}
         """Clusters whose lease was over: not renewed before, by the monotonic clock."""
+        self._promised: dict[str, Promise] = {}
+        """Of clusters whose record is taken over again: what was promised before that."""
         self._logged: dict[str, str] = {}
         """Why each is not renewed, as last logged."""
 
@@ -68,6 +72,7 @@ class Leasing:
         self._versions.clear()
         self._records.clear()
         self._not_before_s.clear()
+        self._promised.clear()
         for member in self.state.members.values():
             member.vitals.promise, member.vitals.lapsed = None, False
         while True:
@@ -76,7 +81,8 @@ class Leasing:
 
     def forget(self, name: str) -> None:
         """A member has left, or is met anew."""
-        for kept in (self._versions, self._records, self._not_before_s, self._logged):
+        own = (self._versions, self._records, self._not_before_s, self._promised, self._logged)
+        for kept in own:
             kept.pop(name, None)
 
     async def sweep(self) -> None:
@@ -211,9 +217,10 @@ class Leasing:
             self._records[name] = await self.host.replace(
                 self._record_ref(name), {**record, "spec": spec}
             )
-            if not 0 <= self.clock.now() - renewed_s < lease_s:
+            if not 0 <= self.clock.now() - renewed_s < recorded_s:
                 self._wait(name)  # the leader before may have held it to be over
-        member.vitals.promise = Promise(self.clock.elapsed(), self.clock.now(), lease_s)
+        promise = Promise(self.clock.elapsed(), self.clock.now(), lease_s)
+        member.vitals.promise = promise.outlasting(self._promised.pop(name, None))
 
     def _holder(self) -> dict[str, Any]:
         options = self.state.options
@@ -228,14 +235,17 @@ class Leasing:
         name, times = member.name, self.times
         wall_s, began_s = self.clock.now(), self.clock.elapsed()
         spec = {"leaseDurationSeconds": int(times.lease_s), "renewTime": stamp_micro(wall_s)}
-        promise = Promise(began_s, wall_s, float(int(times.lease_s)))
-        member.vitals.promise = promise
+        promise, former = Promise(began_s, wall_s, float(int(times.lease_s))), member.vitals.promise
+        member.vitals.promise = longest = promise.outlasting(former)
+        recorded = dict(spec)
+        if longest is former:
+            recorded["leaseDurationSeconds"] = math.ceil(longest.ends_s - began_s)
         async with asyncio.timeout(times.write_s):
-            await self._write_record(member, {**spec, **self._holder()})
+            await self._write_record(member, {**recorded, **self._holder()})
         sent_s = self.clock.elapsed()
         if sent_s - began_s > times.write_s:
             raise TimeoutError("this process stood still between host and cluster")
-        member.vitals.promise = Promise(sent_s, wall_s, promise.lease_s)
+        member.vitals.promise = Promise(sent_s, wall_s, promise.lease_s).outlasting(former)
         async with asyncio.timeout(times.write_s):
             await self._write_copy(member, spec)
         self._measure(name, wall_s)
@@ -251,6 +261,8 @@ class Leasing:
         except (errors.NotFound, errors.AlreadyExists, errors.Conflict):
             # Made, changed or deleted by another: whoever that is, it is taken over anew.
             self._records.pop(name, None)
+            if member.vitals.promise is not None:
+                self._promised[name] = member.vitals.promise
             member.vitals.promise = None
             raise
 

@@ -5,11 +5,12 @@ Reads plain objects from an API server or a file; PlacementDecisions are the pre
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import federatedquota, membercluster, raw
+from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.api.placement import placementdecision
 from federator.hub.cache import policying
 from federator.hub.options import HubOptions
@@ -19,14 +20,15 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.model import names
-from federator.model.ask import Ask
-from federator.model.decision import Decision, Reason
+from federator.model.ask import Admitted, Ask, Support
+from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.placement import verdicts
-from federator.placement.policy import permitted, policies
+from federator.placement.policy import hostclaims, permitted, policies
+from federator.placement.policy.hostclaims import HostClaims
 from federator.placement.policy.policies import Policies
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
@@ -65,6 +67,8 @@ class Situation:
     jobs: tuple[tuple[Workload, Record], ...] | None = None
     """All jobs of the host with their decisions, from its memory; None: by the objects."""
 
+    _claims: HostClaims | None = None
+    """Of host names, by the objects."""
     _bindings: tuple[object, policies.Bindings] | None = None
     """Of these quotas of the snapshot."""
 
@@ -79,34 +83,91 @@ class Situation:
         return self.objects.get(("RuntimeProfile", "", name))
 
     def standing(self, workload: Workload) -> Standing:
-        """What a workload, or an edit of it, has. Caps are about the present pods: with another
-        template they are dropped."""
+        """What a workload, or an edit of it, has. An edit is judged as after its roll-out: caps are
+        about the present pods, and the quota is charged for these until they are replaced."""
         standing = self.standings.get(workload.key)
         if standing is None:
             standing = self._recorded(workload)
         present = self.workloads.get(workload.key)
-        if standing.capped and present is not None and present.content != workload.content:
-            return replace(standing, capped={})
+        if present is not None and present.content != workload.content:
+            return replace(standing, capped={}, replaced=True)
         return standing
 
     def _recorded(self, workload: Workload) -> Standing:
         """The standing according to the host's objects."""
         record = self.records.get(workload.key)
+        admitted = record.terms.charged if record is not None else None
         return Standing(
             held=records.holdings(record.shares, record) if record is not None else (),
             recorded=record.recorded if record is not None else None,
-            admitted=record.terms.charged if record is not None else None,
+            admitted=admitted,
+            support=self._support(workload, admitted),
+            replaced=False,  # only the hub hears of that, and charges less then
             capped=self._capped(workload),
             done=workload.progress().done,
             ended=workload.progress().ending is not None,
             may_run=record.facts.may_run if record is not None else {},
         )
 
+    def _support(self, workload: Workload, admitted: Admitted | None) -> Support | None:
+        """Its RuntimeProfile, if that is held back. Which version pods have, only the hub hears."""
+        record, ask = self.records.get(workload.key), self.ask_of(workload)
+        if record is None or admitted is None or self._bindings is None:
+            return None
+        same = admitted.generation == workload.generation and workload.profile
+        if not same and record.terms.held_profile != workload.profile:
+            return None
+        if self.profile_of(workload.profile) is None:
+            return None
+        return policying.support(workload, ask, admitted, self._bindings[1])
+
     def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:
         """The cycle's input for a workload. An edit may move any number of replicas at once
         here."""
         refused = permitted.refusal(ask, snapshot.levels, snapshot.quotas)
-        return Entry(ask=ask, standing=self.standing(workload), refused=refused)
+        return Entry(
+            ask=ask,
+            standing=self.standing(workload),
+            refused=refused or self._taken(ask, snapshot),
+        )
+
+    def _taken(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
+        """Why it may not run, if a workload of another namespace has one of its host names. A name
+        that it does not have yet is claimed last."""
+        if not ask.privileges.hosts:
+            return None
+        if self._claims is None:
+            self._claims = HostClaims()
+            for number, workload in enumerate(self.workloads.values()):
+                self._claim(workload.ask, number)
+        claims = self._claims
+
+        def rank(key: WorkloadKey) -> int | None:
+            other = self.workloads.get(key)
+            if key == ask.key:
+                return 0
+            if other is None or other.ask is None:
+                return None
+            if permitted.refusal(other.ask, snapshot.levels, snapshot.quotas) is not None:
+                return None
+            record = self.records.get(key)
+            return int(record is not None and record.terms.reason in REFUSALS)
+
+        new = [host for _, host in ask.privileges.hosts if claims.age(host, ask.key) is None]
+        for host in new:
+            claims.put(host, ask.key, (math.inf, 0))
+        taken = hostclaims.taken_by(
+            ask.privileges.hosts, lambda host: claims.rival(host, ask.key, rank)
+        )
+        for host in new:
+            claims.drop(host, ask.key)
+        return permitted.taken(*taken) if taken is not None else None
+
+    def _claim(self, ask: Ask | None, number: int) -> None:
+        """Objects of files without a time of creation are created after all others."""
+        if ask is not None and self._claims is not None:
+            for _, host in ask.privileges.hosts:
+                self._claims.put(host, ask.key, (ask.created_s or math.inf, number))
 
     def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
         """What the hub would decide now. Nothing is charged."""
@@ -259,7 +320,9 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     for kind in registry.WORKLOADS.values():
         for obj in by_kind.get(kind.kind, ()):
             assert kind.verbs is not None
-            summary = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))
+            profile = profiles.get(kind.verbs.profile(obj))
+            former = tuple(runtimeprofile.versions(profile).items()) if profile is not None else ()
+            summary = workloads.summarise(kind.kind, obj, profile, former)
             found_workloads[summary.key] = summary
     situation = Situation(
         snapshot=FleetSnapshot(

@@ -78,6 +78,9 @@ class HubOptions:
     policies_per_namespace: int = 200
     """PlacementPolicies of one namespace that are in force, the oldest ones: each costs time
     whenever one is edited."""
+    cron_jobs_per_namespace: Annotated[int, Field(ge=1)] = 1000
+    """Cron jobs of one namespace that make runs, the oldest ones: each is looked at whenever it is
+    due, and every five minutes."""
     deletions_floor: int = 100
     """Slices of vanished workloads that are deleted in a minute without anybody waiting."""
     deletions_permille: int = 100
@@ -124,6 +127,10 @@ class HubOptions:
     new."""
     member_bytes_max: int = 268_435_456
     """What those are estimated to take, in bytes: a member may hold few objects that are large."""
+    member_lists_processor_s: float = 30.0
+    """Processor seconds that the hub spends at a time on reading the lists of one member; a
+    twentieth of a second comes back each second. A member that takes more is listed again after one
+    minute, two, and up to fifteen."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched.
     """

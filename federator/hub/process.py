@@ -26,6 +26,7 @@ from federator.hub.deletion.removal import Removing
 from federator.hub.deletion.tidying import Tidying
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.dispatch.drift import Drift
+from federator.hub.dispatch.prerequisites import Prerequisites
 from federator.hub.dispatch.slice_writer import SliceWriter
 from federator.hub.expiry import Expiry
 from federator.hub.history.journal import Journal
@@ -34,13 +35,14 @@ from federator.hub.host.documents import Documents
 from federator.hub.host.events import Events
 from federator.hub.host.host_watch import Hosting, asking_again
 from federator.hub.host.in_force import SpecsInForce
+from federator.hub.host.profile_keeping import ProfileKeeping
 from federator.hub.host.revisions import Revisions
 from federator.hub.leasing import Leasing
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
 from federator.hub.members.trust import Trust
-from federator.hub.metering.figures import Figures
+from federator.hub.metering.figures import Figures, forget_cluster
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.options import HubOptions
 from federator.hub.placing.draining import Draining
@@ -183,8 +185,11 @@ class HubProcess:
         )
         self.drilling = Drilling(self.state, self.placing, clock=clock)
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
-        self.view = RolloutView(self.state)
-        writer = SliceWriter(self.state, self.view, self.documents, history)
+        self.view = RolloutView(self.state, self.caps.lasting)
+        self.keeping = ProfileKeeping(self.state, client, clock=clock, rng=rng)
+        keep = self.keeping.keep
+        prerequisites = Prerequisites(self.state, keep, now=clock.monotonic, rng=rng)
+        writer = SliceWriter(self.state, self.view, self.documents, history, prerequisites)
         self.dispatching = Dispatching(
             self.state, self.view, writer, in_force, Drift(self.events), clock=clock, rng=rng
         )
@@ -369,7 +374,10 @@ class HubProcess:
                     self._serve(member)
                     self.state.signals.member_changed(MemberChanged.LEADING, member)
                 self.reporting.count_all()
+                now_s, wall_s = self.clock.monotonic(), self.clock.now()
+                self.state.notices.begin(self.state.records.values(), now_s, wall_s)
                 group.create_task(self.hosting.crowding.run(), name="crowding")
+                group.create_task(self.keeping.run(), name="profiles")
                 group.create_task(self.resync.run(), name="resync")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.draining.run(), name="draining")
@@ -484,8 +492,12 @@ class HubProcess:
     def _leave(self, name: str) -> None:
         """A cluster has left the fleet."""
         del self._missed[name]
+        self._limits.budgets.pop(name, None)
+        ending = self._connections.get(name, [])
         self._close_connection(name)
         self.news.left(self.state.members[name])
+        assert self._group is not None
+        self._group.create_task(forget_cluster(self.state, name, ending), name=f"metrics {name}")
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """Starts a member about which nothing is known yet."""
@@ -557,6 +569,7 @@ class HubProcess:
             clock=self.clock,
             rng=self.rng,
             answered=self.news.answered,
+            followed=self.news.followed,
             changed=self.news.reached,
             limits=self._limits,
             use_of=self.state.use_of,

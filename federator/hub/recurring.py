@@ -9,9 +9,10 @@ begins nothing. Order of the effects: runs that give way, the new run, the statu
 history, and who decides from now on (`handing`).
 """
 
+import bisect
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ LOOK_AGAIN_S = 300.0
 """Longest wait until the times of an object are looked at again: a clock may have been set."""
 OWNED = ("Ready", "Stalled")
 Obj = Mapping[str, Any]
+Age = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Recurring:
         )
         self._objects: dict[str, Reflector[dict[str, Any]]] = {}
         self._runs: dict[str, Reflector[Run]] = {}
+        self._oldest = Oldest()
         self._by_owner: dict[WorkloadKey, dict[str, Run]] = {}
         """Runs by the object that their label names."""
         self.handing = Handing(
@@ -115,11 +118,10 @@ class Recurring:
             return None
         if not runs.synced or not self.handing.synced(key):
             return RequeueAfter(key, 1.0, "its runs have not been listed yet")
-        verbs = _verbs(key)
         own = _own(obj, self._by_owner.get(key, {}).values())
         seen = Seen(obj, own, self.handing.heard(key))
         now_s = self.clock.now()
-        plan = verbs.plan(obj, seen.runs, seen.native, now_s)
+        plan = self._plan(key, seen, now_s)
         if plan.acts or self._patch(seen, plan, "") is not None:
             read = await self._read(key)
             if read is None:
@@ -127,12 +129,22 @@ class Recurring:
             seen = read
             if plan.due_s is not None or plan.missed or plan.handover is Handover.MAKE:
                 now_s = min(now_s, await self._host_now_s())
-            plan = verbs.plan(seen.obj, seen.runs, seen.native, now_s)
+            plan = self._plan(key, seen, now_s)
             await self._carry_out(key, seen, plan, now_s)
         wait_s = LOOK_AGAIN_S if plan.look_s is None else plan.look_s - now_s
         if unsettled_s := self.handing.unsettled_s(key, plan):
             wait_s = min(wait_s, unsettled_s)
         return RequeueAfter(key, min(max(wait_s, 0.0), LOOK_AGAIN_S), "its schedule")
+
+    def _plan(self, key: WorkloadKey, seen: Seen, now_s: float) -> Plan:
+        """What to do. One beyond the limit of its namespace makes no runs, as if it were
+        suspended."""
+        obj, limit = seen.obj, self.state.options.cron_jobs_per_namespace
+        beyond = not self._oldest.holds(key, _age(obj), limit)
+        if beyond:
+            obj = {**obj, "spec": {**raw.mapping(obj, "spec"), "suspend": True}}
+        plan = _verbs(key).plan(obj, seen.runs, seen.native, now_s)
+        return replace(plan, beyond=limit) if beyond else plan
 
     async def _read(self, key: WorkloadKey) -> Seen | None:
         """The object and its runs as the host has them now; None when it is gone or going."""
@@ -265,6 +277,14 @@ class Recurring:
         def changed(key: ObjectName, old: Any, new: Any) -> None:
             if new is not None:
                 self.queue.add(names.key(kind.kind, *key))
+            limit = self.state.options.cron_jobs_per_namespace
+            for moved in self._oldest.turn(
+                names.key(kind.kind, *key),
+                _age(old) if old is not None else None,
+                _age(new) if new is not None else None,
+                limit,
+            ):
+                self.queue.add(moved)
 
         def identity(obj: dict[str, Any]) -> dict[str, Any]:
             return {"kind": kind.kind, **obj}
@@ -312,6 +332,44 @@ class Recurring:
             rng=rng,
             metrics=self.state.metrics,
         )
+
+
+class Oldest:
+    """The cron jobs of each namespace by age: only the oldest ones make runs."""
+
+    def __init__(self) -> None:
+        self._ages: dict[tuple[str, str], list[tuple[Age, WorkloadKey]]] = {}
+
+    def turn(
+        self, key: WorkloadKey, was: Age | None, now: Age | None, limit: int
+    ) -> Iterator[WorkloadKey]:
+        """One has come, gone, or been replaced. Returns those that have a place now or lost it."""
+        if was == now:
+            return
+        ages = self._ages.setdefault((key.kind, key.namespace), [])
+        for age, change in ((was, -1), (now, 1)):
+            if age is None:
+                continue
+            at = bisect.bisect_left(ages, (age, key))
+            if change < 0:
+                del ages[at : at + 1]
+            else:
+                ages.insert(at, (age, key))
+            edge = limit - 1 if change < 0 else limit
+            if at <= edge < len(ages):
+                yield ages[edge][1]
+        if not ages:
+            del self._ages[key.kind, key.namespace]
+
+    def holds(self, key: WorkloadKey, age: Age, limit: int) -> bool:
+        """Whether it is one of the `limit` oldest of its namespace."""
+        ages = self._ages.get((key.kind, key.namespace), [])
+        return len(ages) <= limit or (age, key) < ages[limit]
+
+
+def _age(obj: Obj) -> Age:
+    """What is smaller is older."""
+    return raw.text(obj, "metadata", "creationTimestamp"), raw.text(obj, "metadata", "uid")
 
 
 def _verbs_of(kind: Kind) -> RecurringVerbs:

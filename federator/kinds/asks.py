@@ -15,6 +15,7 @@ from federator.model.ask import Ask, Component, PodShape, Policy, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
+from federator.model.resources import Resources
 
 
 def ask(
@@ -36,9 +37,6 @@ def ask(
     if refusal is not None:
         raise refusal
     shape = shape_of(obj, verbs, profile)
-    own = shape.requests
-    if profile is not None and verbs.gang is None:
-        own = effective.pod_requests(raw.mapping(verbs.pod_template(obj), "spec"))
     created = (
         raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
         if created_s is None
@@ -70,11 +68,20 @@ def ask(
         run_s=_run_s(obj, verbs),
         needs=verbs.needs(obj),
         disruptions=verbs.disruptions(obj),
-        own=None if own == shape.requests else interning.value(own),
+        own=own_requests(obj, verbs, shape) if profile is not None else None,
     )
 
 
 _ask = quickly(Ask)
+
+
+def own_requests(obj: Obj, verbs: WorkloadVerbs, shape: PodShape) -> Resources | None:
+    """What the template's containers request, if the RuntimeProfile raises `shape` above that; None
+    otherwise. Raises FieldError as `ask`."""
+    if verbs.gang is not None:
+        return None
+    own = effective.pod_requests(raw.mapping(verbs.pod_template(obj), "spec"))
+    return None if own == shape.requests else interning.value(own)
 
 
 def _run_s(obj: Obj, verbs: WorkloadVerbs) -> int | None:

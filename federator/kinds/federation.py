@@ -61,8 +61,12 @@ KINDS: Final = (
         ("rp",),
         False,
         runtimeprofile.RuntimeProfile,
-        (Column("Version", ".spec.version"), AGE),
-        has_status=False,
+        (
+            Column("Version", ".spec.version"),
+            Column("HeldBack", ".status.heldBack", "integer"),
+            AGE,
+            Column("Message", '.status.conditions[?(@.type=="Admitted")].message', wide=True),
+        ),
         in_members=True,
     ),
     _federation(

@@ -128,6 +128,8 @@ class Plan:
     """The clusters are to begin no runs: the hub's still go, or the hub is to take over."""
     taken: bool = False
     """The object's name is taken by one of somebody else."""
+    beyond: int = 0
+    """It makes no runs, because so many older ones of its namespace do; 0 if it may."""
 
     @property
     def acts(self) -> bool:

@@ -279,6 +279,9 @@ class WorkloadVerbs:
     """
     exclusive: Callable[[Obj], bool] = _never
     """Whether none of its shards may run in two clusters at once."""
+    by_number: Callable[[Obj], bool] = _never
+    """Whether its `maxUnavailable` is a number, which every cluster applies to its own share, and
+    no percentage."""
     disruptions: Callable[[Obj], Disruptions | None] = _no_budget
     """Of its own disruption budget; None where it has none."""
     guarded: Callable[[Obj], bool] = _never

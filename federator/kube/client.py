@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -49,6 +50,9 @@ BOOKMARK_S = 60.0
 SILENCE_S = 3 * BOOKMARK_S
 """A watch that says nothing for this long is dropped (F15)."""
 
+JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+"""What is accepted as an answer where an object's metadata are enough."""
 PATCH_TYPES: Mapping[str, str] = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
@@ -179,7 +183,14 @@ class Client:
             collected: list[T] = []
             version = ""
             # The last try asks for everything in one answer: nothing can expire in between.
-            pages = self.pages(api_version, plural, namespace, limit=0 if last else limit, **chosen)
+            pages = self.pages(
+                api_version,
+                plural,
+                namespace,
+                limit=0 if last else limit,
+                measured=contextlib.nullcontext,
+                **chosen,
+            )
             try:
                 async with contextlib.aclosing(pages):
                     async for page in pages:
@@ -204,10 +215,12 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = PAGE_SIZE,
+        measured: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> AsyncGenerator[decode.Page, None]:
         """The pages of one consistent list, by the newest version there is: without a
         resourceVersion no server answers from its cache alone. Raises `errors.Expired` when the
-        list must be begun anew, and `errors.Malformed` when it has no end."""
+        list must be begun anew, and `errors.Endless` when it has no end. `measured` is entered
+        while a page is decoded."""
         path = paths.collection(api_version, plural, namespace)
         chosen = paths.selection(label_selector, field_selector)
         token, count, number = "", 0, 0
@@ -217,26 +230,28 @@ class Client:
             if token:
                 query += (("continue", token),)
             call = self._read("list", plural, path, query)
-            page = decode.page(await self._exchange.send(call), self._exchange.what(call))
+            body = await self._exchange.send(call)
+            with measured():
+                page = decode.page(body, self._exchange.what(call))
             count += len(page.items or ())
             if count > OBJECTS_MAX:
-                raise errors.Malformed(
+                raise errors.Endless(
                     f"{self._exchange.what(call)}: there are more than {OBJECTS_MAX} objects."
                 )
             yield page
             if not page.metadata.continue_:
                 return
             if page.metadata.continue_ == token:
-                raise errors.Malformed(
+                raise errors.Endless(
                     f"{self._exchange.what(call)}: the page that follows is the same page again."
                 )
             token, number = page.metadata.continue_, number + 1
             if limit and (number - PAGES_FREE) * limit > 16 * count:
-                raise errors.Malformed(
+                raise errors.Endless(
                     f"{self._exchange.what(call)}: {number} pages have {count} objects."
                 )
             if asyncio.get_running_loop().time() - begun_s > LIST_S:
-                raise errors.Malformed(
+                raise errors.Endless(
                     f"{self._exchange.what(call)}: it has not ended within {LIST_S:g} s."
                 )
 
@@ -373,16 +388,26 @@ class Client:
     async def create(
         self,
         ref: ObjectRef,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | msgspec.Raw,
         dry_run: bool = False,
         *,
         strict: bool = False,
+        whole: bool = True,
     ) -> dict[str, Any]:
-        """POSTs the object. Raises `errors.AlreadyExists`. `strict`: unknown fields are refused
-        instead of dropped."""
+        """POSTs the object, which may be encoded already. Raises `errors.AlreadyExists`.
+
+        `strict`: unknown fields are refused instead of dropped. `whole`: returns the object as it
+        is stored, else only its metadata.
+        """
         path = paths.collection(ref.api_version, ref.plural, ref.namespace)
         return await self._write(
-            "create", "POST", ref, path, body, options=self._options(dry_run, strict)
+            "create",
+            "POST",
+            ref,
+            path,
+            body,
+            options=self._options(dry_run, strict),
+            accept=JSON if whole else METADATA,
         )
 
     async def create_at(
@@ -508,7 +533,8 @@ class Client:
         body: object,
         *,
         options: Query,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
         stored: bool = True,
     ) -> dict[str, Any]:
         call = Call(
@@ -518,7 +544,7 @@ class Client:
             path,
             options,
             msgspec.json.encode(body),
-            {"content-type": content_type},
+            {"content-type": content_type, "accept": accept},
             self.timeout_s,
             body_limit=OBJECT_LIMIT,
         )

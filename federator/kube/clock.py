@@ -44,6 +44,11 @@ class Clock:
         """
         return self.monotonic()
 
+    def processor(self) -> float:
+        """Processor seconds that this thread has used; differences count. On virtual time work
+        takes none, so that it is the same in every run."""
+        return 0.0
+
     def now(self) -> float:
         """Wall time in seconds since 1970."""
         return self.wall_epoch_s + self.monotonic()
@@ -74,6 +79,9 @@ class RealClock(Clock):
         # A loop may answer with the time at which its turn began (uvloop does): after a long turn
         # that is the past.
         return _read_elapsed()
+
+    def processor(self) -> float:
+        return time.thread_time()
 
     def now(self) -> float:
         return time.time()

@@ -66,6 +66,14 @@ class Malformed(ApiError):
     transient = True
 
 
+class Endless(Malformed):
+    """A list that does not come to an end: reading it again soon would keep a process busy."""
+
+
+class OverBudget(Endless):
+    """The lists of a server have taken all the processor time that they may."""
+
+
 class Throttled(ApiError):
     """429, or 503 with a Retry-After."""
 

@@ -239,6 +239,13 @@ FIGURES: tuple[Row, ...] = (
         ("account", "tier", "resource", "figure"),
     ),
     Row(
+        "federator_profile_held_back",
+        Gauge,
+        "Workloads that keep a former version of a RuntimeProfile, because the present one asks for"
+        " more than quota or room allow.",
+        ("profile",),
+    ),
+    Row(
         "federator_cluster_capacity",
         Gauge,
         "What a cluster's nodes have for the federation, as its member process last reported.",

@@ -57,6 +57,8 @@ class Incoming:
     """As it was sent: read only after it is known who asks."""
     authorization: str = field(default="", repr=False)
     certificate: Certificate | None = None
+    address: str = ""
+    """Where it comes from."""
     has_body: bool = False
     read_body: Callable[[int], Awaitable[bytes]] | None = field(default=None, repr=False)
     """The body, of at most so many bytes. Raises `BodyRefused`."""
@@ -183,8 +185,8 @@ class _Connections(web.Server):
                     }
                 )
                 response.content_length = len(given.body)
-                if request.can_read_body and not request.content.is_eof():
-                    response.force_close()  # the rest of it is not read
+                if given.status == 401 or (request.can_read_body and not request.content.is_eof()):
+                    response.force_close()  # a stranger keeps no connection; a rest is not read
                 await response.prepare(request)
                 for begin in range(0, len(given.body), _CHUNK_BYTES):
                     await response.write(given.body[begin : begin + _CHUNK_BYTES])
@@ -210,6 +212,7 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         query=request.rel_url.raw_query_string,
         authorization=request.headers.get("Authorization", ""),
         certificate=_certificate(shown) if shown else None,
+        address=request.remote or "",
         has_body=request.can_read_body,
         read_body=lambda most: _body(request, most),
     )

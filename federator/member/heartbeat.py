@@ -31,7 +31,7 @@ from federator.runtime import fencing
 
 log = logging.getLogger(__name__)
 
-LEASE = "federator-member"
+LEASE = names.MEMBER_LEASE
 FENCE_LOOK_S = 60.0
 """How often it is looked whether the lease of guarded shards is still there."""
 FENCE_AGAIN_S = 5.0

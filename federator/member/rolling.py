@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from federator.api import raw
 from federator.api.common import NATIVES_MAX, SHORT_MAX
@@ -43,7 +43,7 @@ from federator.model.observation import (
     RepeatFigures,
     SliceObservation,
 )
-from federator.model.shards import Range
+from federator.model.shards import Range, Ranges
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
@@ -63,6 +63,15 @@ MIN_LOOK_S = 1.0
 REFUSAL_LASTS_S = 900.0
 """How old the last word on refused pods may be. A Job's controller tries again each minute at the
 latest."""
+
+
+class Done(NamedTuple):
+    """The shards of a slice that have ended, as its status said at our first look and its Jobs have
+    said since."""
+
+    uid: str
+    completed: Ranges
+    failed: Ranges
 
 
 class RollUp:
@@ -93,12 +102,13 @@ class RollUp:
         """Seconds until a gang has to be looked at again, by its last look."""
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
+        self._done: dict[WorkloadKey, Done] = {}
 
     async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Brings one slice's status up to date. Raises ApiErrors that trying again may help."""
         row = self._caches.slice(key)
         if row is None or row.deleting or self._expander.mark_of(row) is None:
-            for book in (self._written_at_s, self._moving_since_s, self._written):
+            for book in (self._written_at_s, self._moving_since_s, self._written, self._done):
                 book.pop(key, None)
             self._gang_due_s.pop(key, None)
             return None
@@ -261,11 +271,17 @@ class RollUp:
         it."""
         own = [native for native in natives if native.key[0] == "Job"]
         seen = row.verbs.observe({"status": live}, "", True)
-        completed, failed = seen.completed, seen.failed
+        known = self._done.get(row.key)
+        # What somebody else has written since our first look counts for nothing, and is put right.
+        if known is not None and known.uid == row.uid:
+            completed, failed = known.completed, known.failed
+        else:
+            completed, failed = seen.completed, seen.failed
         for job in own:
             completed = shards.union(completed, jobs.completed(job))
             failed = shards.union(failed, jobs.failed(job))
         failed = shards.minus(failed, completed)
+        self._done[row.key] = Done(row.uid, completed, failed)
         mark = self._expander.mark_of(row)
         mine = shards.normal(mark.ranges) if mark is not None else ()
         active, ready = jobs.running(own)

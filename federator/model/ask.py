@@ -7,12 +7,14 @@ explain read it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
-from federator.model import names
+from federator.model import names, shards
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
+from federator.model.shards import Ranges
 
 
 class Tier(StrEnum):
@@ -21,6 +23,11 @@ class Tier(StrEnum):
     RESERVED = "Reserved"
     ON_DEMAND = "OnDemand"
     PREEMPTIBLE = "Preemptible"
+
+
+ANY_NUMBER: Final = 1 << 20
+"""Copies that may be missing of a kind whose copies replace none in another cluster: a cluster that
+loses it does not wait for others."""
 
 
 class Unit(StrEnum):
@@ -129,6 +136,15 @@ class Privileges:
     iam_role: str = ""
     priority_class: str = ""
     """A priority class other than that of the workload's tier."""
+    hosts: tuple[tuple[str, str], ...] = ()
+    """(path of the field, host name) of its doors from outside; `*` for every host."""
+    service_annotations: tuple[tuple[str, str], ...] = ()
+    """(path, key) of the annotations of its Services."""
+    service_types: tuple[tuple[str, str], ...] = ()
+    """(path, type) of its Services that are open to the outside."""
+    grace: tuple[str, int] | None = None
+    """(path, seconds) of the longest time that one of its pods may take to end; None where no
+    template says one."""
 
 
 NO_PRIVILEGES = Privileges()
@@ -354,6 +370,56 @@ class Disruptions:
         return -(-share * min(max(self.percent, 0), 100) // 100)
 
 
+MAX_FORMER: Final = 8
+"""So many former accounts are charged for one workload at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerCopies:
+    """Copies in one cluster that may still run as they were before an edit."""
+
+    cluster: str
+    copies: int
+    ranges: Ranges = ()
+    """Of shards, those among which they are; empty for replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """What an account is charged for copies that may still run in its project and tier, although an
+    edit of the workload has selected another account."""
+
+    project: str
+    tier: Tier
+    requests: Resources
+    """Of one copy."""
+    held: tuple[FormerCopies, ...]
+    """By cluster."""
+
+    @property
+    def copies(self) -> int:
+        return sum(held.copies for held in self.held)
+
+    @property
+    def usage(self) -> Resources:
+        return self.requests * self.copies
+
+    def without(self, done: Ranges) -> "Former":
+        """The same when exactly these shards have ended."""
+        if not done or not any(held.ranges for held in self.held):
+            return self
+        left = (_unfinished(held, done) for held in self.held)
+        return replace(self, held=tuple(held for held in left if held.copies))
+
+
+def _unfinished(held: FormerCopies, done: Ranges) -> FormerCopies:
+    if not held.ranges:
+        return held
+    return replace(
+        held, copies=min(held.copies, shards.size(shards.minus(shards.normal(held.ranges), done)))
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What one workload wants: `count` copies or shards, of which `slots` may run at once (equal to
@@ -402,6 +468,8 @@ class Ask:
     """Kinds beside its own that a cluster has to serve, as `Kind.group`."""
     disruptions: Disruptions | None = None
     """At most so many of its copies leave for others at once; None where it does not say."""
+    former: tuple[Former, ...] = ()
+    """Accounts that are charged in addition, until no copy runs in them any more."""
 
     @property
     def in_one(self) -> bool:
@@ -440,3 +508,16 @@ class Admitted:
     """Requested copies, or slots for shards; None when the decision does not say."""
     content: bytes = b""
     """Digest of the slice content of that generation; empty when the decision does not say."""
+    former: tuple[Former, ...] = ()
+    """As in the ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The RuntimeProfile of a workload. Its present version may ask for more than the version with
+    which the workload was admitted."""
+
+    profile: str
+    former: PodShape | None = None
+    """What one copy of the workload's present spec needs with the newest earlier version that asks
+    for no more than is charged; None if no such version is known."""

@@ -345,6 +345,9 @@ class Decision:
     held_back: int = 0
     """Generation of the workload that is not in force because it asks for more than allowed; 0 for
     none."""
+    held_profile: str = ""
+    """RuntimeProfile whose present version is not in force because it asks for more than allowed;
+    "" for none. Pods keep the former version."""
     preempted: Preempted | None = None
     """Set while copies are missing that left for another workload."""
 

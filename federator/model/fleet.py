@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from federator.model import shards
-from federator.model.ask import Ask, PodShape, Tier, Unit
+from federator.model.ask import Ask, Former, PodShape, Tier, Unit
 from federator.model.decision import Share
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.selectors import LabelSelector
@@ -195,6 +195,9 @@ class Commitment:
     """As in the ask."""
     began_s: float | None = field(default=None, compare=False)
     """When it was given its first copies, in epoch seconds. These two are no part of it either."""
+    former: tuple[Former, ...] = ()
+    """Accounts that are charged in addition, for copies that may run as they were before an edit.
+    """
 
     @staticmethod
     def of(
@@ -215,6 +218,7 @@ class Commitment:
             ask.in_one,
             ask.run_s,
             began_s,
+            ask.former,
         )
         numbered = ask.unit is Unit.SHARDS or ask.ordinals is not None
         return made.without(done) if numbered or done else made
@@ -233,7 +237,14 @@ class Commitment:
 
     @property
     def usage(self) -> Resources:
+        """What its own project and tier are charged for it."""
         return self.shape.requests * self.copies
+
+    @property
+    def charges(self) -> list[tuple[str, Tier, Resources]]:
+        """(project, tier, amounts) of all that is charged for it: its own account first."""
+        own = (self.project, self.tier, self.usage)
+        return [own, *((left.project, left.tier, left.usage) for left in self.former)]
 
     @property
     def ends_s(self) -> float | None:
@@ -248,11 +259,15 @@ class Commitment:
             if holding.ranges and not _as_given(holding, done):
                 break
         else:
-            return self
+            if not (done and self.former):
+                return self
+        former = tuple(left.without(done) for left in self.former)
         left = [remaining(holding, done) for holding in self.holdings]
-        if all(map(operator.is_, left, self.holdings)):
+        if former == self.former and all(map(operator.is_, left, self.holdings)):
             return self
-        return replace(self, holdings=tuple(left))
+        return replace(
+            self, holdings=tuple(left), former=tuple(part for part in former if part.copies)
+        )
 
 
 _commitment = quickly(Commitment)
@@ -412,6 +427,13 @@ class QuotaAccount:
     two."""
     iam_roles: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    """Patterns of the host names that its projects' workloads may have; None for all. The same for
+    the next two: keys of annotations of Services, and types of Services."""
+    service_annotations: tuple[str, ...] | None = None
+    service_types: tuple[str, ...] | None = None
+    max_grace_s: int | None = None
+    """The longest terminationGracePeriodSeconds that its projects' pods may have; None for any."""
     domains: tuple[Domain, ...] = ()
     """In the order in which they are tried: a workload gets all that they limit in one of them."""
     preemption: Preemption = Preemption()

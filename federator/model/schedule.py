@@ -7,11 +7,13 @@ and day of week are alternatives unless one is `*`, and a time more than five ye
 comes. Used by cron jobs; anything else that recurs must read its schedules here too.
 """
 
+import math
 import re
 import zoneinfo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import Final
 
 YEARS_AHEAD: Final = 5
@@ -61,6 +63,9 @@ class _Field:
     words: Mapping[str, int]
 
 
+_LONGEST_MONTH: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
 _FIELDS: Final = (
     _Field("minute", 0, 59, {}),
     _Field("hour", 0, 23, {}),
@@ -84,11 +89,15 @@ class Schedule:
     enough."""
     every_s: int = 0
 
-    def after(self, moment_s: int, zone: tzinfo) -> int | None:
-        """The first time due after `moment_s`; None when none comes within five years."""
+    def after(self, moment_s: int, zone: tzinfo, until_s: int | None = None) -> int | None:
+        """The first time due after `moment_s`, and not after `until_s`; None when none comes, or
+        none within five years."""
         if self.every_s:
-            return moment_s + self.every_s
-        return _Search(self, zone, moment_s + 1).run()
+            due_s = moment_s + self.every_s
+            return due_s if until_s is None or due_s <= until_s else None
+        if not _comes(self):
+            return None
+        return _Search(self, zone, moment_s + 1, until_s).run()
 
     def latest(self, after_s: int, until_s: int, zone: tzinfo) -> int | None:
         """The last time due after `after_s` and not after `until_s`; None for none."""
@@ -98,9 +107,9 @@ class Schedule:
         back_s, begin_s = 60, until_s
         while begin_s > after_s:
             begin_s = max(until_s - back_s, after_s)
-            newest_s, due_s = None, self.after(begin_s, zone)
-            while due_s is not None and due_s <= until_s:
-                newest_s, due_s = due_s, self.after(due_s, zone)
+            newest_s, due_s = None, self.after(begin_s, zone, until_s)
+            while due_s is not None:
+                newest_s, due_s = due_s, self.after(due_s, zone, until_s)
             if newest_s is not None:
                 return newest_s
             back_s *= 2
@@ -111,10 +120,24 @@ class Schedule:
         `most`."""
         if self.every_s:
             return max(min((until_s - after_s) // self.every_s, most), 0)
-        number, due_s = 0, self.after(after_s, zone)
-        while number < most and due_s is not None and due_s <= until_s:
-            number, due_s = number + 1, self.after(due_s, zone)
+        number, due_s = 0, self.after(after_s, zone, until_s)
+        while number < most and due_s is not None:
+            number, due_s = number + 1, self.after(due_s, zone, until_s)
         return number
+
+
+@lru_cache(maxsize=4096)
+def _comes(schedule: Schedule) -> bool:
+    """False if no day of any year has such a date, or no day such a time: 30 February, or a field
+    without a value. Without this, a search would look at every day, or minute, of five years."""
+    if not (schedule.minutes and schedule.hours and schedule.months):
+        return False
+    is_date = any(
+        day <= _LONGEST_MONTH[month - 1] for month in schedule.months for day in schedule.days
+    )
+    if schedule.any_day:
+        return is_date and bool(schedule.weekdays)
+    return is_date or bool(schedule.weekdays)
 
 
 def parse(text: str) -> Schedule:
@@ -228,19 +251,22 @@ class _Search:
     """Walks from the coarsest field to the finest, in the steps of robfig/cron: where clocks are
     changed they decide what is found."""
 
-    __slots__ = ("_cut", "_moment_s", "_schedule", "_zone")
+    __slots__ = ("_cut", "_moment_s", "_schedule", "_until_s", "_zone")
 
-    def __init__(self, schedule: Schedule, zone: tzinfo, from_s: int) -> None:
+    def __init__(
+        self, schedule: Schedule, zone: tzinfo, from_s: int, until_s: int | None = None
+    ) -> None:
         self._schedule = schedule
         self._zone = zone
         self._moment_s = from_s
+        self._until_s = math.inf if until_s is None else until_s
         self._cut = False
         """Whether the moment was set back to the beginning of the unit that is looked for."""
 
     def run(self) -> int | None:
         try:
             limit = self._local.year + YEARS_AHEAD
-            while self._local.year <= limit:
+            while self._local.year <= limit and self._moment_s <= self._until_s:
                 if (
                     self._month()
                     and self._day()
@@ -248,7 +274,7 @@ class _Search:
                     and self._minute()
                     and self._second()
                 ):
-                    return self._moment_s
+                    return self._moment_s if self._moment_s <= self._until_s else None
         except (ValueError, OverflowError):
             return None  # beyond the years that dates have
         return None

@@ -31,8 +31,8 @@ class Outcome:
     """Result of one division."""
 
     got: dict[str, int]
+    """cluster -> copies or slots."""
     wanted: int
-    placed: int
     admission: Admission = field(default_factory=Admission)
     left_out: dict[str, Reason] = field(default_factory=dict)
     violated: bool = False
@@ -49,6 +49,11 @@ class Outcome:
     """When the copies still to move may move, as the end of a sentence."""
     surplus: int = 0
     """Copies beyond the count that stay where strategy Duplicate placed them."""
+
+    @property
+    def placed(self) -> int:
+        """Copies in all clusters together."""
+        return sum(self.got.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +82,13 @@ class Job:
 def nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> Outcome:
     if ask.suspended:
         message = "the workload is suspended (spec.suspend)"
-        return Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
+        return Outcome({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
     if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
         message = (
             f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
         )
-        return Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
-    return Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
+        return Outcome({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
+    return Outcome({}, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 
 
 def _unchanged(
@@ -101,9 +106,8 @@ def _unchanged(
     for candidate in pool:
         got[candidate.name] = min(candidate.held, ask.count if each else left)
         left -= got[candidate.name]
-    placed = sum(got.values())
     return Outcome(
-        got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem
+        got, max(wanted, sum(got.values())), admission, reason=Reason.MISCONFIGURED, message=problem
     )
 
 
@@ -139,14 +143,14 @@ def _as_duplicated(
     for candidate in pool:
         candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
     placed = sum(stays.values())
-    outcome = Outcome(dict(stays), placed, placed, admission, surplus=placed - ask.count)
+    outcome = Outcome(dict(stays), placed, admission, surplus=placed - ask.count)
     outcome.message = verdicts.duplicated(ask, placed)
     return outcome
 
 
 def _all_in_one(job: Job, candidate: Candidate) -> Outcome:
     """What `placed` gives when one candidate takes everything."""
-    outcome = Outcome({candidate.name: job.wanted}, job.wanted, job.wanted, job.admission)
+    outcome = Outcome({candidate.name: job.wanted}, job.wanted, job.admission)
     outcome.message = verdicts.sentence(job.ask, job.wanted, job.wanted, "", {})
     return outcome
 
@@ -282,13 +286,13 @@ def _whole_clusters(
 def _say_kept(job: Job, outcome: Outcome, first: Outcome) -> None:
     """Words the outcome when copies stay without a place under the policy; `first` is the outcome
     of the policy alone."""
-    ask, placed = job.ask, sum(outcome.got.values())
+    ask, placed = job.ask, outcome.placed
     by_policy = placed - sum(outcome.kept.values())
     if leaving.everywhere(ask):
         outcome.wanted = (
             max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
         )
-    outcome.placed, outcome.reason = placed, first.reason
+    outcome.reason = first.reason
     if not verdicts.admits_somebody(job.eligible):
         outcome.reason = Reason.NO_CLUSTER_ADMITTED
         outcome.message = verdicts.none_admitted(
@@ -316,22 +320,20 @@ def _move(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
     outcome.moved = min(max(allowed.copies, 0), moving)
     outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
     if outcome.to_move:
-        placed = sum(outcome.got.values())
+        placed = outcome.placed
         outcome.got = leaving.back_to_runners(job.ask, taking, outcome.got, outcome.to_move)
-        outcome.placed = sum(outcome.got.values())
         outcome.wanted += outcome.placed - placed
 
 
 def _keep_first(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
     """For a workload that wants its count in every cluster: kept copies come on top of the divided
     ones, so quota is charged for them first and other clusters grow by what is left."""
-    placed = sum(outcome.got.values())
+    placed = outcome.placed
     allowed = job.within(placed)
     if allowed.copies >= placed:
         return
     outcome.got = leaving.without_growth(taking, outcome.got, placed - allowed.copies)
-    outcome.placed, outcome.admission = sum(outcome.got.values()), allowed
-    outcome.reason = allowed.reason
+    outcome.admission, outcome.reason = allowed, allowed.reason
     outcome.message = (
         f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
     )
@@ -358,7 +360,7 @@ def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None =
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing - seated.remaining
-    outcome = Outcome({}, wanted, placed, admission, left_out)
+    outcome = Outcome({}, wanted, admission, left_out)
     outcome.violated = missing > 0 and any(
         party.seats < party.cap and party.weight > 0 for party in parties
     )
@@ -378,7 +380,6 @@ def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None =
         parties = seated.parties
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
-        outcome.placed = sum(party.seats for party in parties)
         outcome.message = verdicts.all_or_none(outcome.message)
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = (

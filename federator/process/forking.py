@@ -30,14 +30,9 @@ def each(
     processes = min(processes, len(given))
     if processes < 2:
         return map(task, given)
-    gc.collect()
-    gc.freeze()  # the collector writes into whatever it looks at, which would then be copied
-    try:
-        with_own = [_begun(task, given[at::processes]) for at in range(1, processes)]
-        parts = [[task(entry) for entry in given[::processes]]]
-        parts += [_received(receiver, task, part) for receiver, part in with_own]
-    finally:
-        gc.unfreeze()
+    with_own = [_begun(task, given[at::processes]) for at in range(1, processes)]
+    parts = [[task(entry) for entry in given[::processes]]]
+    parts += [_received(receiver, task, part) for receiver, part in with_own]
     return [parts[at % processes][at // processes] for at in range(len(given))]
 
 
@@ -53,6 +48,7 @@ def _begun(
 
 
 def _work(task: Callable[[Given], Made], part: Sequence[Given], sender: Connection) -> None:
+    gc.freeze()  # the collector writes into whatever it looks at, which would then be copied
     try:
         sender.send((True, [task(entry) for entry in part]))
     except Exception as trouble:  # it is raised where it was asked for

@@ -105,11 +105,21 @@ class Promise:
     wall_s: float
     lease_s: float
 
+    @property
+    def ends_s(self) -> float:
+        """When the lease that it promised ends, by the hub's own clock."""
+        return self.elapsed_s + self.lease_s
+
     def left_s(self, times: Times, elapsed_s: float, wall_s: float) -> float:
         """Seconds until nothing guarded runs there; 0 or less when that is so. By both clocks: a
         step of the wall clock alone never makes it sooner."""
         after_s = times.over_after_s(self.lease_s)
         return max(self.elapsed_s - elapsed_s, self.wall_s - wall_s) + after_s
+
+    def outlasting(self, former: "Promise | None") -> "Promise":
+        """This renewal, or a former one whose lease ends later: a guard keeps to the later end, and
+        a leader with a shorter lease than the one before must too."""
+        return self if former is None or former.ends_s <= self.ends_s else former
 
 
 # -- in the pod ---------------------------------------------------------------

@@ -7,11 +7,14 @@ real or virtual time.
 
 import asyncio
 import functools
+import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.server import EmbeddedCluster
@@ -20,6 +23,7 @@ from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kinds import crds, registry
+from federator.kinds.kind import Kind
 from federator.kinds.natives import POD_GROUP
 from federator.kube import client as clients
 from federator.kube import errors
@@ -312,48 +316,50 @@ class Federation:
     def settled(self) -> tuple[bool, list[str]]:
         """Whether the hub has started and every workload on the host has settled; else what is
         waited for."""
+        waiting = list(self._waiting())
+        return not waiting, waiting
+
+    def _waiting(self) -> Iterator[str]:
+        """What is waited for, computed one by one: the hub itself, then what it has not seen, then
+        the workloads that have not settled."""
         self.check()
         if not self.hub.state.ready:
-            return False, ["the hub is still reading the host and its members"]
-        unheard = self._unheard()
-        if unheard:
-            return False, [f"the hub has not seen the last change of {unheard[0]}"]
-        return self.hub.aggregation.settled()
+            yield "the hub is still reading the host and its members"
+            return
+        unheard = next(self._unheard(), None)
+        if unheard is not None:
+            yield f"the hub has not seen the last change of {unheard}"
+            return
+        yield from self.hub.aggregation.unsettled()
 
-    def _unheard(self) -> list[str]:
+    def _unheard(self) -> Iterator[str]:
         """Objects whose last change has not reached the hub's memory yet."""
-        behind = [
-            name
-            for store in self.hub.hosting.stores
-            for name in _behind(self.host, store.name.removeprefix("host/"), store)
-        ]
+        for store in self.hub.hosting.stores:
+            yield from _behind(self.host, store.name.removeprefix("host/"), store)
         for name, member in self.hub.state.members.items():
             if member.client is not None and member.heard:
                 for kind, store in member.stores.items():
                     plural = registry.KINDS[kind].plural
-                    behind += [
-                        f"{name}: {ref}" for ref in _behind(self.members[name], plural, store)
-                    ]
-        return behind
+                    for ref in _behind(self.members[name], plural, store):
+                        yield f"{name}: {ref}"
 
     async def until_settled(self, within_s: float) -> None:
         """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
         deadline = self.clock.monotonic() + within_s
-        while True:
-            done, waiting = self.settled()
-            if done:
-                return
+        while next(self._waiting(), None) is not None:
             if self.clock.monotonic() >= deadline:
-                raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting[:5]))
+                waiting = itertools.islice(self._waiting(), 5)
+                raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting))
             await asyncio.sleep(0.1)
 
 
 def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
     """Objects of the cluster that the store shows in an older state, and rows of it that are
     gone."""
-    # namespaces are of none
-    kind = next((kind for kind in registry.KINDS.values() if kind.plural == plural), None)
+    kind = _kinds().get(plural)  # namespaces are of none
     resource = cluster.registry.get(kind.group if kind is not None else "", plural)
+    if not len(store) and not cluster.store.count(resource):
+        return []
     live = {stored.key: stored.number for stored in cluster.store.items(resource)}
     late = [key for key, number in live.items() if key in store and _number(store, key) < number]
     if (
@@ -364,6 +370,12 @@ def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[st
     return [f"{plural} {namespace}/{name}" for namespace, name in sorted(late)]
 
 
+@functools.cache
+def _kinds() -> Mapping[str, Kind]:
+    """By plural; of kinds with the same one the first."""
+    return {kind.plural: kind for kind in reversed(list(registry.KINDS.values()))}
+
+
 def _number(store: Store[Any], key: tuple[str, str]) -> int:
     version = store.version(key)
     return version.number if version is not None else -1
@@ -371,8 +383,8 @@ def _number(store: Store[Any], key: tuple[str, str]) -> int:
 
 async def install_crds(client: clients.Client) -> None:
     """Creates every CRD and waits until the last one is served."""
-    for crd in crds.all_crds():
-        await ensure(client, crd, "customresourcedefinitions")
+    for crd, encoded in crds.encoded():
+        await ensure(client, crd, "customresourcedefinitions", encoded)
     for kind in registry.KINDS.values():
         if kind.model is None:
             continue
@@ -384,11 +396,16 @@ async def install_crds(client: clients.Client) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def ensure(client: clients.Client, obj: Mapping[str, Any], plural: str) -> None:
-    """Creates the object unless it is there."""
+async def ensure(
+    client: clients.Client,
+    obj: Mapping[str, Any],
+    plural: str,
+    encoded: msgspec.Raw | None = None,
+) -> None:
+    """Creates the object unless it is there. `encoded`: its JSON, where that is known."""
     meta = obj["metadata"]
     ref = ObjectRef(obj["apiVersion"], plural, meta.get("namespace", ""), meta["name"], obj["kind"])
     try:
-        await client.create(ref, obj)
+        await client.create(ref, obj if encoded is None else encoded, whole=False)
     except errors.AlreadyExists:
         return

@@ -540,6 +540,8 @@ def _divided(
         blocks=standing.recorded.blocks if standing.recorded is not None else {},
         empty=standing.empty,
         may_run=standing.may_run,
+        replaced=standing.replaced,
+        support=standing.support,
     )
     if not anew:
         return decision

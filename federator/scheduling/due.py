@@ -84,6 +84,8 @@ class Comparison(NamedTuple):
     """It still names clusters that hold nothing of the workload any more, or have left."""
     stopped: bool = False
     """Shards that it says may still run somewhere do not any more."""
+    frees: bool = False
+    """It charges for what was in force before, of which no copy is left."""
 
 
 STANDS = Comparison()

@@ -2,8 +2,9 @@
 admitted before in force.
 
 More means what a decision charges: requests, project, tier, and a priority above the account's
-bound. A greater count is no such edit: it gets what fits. `decide` is the engine's with this check
-before it. Pure.
+bound. A greater count is no such edit: it gets what fits. A RuntimeProfile whose containers ask for
+more is such an edit of each workload that uses it. `decide` is the engine's with this check before
+it. Pure.
 """
 
 import functools
@@ -13,14 +14,14 @@ from types import MappingProxyType
 from typing import Final
 
 from federator.model import seq as seqs
-from federator.model.ask import Admitted, Ask, Unit
+from federator.model.ask import Admitted, Ask, Support, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement import engine, exclusive, inputs, ordinals
-from federator.placement.quota import quota
+from federator.placement.quota import former, quota
 from federator.placement.quota.quota import Edit
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, leaving
@@ -37,6 +38,10 @@ class Judged:
     under: Ask
     reason: Reason = Reason.CHOSEN
     why: str = ""
+    held_back: bool = False
+    """The edit of the workload's spec is not admitted."""
+    held_profile: str = ""
+    """RuntimeProfile whose present version is not admitted; "" for none."""
 
 
 _judged = quickly(Judged)
@@ -68,22 +73,27 @@ def decide(
     blocks: ordinals.Blocks = ordinals.NO_BLOCKS,
     empty: Collection[str] = (),
     may_run: exclusive.MayRun = exclusive.NOWHERE,
+    replaced: bool = True,
+    support: Support | None = None,
 ) -> Decision:
     """`engine.decide`, or `ordinals.decide` for copies with numbers, or `exclusive.decide` for
     shards that may not run twice, but under the ask that was admitted last when the edit asks for
     more than allowed. `blocks`, `empty` and `may_run` as there.
 
-    `admitted`: what the decision in force charges; None without one. The admitted generation itself
-    is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
-    quota).
+    `admitted`: what the decision in force charges; None without one. Of that generation, only what
+    `support` adds is refused: a new default of a quota makes no pod larger.
     """
-    if admitted is None or not held:  # nothing runs that could be edited
-        judged = _judged(ask)
-    else:
-        judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
-    if judged.why:
-        # An edit that is not admitted moves nothing.
-        previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)
+    judged = judge(
+        ask,
+        admitted,
+        held,
+        ledger,
+        finished=finished,
+        per_cluster=per_cluster,
+        replaced=replaced,
+        support=support,
+    )
+    previous_hash = _unmoved(ask, judged, previous_hash, ledger)
     if judged.under.ordinals is not None:
         decided = functools.partial(ordinals.decide, blocks=blocks, empty=empty)
     else:
@@ -99,25 +109,38 @@ def decide(
                 exclusive.decide, may_run=may_run, finished=finished, divide=decided
             )
     decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
-    if judged.under is ask:
-        grows = admitted is not None and _grows_in_place(ask, admitted, snapshot)
-        return _as_new(ask, held, decision, ledger, seq=seq, mark=mark) if grows else decision
+    if not judged.why and _grows_in_place(judged.under, admitted, snapshot, support):
+        decision = _as_new(judged.under, held, decision, ledger, seq=seq, mark=mark)
+    if admitted is None or judged.under is ask:
+        return decision
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
-    return (
-        _held_back(ask, admitted, judged, decision)
-        if judged.why and admitted is not None
-        else decision
-    )
+    return _not_admitted(ask, admitted, judged, decision) if judged.why else decision
 
 
-def _grows_in_place(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> bool:
+def _unmoved(ask: Ask, judged: Judged, previous_hash: str, ledger: Ledger) -> str:
+    """The hash of inputs for which held copies were divided, as the decision will see it: an edit
+    that is not admitted moves nothing, nor does a charge for what was in force before it."""
+    if judged.under is ask:
+        return previous_hash
+    same = previous_hash == inputs.inputs_hash(ask, ledger.snapshot, ledger.memo)
+    stays = judged.held_back or (judged.why and judged.under.generation == ask.generation)
+    if not (stays or same):
+        return previous_hash
+    return inputs.inputs_hash(judged.under, ledger.snapshot, ledger.memo)
+
+
+def _grows_in_place(
+    ask: Ask, admitted: Admitted | None, snapshot: FleetSnapshot, support: Support | None
+) -> bool:
     """Whether this edit lets copies ask for more where they are. Shards that have begun keep their
     template; stateful copies and daemons are charged as before."""
-    if ask.unit is not Unit.REPLICAS or ask.ordinals is not None or ask.shape.every_node:
+    if admitted is None or ask.unit is not Unit.REPLICAS:
+        return False
+    if ask.ordinals is not None or ask.shape.every_node:
         return False
     before = _before(ask, admitted, snapshot).shape.requests
-    return ask.generation != admitted.generation and not ask.shape.requests.within(before)
+    return may_ask_for_more(ask, admitted, support) and not ask.shape.requests.within(before)
 
 
 def _as_new(
@@ -133,8 +156,8 @@ def _as_new(
     includes them as they were says nothing of the room of larger pods."""
     before = {holding.cluster: holding for holding in held}
     for share in decision.shares:
-        if (former := before.get(share.cluster)) is not None:
-            stay = min(copies_of(share), copies_of(former))
+        if (holding := before.get(share.cluster)) is not None:
+            stay = min(copies_of(share), copies_of(holding))
             ledger.charge(share.cluster, ask.shape, stay)
     numbered = (
         replace(share, seq=seqs.above(mark(share.cluster), seq))
@@ -153,23 +176,70 @@ def judge(
     *,
     finished: Ranges = (),
     per_cluster: int = 0,
+    replaced: bool = True,
+    support: Support | None = None,
 ) -> Judged:
-    """Whether an edit of running copies is admitted. `per_cluster` as in `engine.decide`."""
-    if admitted is None or not held or ask.suspended:
+    """Whether an edit of running copies is admitted, and which former accounts are charged in
+    addition. `per_cluster` as in `engine.decide`, `replaced` as in `propose`."""
+    if admitted is None:
         return _judged(ask)
+    besides = functools.partial(
+        former.besides, admitted, held, ledger.tree, finished=finished, replaced=replaced
+    )
+    if not held or ask.suspended:
+        return _judged(besides(ask))
     proposed = propose(
-        ask, admitted, held, ledger.snapshot, finished=finished, per_cluster=per_cluster
+        ask,
+        admitted,
+        held,
+        ledger.snapshot,
+        finished=finished,
+        per_cluster=per_cluster,
+        replaced=replaced,
     )
     if proposed is None:
-        return Judged(ask)
-    edit = proposed.edit
-    if ask.generation != admitted.generation:
-        refused = ledger.edit(edit)
-        if refused is not None:
-            return Judged(edit.before, refused.reason, refused.message)
-        if lacks := shortage(proposed, ledger):
-            return Judged(edit.before, Reason.INSUFFICIENT_CAPACITY, lacks)
-    return Judged(edit.ask)
+        return _judged(besides(ask))
+    edit, under = proposed.edit, besides(proposed.edit.ask)
+    if not may_ask_for_more(ask, admitted, support):
+        return Judged(under)
+    reason, why = _refusal(proposed, under, ledger)
+    if not why:
+        return Judged(under)
+    before, profile = besides(edit.before), support.profile if support is not None else ""
+    if ask.generation == admitted.generation:
+        return Judged(before, reason, why, held_profile=profile)
+    if (kept := _with_former_profile(ask, edit.before, support, replaced=replaced)) is not None:
+        return Judged(besides(kept), reason, why, held_profile=profile)
+    return Judged(before, reason, why, held_back=True, held_profile=profile)
+
+
+def _refusal(proposed: Proposed, under: Ask, ledger: Ledger) -> tuple[Reason, str]:
+    """Why an edit is not admitted; the text is "" when it is. `under`: the ask with the former
+    accounts that it would be charged in addition."""
+    if (refused := ledger.edit(proposed.edit)) is not None:
+        return refused.reason, refused.message
+    if lacks := shortage(proposed, ledger):
+        return Reason.INSUFFICIENT_CAPACITY, lacks
+    return Reason.QUOTA_EXCEEDED, former.too_many(under)
+
+
+def may_ask_for_more(ask: Ask, admitted: Admitted, support: Support | None) -> bool:
+    """Whether a workload is to be judged again: its spec was edited, or its RuntimeProfile may add
+    more than when it was admitted."""
+    return ask.generation != admitted.generation or support is not None
+
+
+def _with_former_profile(
+    ask: Ask, before: Ask, support: Support | None, *, replaced: bool
+) -> Ask | None:
+    """The edited ask with the version of its RuntimeProfile that is in force, if it asks for no
+    more than was admitted: an operator's edit does not hold back a user's. None otherwise."""
+    if support is None or support.former is None:
+        return None
+    kept = _with_former(replace(ask, shape=support.former), before, replaced=replaced)
+    same = (ask.project, ask.tier) == (before.project, before.tier)
+    no_more = kept.shape.requests.within(before.shape.requests) and ask.priority <= before.priority
+    return kept if same and no_more else None
 
 
 def propose(
@@ -180,9 +250,11 @@ def propose(
     *,
     finished: Ranges = (),
     per_cluster: int = 0,
+    replaced: bool = True,
 ) -> Proposed | None:
     """What becomes of running copies when they are what the ask says now; None when none runs, or
-    none goes on. Arguments as in `judge`."""
+    none goes on. `replaced`: members report that no copy is left of what was in force before. Until
+    then each copy is charged the larger request of both. Other arguments as in `judge`."""
     mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
     if not mine:
@@ -191,14 +263,16 @@ def propose(
     kept = _kept(ask, mine, per_cluster)
     if kept <= 0:
         return None
-    return Proposed(Edit(_with_begun(ask, before), before, kept, sum(mine.values())), mine)
+    return Proposed(
+        Edit(_with_former(ask, before, replaced=replaced), before, kept, sum(mine.values())), mine
+    )
 
 
-def _with_begun(ask: Ask, before: Ask) -> Ask:
-    """Shards that have begun keep their template: while any run, the larger request of both is
-    charged."""
+def _with_former(ask: Ask, before: Ask, *, replaced: bool) -> Ask:
+    """The ask with the larger request of both while copies may run as they were before. Shards that
+    have begun keep their template: for them that is while any run."""
     requests = ask.shape.requests.upper(before.shape.requests)
-    if ask.unit is not Unit.SHARDS or requests == ask.shape.requests:
+    if requests == ask.shape.requests or (replaced and ask.unit is not Unit.SHARDS):
         return ask
     return replace(ask, shape=replace(ask.shape, requests=requests))
 
@@ -223,7 +297,9 @@ def _before(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> Ask:
 
 def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:
     """Running copies that would continue after the edit, including those that Duplicate placed
-    once."""
+    once. A daemon has a copy on each node, and its count says only that each cluster has it."""
+    if ask.shape.every_node:
+        return sum(mine.values()) if ask.count else 0
     if leaving.everywhere(ask):
         return sum(min(copies, ask.count) for copies in mine.values())
     return sum(mine.values()) if per_cluster and ask.count else min(sum(mine.values()), ask.slots)
@@ -243,7 +319,8 @@ def shortage(
     for cluster, copies in sorted(mine.items()):
         room = before.shape.requests * copies + freed.get(cluster, ZERO)
         fitting = in_place(cluster, copies, ask.shape.requests, room, ledger)
-        fit += copies if fitting is None else fitting
+        # a daemon's pods go to nodes whether these have room or not
+        fit += copies if fitting is None or (fitting and ask.shape.every_node) else fitting
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
         if cluster in mine or place.refusal is not None:
             continue
@@ -311,17 +388,25 @@ def lacking(proposed: Proposed, ledger: Ledger) -> dict[str, Resources]:
     return lacks
 
 
-def _held_back(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
+def _not_admitted(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
     """The decision under what stays in force, with a message about what the edit asks for and why
     it is refused."""
     stays = f"generation {admitted.generation}" if admitted.generation else FORMER
     message = (
         f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
     )
+    if judged.held_profile and judged.held_back:
+        message = f"{message}, with the former version of RuntimeProfile {judged.held_profile}"
+    elif judged.held_profile:
+        message = (
+            f"RuntimeProfile {judged.held_profile} was edited: with its present version this"
+            f" workload asks for {judged.why}; pods keep the former version until there is enough:"
+            " raise the quota, run fewer copies, or lower the requests of the profile's containers"
+        )
     if decision.reason is not Reason.CHOSEN and decision.message:
         message = f"{message}; of that, {decision.message}"
     more = 0
-    if ask.unit is Unit.REPLICAS and not leaving.everywhere(ask):
+    if judged.held_back and ask.unit is Unit.REPLICAS and not leaving.everywhere(ask):
         more = max(ask.count - judged.under.count, 0)
     return replace(
         decision,
@@ -329,5 +414,6 @@ def _held_back(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision)
         shortfall=decision.shortfall + more,
         reason=judged.reason,
         message=message,
-        held_back=ask.generation,
+        held_back=ask.generation if judged.held_back else 0,
+        held_profile=judged.held_profile,
     )

@@ -8,7 +8,7 @@ looks nothing up.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from federator.model.ask import Admitted, Ask
+from federator.model.ask import Admitted, Ask, Support
 from federator.model.decision import Preempted, Share
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
@@ -52,6 +52,10 @@ class Standing:
     recorded: Recorded | None = None
     admitted: Admitted | None = None
     """What was admitted last; None when unknown."""
+    support: Support | None = None
+    """Its RuntimeProfile; None if it has none."""
+    replaced: bool = True
+    """Its members report that no copy is left of what was in force before."""
     capped: Mapping[str, int] = field(default_factory=dict)
     """Cluster -> copies that its scheduler could bind lately, whatever room it reports."""
     done: Ranges = ()
@@ -127,11 +131,15 @@ class Entry:
         return self.displaced + (leaving if self.turn is None else min(leaving, self.turn))
 
     @property
+    def held(self) -> int:
+        """Copies that it holds; shards that are done are none of them."""
+        done = self.standing.done
+        return sum(copies_of(remaining(holding, done)) for holding in self.standing.held)
+
+    @property
     def had(self) -> int:
         """Copies that it holds, with those that it has lost."""
-        return self.displaced + sum(
-            copies_of(remaining(held, self.standing.done)) for held in self.standing.held
-        )
+        return self.displaced + self.held
 
     @property
     def charged(self) -> Ask:

@@ -95,7 +95,8 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
     by_room = decision.preempted is not None and decision.preempted.of_room
     # others leave for an edit of what runs only where it has room once they have left
-    by_room = by_room or decision.held > 0 or decision.held_back > 0
+    held_back = decision.held_back > 0 or bool(decision.held_profile)
+    by_room = by_room or decision.held > 0 or held_back
     if decision.reason in BY_QUOTA and not by_room:  # room helps nobody, wherever it is
         return Waiting(decision.key, ask.project, decision.reason)
     hopeful = but(decision.verdicts, _CLOSED)

@@ -1,19 +1,26 @@
 """Rollout planner: from a decision and the slices observed in members to the next action in each
 member. Pure.
 
-Replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their
-state is recorded on the host. A rollout reaches a bounded number of clusters at a time. An action
-says what to do; the dispatcher renders and writes objects.
+Replicas grow first. A copy that moves leaves when its replacement is ready. `max_unavailable` lets
+copies leave earlier only while no cluster has room for the replacements. Shards leave a cluster
+only after their state is recorded on the host. A rollout reaches a bounded number of clusters at a
+time. An action says what to do; the dispatcher renders and writes objects.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from federator.model.ask import Unit
+from federator.model.ask import ANY_NUMBER, Unit
 from federator.model.decision import Share
 
+SHRINKS_LATER: Final = "shrinks when the copies elsewhere are ready"
+LEAVES_LATER: Final = "leaves when the copies elsewhere are ready"
+NO_ROOM: Final = (
+    "no cluster has room for the replacements, so copies leave before them as far as maxUnavailable"
+    " allows"
+)
 NOT_REACHED: Final = "the rollout has not reached this cluster yet"
 
 
@@ -45,6 +52,8 @@ class Observed:
     reported: bool = True
     """False while its probes are not answered, or the process that reports its copies is silent.
     `ready` is then the last figure, and is used only where more copies would permit less."""
+    silence: str = ""
+    """Why it is not reported, as a clause; "" while it is."""
     exists: bool = False
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
@@ -62,6 +71,12 @@ class Observed:
     counts: int | None = None
     """Ready copies that may justify a shrink elsewhere: never more than its share, now or while it
     is shrinking, whatever it reports. None: all of `ready`."""
+    receives: bool = True
+    """Its share grew after copies began to leave other clusters: the missing copies of the share
+    are their replacements."""
+    unbound: bool = False
+    """Its scheduler finds no node for the missing copies, and placing found no other cluster for
+    them."""
     healthy: bool = False
     """It has observed its content and all its copies are ready: rollouts may continue."""
     safe: bool = True
@@ -89,19 +104,28 @@ def plan(
     *,
     max_unavailable: int,
     max_clusters_at_once: int | None,
+    missing: int = 0,
+    by_number: bool = False,
 ) -> tuple[Action, ...]:
     """One action per cluster that has a share or a slice, by name.
 
-    `max_unavailable` is in copies. `observed` contains every cluster with a share, and every other
-    one with a slice.
+    `max_unavailable` is in copies. `missing`: copies that were not ready when the present moves
+    began. `by_number`: `max_unavailable` is a number, which every cluster applies to its own share.
+    `observed` contains every cluster with a share, and every other one with a slice.
     """
     wanted = {share.cluster: share for share in shares if share.count > 0}
-    rolling = _rolled_out_to(unit, wanted, observed, max_clusters_at_once)
-    allowance = _shrink_allowance(unit, wanted, observed, max_unavailable)
+    bound = max_unavailable if by_number else None
+    rolling = _rolled_out_to(unit, wanted, observed, max_clusters_at_once, bound)
+    allowance = _shrink_allowance(unit, wanted, observed, max_unavailable, missing)
+    silences = _silences(wanted, observed)
+    if not silences and unit is Unit.REPLICAS and not has_room(wanted, observed):
+        silences = NO_ROOM
     actions: list[Action] = []
     for cluster in sorted(wanted.keys() | observed.keys()):
         share, now = wanted.get(cluster), observed[cluster]
         action = _next(unit, cluster, share, now, may_roll=cluster in rolling, allowance=allowance)
+        if silences and action.why in (SHRINKS_LATER, LEAVES_LATER):
+            action = replace(action, why=f"{action.why}; {silences}")
         if action.kind in (ActionKind.UPDATE, ActionKind.DELETE) and unit is Unit.REPLICAS:
             allowance -= max(0, now.ready - action.count) if now.reported else 0
         actions.append(action)
@@ -149,7 +173,7 @@ def _next(
                 cluster,
                 ActionKind.HOLD,
                 count=now.count,
-                why="shrinks when the copies elsewhere are ready",
+                why=SHRINKS_LATER,
             )
         count = min(count, max(now.count, share.count))
     return Action(cluster, ActionKind.UPDATE, count=count, keep_template=keep_template)
@@ -171,19 +195,23 @@ def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
             cluster,
             ActionKind.HOLD,
             count=now.count,
-            why="leaves when the copies elsewhere are ready",
+            why=LEAVES_LATER,
         )
     return Action(cluster, ActionKind.UPDATE, count=now.ready - allowance, keep_template=True)
 
 
 def _shrink_allowance(
-    unit: Unit, wanted: Mapping[str, Share], observed: Mapping[str, Observed], max_unavailable: int
+    unit: Unit,
+    wanted: Mapping[str, Share],
+    observed: Mapping[str, Observed],
+    max_unavailable: int,
+    missing: int,
 ) -> int:
     """How many ready copies may be removed now. If no cluster still has to grow, all of them:
     shrinking is what was asked for.
 
-        moving 5 copies from a to b, max_unavailable 1: floor 5 - 1 = 4
-        ready a 5, b 0 -> 5 - 4 = 1 may go; with a 4, b 3 -> 3 more
+        moving 5 copies from a to b: a 5, b 0 ready -> 5 - 5 = 0 may go; with b 3 -> 3
+        the same where b has no room, max_unavailable 1: 5 - (5 - 1) = 1 may go
     """
     if unit is Unit.SHARDS:
         return 0
@@ -191,8 +219,39 @@ def _shrink_allowance(
     if not growing or not wanted:
         return sum(now.ready for now in observed.values() if now.readable)
     ready = sum(_counting(now) for now in observed.values() if now.readable and now.reported)
+    if max_unavailable < ANY_NUMBER and has_room(wanted, observed):
+        max_unavailable = min(max_unavailable, max(missing, _missing_anyway(wanted, observed)))
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
+
+
+def _missing_anyway(wanted: Mapping[str, Share], observed: Mapping[str, Observed]) -> int:
+    """Copies that are not ready in clusters that receive none: no move waits for these."""
+    return sum(
+        max(share.count - now.ready, 0)
+        for name, share in wanted.items()
+        if (now := observed[name]).readable and now.reported and not now.receives
+    )
+
+
+def has_room(wanted: Mapping[str, Share], observed: Mapping[str, Observed]) -> bool:
+    """Whether some of the replacements may still become ready. False when every missing one waits
+    for a node and no other cluster has capacity for it."""
+    waited_for = [
+        now.unbound and now.count >= share.count
+        for name, share in wanted.items()
+        if (now := observed[name]).receives and _waited_for(now, share.count)
+    ]
+    return not waited_for or not all(waited_for)
+
+
+def _silences(wanted: Mapping[str, Share], observed: Mapping[str, Observed]) -> str:
+    """Why ready copies of the shares are not known now, as clauses; "" while all are reported."""
+    return ", ".join(
+        f"{name}: {now.silence}"
+        for name in sorted(wanted)
+        if (now := observed[name]).readable and not now.reported and now.silence
+    )
 
 
 def _waited_for(now: Observed, wanted: int) -> bool:
@@ -209,31 +268,57 @@ def _rolled_out_to(
     wanted: Mapping[str, Share],
     observed: Mapping[str, Observed],
     at_once: int | None,
+    bound: int | None,
 ) -> frozenset[str]:
     """Clusters that may get the new template now: those that have it, and the next ones by name
-    (of ordinals those with the highest) while fewer than `at_once` are busy.
+    (of ordinals those with the highest) while fewer than `at_once` are busy, and while all together
+    may lack at most `bound` copies. With `bound`, clusters that lack copies come first.
 
         at_once 2; a has it and is ready, b has it and is not, c and d wait -> a, b and now c
+        bound 1; two clusters of 3 copies each -> a alone; b when a is ready again
     """
-    if at_once is None:
+    if at_once is None and not bound:
         return frozenset(wanted)
     reached = {
         name for name in wanted if not observed[name].exists or observed[name].template_current
     }
-    busy = sum(
-        1
+    busy = {
+        name
         for name in reached
         if observed[name].exists and not (observed[name].readable and observed[name].healthy)
+    }
+    takes = {name: _takes(share, observed[name], bound or 0) for name, share in wanted.items()}
+    left = _may_still_lack(wanted, observed, bound or 0) - sum(takes[name] for name in busy)
+    turns = sorted(
+        wanted.keys() - reached,
+        key=lambda name: (bool(bound and takes[name]), *_turn(unit, wanted[name])),
     )
-    for name in sorted(wanted.keys() - reached, key=lambda name: _turn(unit, wanted[name])):
-        if busy >= max(1, at_once):
+    for name in turns:
+        if at_once is not None and len(busy) >= max(1, at_once):
             break
-        if observed[name].readable and observed[name].reported:
+        if not (observed[name].readable and observed[name].reported):
+            continue
+        if not bound or not busy or takes[name] <= max(left, 0):
             reached.add(name)
-            busy += 1
+            busy.add(name)
+            left -= takes[name]
     return frozenset(reached)
 
 
 def _turn(unit: Unit, share: Share) -> tuple[int, str]:
     numbered = unit is Unit.REPLICAS and bool(share.ranges)
     return (-share.ranges[-1][1] if numbered else 0, share.cluster)
+
+
+def _takes(share: Share, now: Observed, bound: int) -> int:
+    """Ready copies that a roll-out in this cluster may still take down, with `bound` as its
+    `maxUnavailable`."""
+    return max(min(bound, share.count) - max(share.count - now.ready, 0), 0)
+
+
+def _may_still_lack(
+    wanted: Mapping[str, Share], observed: Mapping[str, Observed], bound: int
+) -> int:
+    """Copies of `bound` that are not lacking yet, over all clusters."""
+    ready = sum(_counting(now) for now in observed.values() if now.readable and now.reported)
+    return bound - max(sum(share.count for share in wanted.values()) - ready, 0)

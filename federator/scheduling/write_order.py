@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from federator.model.ask import Tier
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment
 from federator.model.names import WorkloadKey
+from federator.model.resources import ZERO, Resources
 from federator.placement.quota.domain_usage import Ceiling
 from federator.scheduling.entry import Entry
 
@@ -51,14 +53,8 @@ def effect(before: Commitment | None, after: Commitment) -> Effect:
     """The effect of the change on the accounts that both commitments are charged to."""
     if before is None:
         return Effect.TAKES
-    had, has = before.usage, after.usage
-    moved = (before.project, before.namespace, before.tier) != (
-        after.project,
-        after.namespace,
-        after.tier,
-    )
-    takes = (moved and bool(has)) or any(has[name] > had[name] for name in has)
-    gives = (moved and bool(had)) or any(had[name] > has[name] for name in had)
+    had, has = _charges(before), _charges(after)
+    takes, gives = _exceeds(has, had), _exceeds(had, has)
     if not takes:
         return Effect.FREES
     return Effect.BOTH if gives else Effect.TAKES
@@ -69,7 +65,26 @@ def gives_up(decided: Decided) -> bool:
     before = decided.before
     if before is None:
         return False
-    return effect(before, decided.after) is not Effect.TAKES and before.usage != decided.after.usage
+    after = decided.after
+    return effect(before, after) is not Effect.TAKES and _charges(before) != _charges(after)
+
+
+_Account = tuple[str, str, Tier]
+"""Project, namespace and tier."""
+
+
+def _charges(commitment: Commitment) -> Mapping[_Account, Resources]:
+    """What each account is charged for it."""
+    charges: dict[_Account, Resources] = {}
+    for project, tier, amounts in commitment.charges:
+        key = (project, commitment.namespace, tier)
+        charges[key] = charges.get(key, ZERO) + amounts
+    return charges
+
+
+def _exceeds(more: Mapping[_Account, Resources], less: Mapping[_Account, Resources]) -> bool:
+    """Whether an account is charged more of anything by the first."""
+    return any(not amounts.within(less.get(key, ZERO)) for key, amounts in more.items())
 
 
 def by_effect(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:

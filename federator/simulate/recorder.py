@@ -6,6 +6,7 @@ What a decision does not depend on is left out: environments, commands and argum
 
 import bisect
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -204,7 +205,7 @@ def _scalings(workload: _Workload) -> Iterator[tuple[int, int, Obj]]:
 
 def _submitted(workloads: list[_Workload]) -> None:
     """Sorts by submission, which is in whole seconds: no work before one that was first decided on
-    sooner. So it is with scalings.
+    sooner, nor before the second in which a job ends that was over by then. So it is with scalings.
     """
     for workload in workloads:
         workload.submit_s = workload.created_s
@@ -226,8 +227,12 @@ def _submitted(workloads: list[_Workload]) -> None:
             arrivals.append(
                 ((max(seq, newest[bisect.bisect(times, at_s) - 1]), at_s), workload, at)
             )
+    over = sorted(workload.over_s for workload in workloads if workload.over_s is not None)
     latest = 0
-    for _, workload, at in sorted(arrivals, key=lambda arrival: arrival[0]):
+    for (_, decided_s), workload, at in sorted(arrivals, key=lambda arrival: arrival[0]):
+        ended = bisect.bisect(over, decided_s)
+        if ended:
+            latest = max(latest, _end_s(over[ended - 1]))
         if at < 0:
             latest = workload.submit_s = max(workload.submit_s, latest)
         else:
@@ -235,6 +240,11 @@ def _submitted(workloads: list[_Workload]) -> None:
             latest = max(at_s, latest)
             workload.scalings[at] = (latest, replicas, entry)
     workloads.sort(key=lambda workload: (workload.submit_s, workload.first_seq or 0, workload.key))
+
+
+def _end_s(over_s: float) -> int:
+    """The second in which a job ends in the recording: the first whole one in which it is over."""
+    return math.ceil(over_s)
 
 
 def _issued(entry: Obj) -> tuple[int, float]:
@@ -265,7 +275,7 @@ def _work(workload: _Workload, begin_s: int) -> dict[str, Any]:
             for at_s, replicas, entry in workload.scalings
         ]
     if workload.over_s is not None:
-        work["runtime"] = max(-int(-workload.over_s // 1) - _began_s(workload), 0)
+        work["runtime"] = max(_end_s(workload.over_s) - _began_s(workload), 0)
         if workload.failed:
             work["failed"] = True
     return {**work, "workload": _bare(workload.obj), "decisions": decisions}

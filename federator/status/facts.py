@@ -83,10 +83,16 @@ class DecisionInput:
     held_back: bool = False
     """The present generation asks for more than quota or room allow; the one before stays in force,
     and `reason` says why."""
+    profile_held_back: bool = False
+    """The present version of its RuntimeProfile asks for more than quota or room allow; pods keep a
+    former version, and `reason` and `message` say why."""
     project_refused: str = ""
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
     surplus: int = 0
     """Copies beyond the count that stay where strategy Duplicate placed them."""
+    without_room: tuple[str, ...] = ()
+    """Clusters that copies leave before their replacements are ready, up to maxUnavailable, because
+    no cluster has room for the replacements."""
     notice: str = ""
     """Which copies will leave for another workload, for whom and when, as a sentence; "" for
     none."""

@@ -270,6 +270,7 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         ready = max(
             min(seen.active, seen.ready if seen.reason else seen.active) - seen.unschedulable, 0
         )
+        ready = min(ready, _most_running(wanted, share, seen))
         if not seen.known:
             high += max(ready, busy)
             exact = exact and busy == 0
@@ -294,6 +295,13 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         ending=ended,
         stopped=stopped,
     )
+
+
+def _most_running(wanted: Wanted, share: Share | None, seen: SliceObservation) -> int:
+    """Shards that can run at once in a cluster: its slots, whatever it tells."""
+    if wanted.unit is not Unit.SHARDS or share is None or not share.slots:
+        return seen.active
+    return share.slots
 
 
 def _unhealthy(held: Sequence[SliceObservation]) -> tuple[SliceObservation, ...]:
@@ -338,7 +346,7 @@ def _row(
         ready=seen.ready,
         updated=_updated(wanted, seen),
         actual=seen.actual,
-        active=seen.active,
+        active=min(seen.active, _most_running(wanted, share, seen)),
         idle=seen.idle if seen.known else 0,
         completed=shards.size(shards.intersect(ranges, tally.completed)),
         failed=shards.size(shards.intersect(ranges, tally.failed)),

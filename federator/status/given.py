@@ -71,13 +71,15 @@ def former(
     gone: Collection[str],
     *,
     by_index: bool = True,
+    seq: int = 0,
 ) -> tuple[Share, ...]:
     """What a new decision (`now`) must record of earlier ones: what clusters had and no longer
     have.
 
     `before`: what the last decision recorded; `shares`: its shares. `gone`: clusters of which
     nothing is left, or whose slice is already as small as the new share. `by_index`: for shards. Of
-    ordinals only the number counts, as of interchangeable copies.
+    ordinals only the number counts, as of interchangeable copies. `seq`: of the last decision;
+    recorded with copies that the new one takes.
     """
     if not by_index:
         shares, now = map(_counted, shares), tuple(map(_counted, now))
@@ -90,7 +92,9 @@ def former(
         lost = shards.minus(ranges, shards.normal(share.ranges)) if share is not None else ranges
         fewer = share is None or count > share.count
         if cluster not in gone and (lost if ranges else fewer):
-            former_shares.append(Share(cluster, shards.size(lost) if ranges else count, 0, 0, lost))
+            since = 0 if by_index else before[cluster].seq if cluster in before else seq
+            size = shards.size(lost) if ranges else count
+            former_shares.append(Share(cluster, size, 0, since, lost))
     return tuple(former_shares)
 
 

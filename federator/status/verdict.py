@@ -35,7 +35,9 @@ STALLING: Final = frozenset(
 """Reasons for a shortfall that waiting cannot resolve; the others (room, quota in use, an unready
 cluster) may."""
 
-STALLING_IN_MEMBER: Final = frozenset({"Conflict", "CannotConverge", "ExpansionFailed"})
+STALLING_IN_MEMBER: Final = frozenset(
+    {"Conflict", "CannotConverge", "ExpansionFailed", "ServiceAccountNotAllowed"}
+)
 """Reasons from a member process that only a person can resolve."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
@@ -51,6 +53,8 @@ OWNED: Final = (
     "QuotaUnlimited",
     "ProjectRefused",
     "Reclaiming",
+    "ProfileHeldBack",
+    "MovesWithoutRoom",
     "DecisionRefused",
     "SpreadViolated",
     "Suspended",
@@ -370,6 +374,11 @@ def _notices(facts: Facts) -> list[Condition]:
     if facts.placing is not None and facts.placing.notice:
         message = f"{facts.placing.notice}."
         notices.append(Condition("Reclaiming", conditions.TRUE, "NoticeGiven", message, generation))
+    if facts.placing is not None and facts.placing.profile_held_back:
+        reason, message = facts.placing.reason.value, f"{facts.placing.message}."
+        notices.append(Condition("ProfileHeldBack", conditions.TRUE, reason, message, generation))
+    if facts.placing is not None and facts.placing.without_room:
+        notices.append(_without_room(facts.placing.without_room, generation))
     if facts.placing is not None and facts.placing.violations:
         message = " ".join(facts.placing.violations)
         notices.append(
@@ -397,6 +406,14 @@ def _notices(facts: Facts) -> list[Condition]:
         text = f"{_ended(facts, ended)}."
         notices.append(Condition(kind, conditions.TRUE, ended.reason, text, generation))
     return notices
+
+
+def _without_room(clusters: Sequence[str], generation: int) -> Condition:
+    message = (
+        "No cluster has room for the replacements of copies that move. Copies leave"
+        f" {', '.join(clusters)} before their replacements are ready, up to maxUnavailable."
+    )
+    return Condition("MovesWithoutRoom", conditions.TRUE, "NoRoomToSurge", message, generation)
 
 
 def _reconciling_reason(facts: Facts) -> str:

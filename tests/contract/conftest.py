@@ -4,8 +4,9 @@ import contextlib
 import itertools
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -38,9 +39,42 @@ BACKENDS = [
     ),
 ]
 
+OVER_HTTP = frozenset(
+    f"test_contract_{subject}"
+    for subject in (
+        "discovery",  # media types, compressed documents
+        "dryrun",  # query parameters and their counterparts in bodies
+        "patching",  # content types
+        "permissions",  # tokens
+        "rbac",  # tokens, users that others act as
+        "reading",  # chunks, continue tokens, Accept headers
+        "tables",  # Accept headers
+        "watching",  # streams, their ends and time-outs
+        "writing",  # bodies, errors on the wire, Warning headers
+    )
+)
+"""Files whose subject is what a transport carries. `make test` asks both backends of the embedded
+API in them; in the others the second one answers from the same code, and belongs to
+`make test-long`.
+"""
+
 NOBODY = Caller("nobody")
 
 _numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    """Moves what says the same over HTTP to `make test-long`."""
+    folder = Path(__file__).parent
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if (
+            spec is not None
+            and spec.params.get("backend") == "embedded-http"
+            and item.path.parent == folder
+            and item.path.stem not in OVER_HTTP
+        ):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(params=BACKENDS)
@@ -83,9 +117,22 @@ class Server:
         await transport.close()
 
 
+def bare_cluster() -> EmbeddedCluster:
+    """An embedded API without controllers, in real time."""
+    return EmbeddedCluster("contract", clock=RealClock(), rng=random.Random(1), controllers=False)
+
+
 @pytest.fixture
-async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Server]:
-    """An embedded server is new for each test, the real one shared by all."""
+def embedded() -> EmbeddedCluster:
+    """What an embedded backend serves: new for each test, unless a file shares one."""
+    return bare_cluster()
+
+
+@pytest.fixture
+async def server(
+    backend: str, embedded: EmbeddedCluster, request: pytest.FixtureRequest
+) -> AsyncIterator[Server]:
+    """The server of this test's backend; the real one is shared by all."""
     if backend == "real":
         plane: ControlPlane = request.getfixturevalue("control_plane")
         real = plane.cluster("contract")
@@ -103,9 +150,7 @@ async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[
         )
         await close(admin, nobody, stranger)
         return
-    cluster = EmbeddedCluster(
-        "contract", clock=RealClock(), rng=random.Random(1), controllers=False
-    )
+    cluster = embedded
     if backend == "embedded":
 
         def connect(token: str) -> Transport | None:

@@ -8,8 +8,10 @@ import copy
 import pytest
 import yaml
 
+from federator.embedded.server import EmbeddedCluster
 from federator.kinds import crds, registry
 from federator.kinds.kind import Kind
+from tests.contract.conftest import bare_cluster
 from tests.contract.crds import DEFINITIONS
 from tests.contract.speaking import Object, Speaker
 from tests.house.sources import ROOT
@@ -25,9 +27,35 @@ def url(api: Speaker, kind: Kind, name: str = "", subresource: str = "") -> str:
     return "/".join(part for part in parts if part)
 
 
+@pytest.fixture(scope="module")
+def servers() -> dict[str, EmbeddedCluster]:
+    """The embedded server of each backend, shared by the tests of this file as the real one is."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def serving() -> set[str]:
+    """The backends whose server serves our kinds."""
+    return set()
+
+
 @pytest.fixture
-async def ours(api: Speaker) -> Speaker:
-    """A server that serves our kinds."""
+def embedded(backend: str, servers: dict[str, EmbeddedCluster]) -> EmbeddedCluster:
+    return servers.setdefault(backend, bare_cluster())
+
+
+@pytest.fixture
+async def ours(api: Speaker, backend: str, serving: set[str]) -> Speaker:
+    """A server that serves our kinds. They are installed once: a real server works for seconds on
+    fifteen definitions.
+    """
+    if backend not in serving:
+        await install(api)
+        serving.add(backend)
+    return api
+
+
+async def install(api: Speaker) -> None:
     for crd in crds.all_crds():
         path = f"{DEFINITIONS}/{crd['metadata']['name']}"
         answer = await api.apply(
@@ -38,7 +66,6 @@ async def ours(api: Speaker) -> Speaker:
         for kind in registry.KINDS.values():
             while kind.model is not None and (await api.get(url(api, kind))).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-    return api
 
 
 def service(**spec: object) -> Object:

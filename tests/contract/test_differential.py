@@ -12,13 +12,15 @@ from tests.controlplane.plane import ControlPlane
 
 PARTS = 8
 SEQUENCES = 5
-"""For each part, so that workers share them."""
+"""For each part; `make test` runs the first one."""
 
 
 @pytest.mark.real
 @pytest.mark.e2e
 @pytest.mark.xdist_group("differential")
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
+)
 async def test_random_sequences_get_the_same_answers(
     control_plane: ControlPlane, part: int
 ) -> None:

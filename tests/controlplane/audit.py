@@ -76,10 +76,15 @@ def read(log: Path) -> set[Asked]:
     return set(_read(log))
 
 
+def lines(log: Path) -> list[str]:
+    """The log of all requests that have been answered: each is written before its answer ends.
+    A line that is being written belongs to a later answer.
+    """
+    return log.read_text().rpartition("\n")[0].splitlines()
+
+
 def _read(log: Path) -> Iterator[Asked]:
-    for line in log.read_text().splitlines():
-        if not line.endswith("}"):
-            continue  # still being written
+    for line in lines(log):
         event = json.loads(line)
         ref = event.get("objectRef") or {}
         status = event.get("responseStatus") or {}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tests.controlplane import audit, certs, processes
+from tests.controlplane import audit, certs, processes, seeds
 from tests.controlplane.cluster import ADMIN, Cluster
 
 READY_S = 90.0
@@ -91,25 +91,40 @@ class ControlPlane:
         scheduler: bool = False,
         audited: bool = False,
         gangs: bool = False,
+        kinds: Sequence[seeds.Definition] = (),
     ) -> Cluster:
         """The cluster of that name, started when it is not there; asking again with more adds what
-        is missing, but `audited` (see audit.py) and `gangs` (PodGroups are served, and heeded) hold
-        from the start or not at all.
+        is missing, but `audited` (see audit.py), `gangs` (PodGroups are served, and heeded) and
+        `kinds` (definitions, see seeds.py) hold from the start or not at all.
         """
         self.family.check()
         if name not in self._clusters:
+            record = seeds.file_of(kinds, self._binaries)
+            seeded = not kinds or seeds.put(self._ask, name, record)
             self._clusters[name] = self._retrying(
                 lambda: self._start_api_server(
                     name, controllers=controllers, audited=audited, gangs=gangs
                 )
             )
             self._clusters[name].has_gangs = gangs
+            if not seeded:
+                self._define(self._clusters[name], kinds, record)
+            self.family.wait_until(
+                lambda: seeds.served(self._clusters[name], kinds), "The definitions", READY_S
+            )
         cluster = self._clusters[name]
         if controllers and not cluster.has_controllers:
             self._start_controllers(cluster)
         if scheduler and not cluster.has_scheduler:
             self._start_scheduler(cluster)
         return cluster
+
+    def _define(self, cluster: Cluster, kinds: Sequence[seeds.Definition], record: Path) -> None:
+        seeds.create(cluster, kinds)
+        self.family.wait_until(
+            lambda: seeds.established(cluster, kinds), "The definitions", READY_S
+        )
+        seeds.keep(self._ask, cluster.name, record)
 
     def client_certificate(self, user: str, *groups: str) -> tuple[bytes, bytes]:
         """A client certificate that every API server here takes, and its key, as PEM."""
@@ -138,6 +153,9 @@ class ControlPlane:
         # Somebody else may have compacted to a later version meanwhile, which is as good.
         if "header" not in answer and "compacted" not in answer:
             raise RuntimeError(f"etcd did not compact: {answer}")
+
+    def _ask(self, what: str, body: Mapping[str, Any]) -> str:
+        return self._ask_etcd(self._etcd_url, what, body)
 
     def _ask_etcd(self, url: str, what: str, body: Mapping[str, Any]) -> str:
         context = ssl.create_default_context(cafile=str(self._files.ca))

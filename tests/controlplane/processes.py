@@ -12,10 +12,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from tests.forkserver import starting
+from tests.forkserver.starting import Started
 
 GRACE_S = 5.0
+COLLECTS = {"GOGC": "400", "GOMEMLIMIT": "800MiB"}
+"""Settings of Go's garbage collector: an API server that starts spends a third of its processor time
+there by default. Up to this limit it does not take more memory for it than without.
+"""
 GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -24,23 +32,14 @@ class ChildDied(Exception):
 
 
 class Child:
-    """One running program with its log file."""
+    """One running program with its log file. `federator` is forked by the fork server."""
 
     def __init__(
         self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]
     ) -> None:
         self.name = name
         self.log = log
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=dict(environment),
-                cwd=log.parent,
-                start_new_session=True,
-            )
+        self.process = _started(arguments, log, environment)
 
     def check(self) -> None:
         """Raises `ChildDied` when the program has ended."""
@@ -66,6 +65,31 @@ class Child:
                     self.process.wait(GRACE_S)
 
 
+def _started(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes] | Started":
+    """A process that leads a group of its own and writes to `log`."""
+    with log.open("wb") as output:
+        if starting.is_federator(arguments):
+            with open(os.devnull, "rb") as nothing:
+                return starting.start(
+                    arguments,
+                    (nothing, output, output),
+                    environment=environment,
+                    directory=log.parent,
+                    session=True,
+                )
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=log.parent,
+            start_new_session=True,
+        )
+
+
 class Family:
     """Children that end together, the last started first, with a private directory that goes with
     them.
@@ -86,7 +110,7 @@ class Family:
         """Starts a program; its log is `<name>.log` in the directory."""
         # Go programs would follow proxy variables to the loopback address and read a stray
         # KUBECONFIG.
-        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.directory)}
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.directory), **COLLECTS}
         child = Child(name, arguments, self.directory / f"{name}.log", environment)
         self._tell(f"+{child.process.pid}")
         self.children.append(child)
@@ -128,9 +152,40 @@ class Family:
             self._guard.stdin.close()
         self._guard.wait(GRACE_S)
 
+    @contextlib.contextmanager
+    def guarding(self, pid: int) -> Iterator[None]:
+        """Ends the group of a process that somebody else has started, if the test process is gone
+        before the block ends.
+        """
+        self._tell(f"+{pid}")
+        try:
+            yield
+        finally:
+            self._tell(f"-{pid}")
+
     def _tell(self, line: str) -> None:
         assert self._guard.stdin is not None
         with contextlib.suppress(
             BrokenPipeError
         ):  # without its guard a family still ends by `stop`
             print(line, file=self._guard.stdin, flush=True)
+
+
+@contextlib.contextmanager
+def popen(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
+    """A process in a group of its own, with the streams and the environment of `subprocess.Popen`. Its
+    group is killed at the end of the block, and ends with the test process.
+    """
+    family = Family()
+    try:
+        with (
+            subprocess.Popen(command, text=True, start_new_session=True, **options) as started,
+            family.guarding(started.pid),
+        ):
+            try:
+                yield started
+            finally:
+                if started.poll() is None:
+                    os.killpg(started.pid, signal.SIGKILL)
+    finally:
+        family.stop()

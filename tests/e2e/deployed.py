@@ -1,5 +1,5 @@
-"""A federation on real servers as deploy/ ships it: CRDs, accounts, roles and admission policies
-from the manifests, hub and member processes with the tokens of their service accounts, and API
+"""A federation on real servers as deploy/ ships it: accounts, roles and admission policies from the
+manifests, hub and member processes with the tokens of their service accounts, and API
 servers that log what these ask for.
 
 Used by test_deployed.py. `Deployment.asked` is the log of one cluster; nothing outlives the `with`
@@ -9,16 +9,17 @@ block.
 import contextlib
 import json
 import subprocess
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from federator.hub.hardening import PROBE
+from federator.kinds import crds
 from federator.sandbox import gateways, operators
-from tests.controlplane import audit, build, nodes
+from tests.controlplane import audit, build, nodes, seeds
 from tests.controlplane.audit import Asked
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
@@ -27,13 +28,12 @@ from tests.e2e import federations
 from tests.e2e.federations import FEDERATOR, SETTINGS, START_S, Fleet, until
 from tests.unit.deploy import manifests
 
+MEMBERS = ("a", "b")
 SYSTEM = "federator-system"
 HUB, MEMBER = "federator-hub", "federator-member"
 POOL = {"example.com/pool": "web"}
 """A label of every node."""
 CAPACITY = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-SETTLE_S = 0.5
-"""The audit log is written before the answer is sent; this is for the file to be whole."""
 
 
 def user(account: str) -> str:
@@ -55,13 +55,23 @@ class Deployed:
 
     def asked(self, cluster: str, account: str) -> set[Asked]:
         """What this account has asked this cluster's API server for."""
-        time.sleep(SETTLE_S)
         found = self.clusters[cluster]
         return {
             row
             for row in audit.read(audit.log_of(found.directory, found.name))
             if row.user == user(account)
         }
+
+    def refused(self) -> list[str]:
+        """Requests of the federation's accounts that were not allowed."""
+        asked = {
+            row
+            for cluster in self.clusters
+            for account in (HUB, MEMBER)
+            for row in self.asked(cluster, account)
+        }
+        probes = {row for row in asked if PROBE in row.refused}
+        return [f"{row.user} was refused: {row}" for row in sorted(asked - probes) if row.refused]
 
     def start_member(self, name: str) -> None:
         where = ["--kubeconfig", str(self.kubeconfig(name, MEMBER)), "--config", str(self.settings)]
@@ -114,24 +124,51 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
     """A dedicated host and the members a and b, joined, with the hub and the member process of a
     running.
     """
-    clusters = {"host": plane.cluster("deployed-host", audited=True)} | {
-        name: plane.cluster(
-            f"deployed-{name}", controllers=True, scheduler=True, audited=True, gangs=True
-        )
-        for name in ("a", "b")
-    }
-    try:
+    more = [*operators.definitions("TrainJob"), *gateways.definitions()]
+    with _servers(plane, "deployed", more, gangs=True) as clusters:
         # Every token is too old at once: renewals are part of the story.
         quick = {**SETTINGS, "hub": {**SETTINGS["hub"], "token_renew_s": 1.0}}
         with joined(home, clusters, quick) as found:
-            for shell in found.fleet.members.values():
-                kinds = *operators.definitions("TrainJob"), *gateways.definitions()
-                shell("apply", "--server-side", "-f", found.fleet.manifest(*kinds))
             found.start_member("a")
             found.start_hub()
             found.ready("a")
             yield found
             found.programs.check()
+
+
+@contextlib.contextmanager
+def running(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
+    """A dedicated host and the members a and b, with the hub and both member processes running."""
+    with (
+        _servers(plane, home.name) as clusters,
+        joined(home, clusters, SETTINGS, machines=3) as found,
+    ):
+        for name in MEMBERS:
+            found.start_member(name)
+        found.start_hub()
+        found.ready(*MEMBERS)
+        yield found
+        found.programs.check()
+
+
+@contextlib.contextmanager
+def _servers(
+    plane: ControlPlane, prefix: str, more: Sequence[seeds.Definition] = (), *, gangs: bool = False
+) -> Iterator[dict[str, Cluster]]:
+    """Servers that log what is asked of them; those of members serve `more` kinds."""
+    ours = crds.all_crds()
+    clusters = {"host": plane.cluster(f"{prefix}-host", audited=True, kinds=ours)}
+    try:
+        for name in MEMBERS:
+            clusters[name] = plane.cluster(
+                f"{prefix}-{name}",
+                controllers=True,
+                scheduler=True,
+                audited=True,
+                gangs=gangs,
+                kinds=[*ours, *more],
+            )
+        yield clusters
     finally:
         for cluster in clusters.values():
             plane.end(cluster.name)
@@ -146,7 +183,7 @@ def joined(
     machines: int = 2,
 ) -> Iterator[Deployed]:
     """So many nodes in each member, the manifests of deploy/ everywhere, the members joined; no
-    process runs yet.
+    process runs yet. The clusters serve our kinds already.
     """
     members = sorted(clusters.keys() - {"host"})
     with contextlib.ExitStack() as stack:
@@ -160,10 +197,7 @@ def joined(
             path.write_bytes(clusters[name].kubeconfig().read_bytes())
         programs = stack.enter_context(federations.family(home))
         shells = {name: federations.kubectl(home, path) for name, path in kubeconfigs.items()}
-        fleet = Fleet("deployed", home, shells.pop("host"), shells, many=24, programs=programs)
-        for shell in (fleet.host, *fleet.members.values()):
-            shell("apply", "--server-side", "-k", str(manifests.DEPLOY / "crd"))
-            shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        fleet = Fleet("real", home, shells.pop("host"), shells, many=24, programs=programs)
         fleet.host("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access"))
         for shell in fleet.members.values():
             shell("apply", "--server-side", "-k", str(manifests.DEPLOY / "member"))
@@ -172,6 +206,31 @@ def joined(
         yield Deployed(
             fleet, clusters, programs, home, settings_file(home / "settings.yaml", settings)
         )
+
+
+def host_alone(plane: ControlPlane) -> Cluster:
+    """A host as deploy/ ships it, without a hub, for all tests of a group: each has namespaces of its
+    own there. It ends with the group.
+    """
+    return _alone(plane, "deployed-host-alone", "host/access")
+
+
+def member_alone(plane: ControlPlane) -> Cluster:
+    """A member as deploy/ ships it, without our processes and with admission policies that act; as
+    `host_alone`.
+    """
+    cluster = _alone(plane, "deployed-member-alone", "member")
+    enforced(cluster)
+    return cluster
+
+
+def _alone(plane: ControlPlane, name: str, base: str) -> Cluster:
+    runs = name in plane.names()
+    cluster = plane.cluster(name, controllers=True, kinds=crds.all_crds())
+    if not runs:
+        done = cluster.kubectl("apply", "--server-side", "-k", str(manifests.DEPLOY / base))
+        assert done.returncode == 0, done.stderr
+    return cluster
 
 
 def settings_file(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> Path:

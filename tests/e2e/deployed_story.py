@@ -12,7 +12,7 @@ from federator.kube.login import kubeconfigs
 from federator.model.kubernetes import pod_security
 from tests.e2e import deployed_crons, deployed_guards, deployed_training, workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
-from tests.e2e.federations import POLICIES_MAX, Fleet, until
+from tests.e2e.federations import POLICIES_MAX, Fleet, Shell, until
 
 SPACE = ("-n", "feed")
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
@@ -224,12 +224,25 @@ def _ten_revisions_are_kept(fleet: Fleet) -> None:
 
 
 def _drift_is_repaired(fleet: Fleet) -> None:
-    """Somebody scales the native Deployment, and the slice by its scale subresource."""
+    """Somebody scales the native Deployment with the hub's token. Nobody else may, nor may anybody
+    scale the slice."""
     shell = fleet.members["a"]
     share = int(fleet.spread("psvc", "feed", "web")["a"]["spec"]["replicas"])
-    for what in ("deploy/web", "psvc/web"):
-        shell("scale", what, "--replicas=1", *SPACE)
-        shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", what, *SPACE, "--timeout=60s")
+    ran = shell.run("scale", "psvc/web", "--replicas=1", *SPACE)
+    assert ran.code != 0
+    assert "Only the hub scales a slice" in ran.err
+    ran = shell.run("scale", "deploy/web", "--replicas=1", *SPACE)
+    assert ran.code != 0
+    assert "part of a federated workload" in ran.err
+    _scale_as_the_hub(shell, "web", 1)
+    shell(
+        "wait", f"--for=jsonpath={{.spec.replicas}}={share}", "deploy/web", *SPACE, "--timeout=60s"
+    )
+
+
+def _scale_as_the_hub(shell: Shell, name: str, replicas: int) -> None:
+    count = _json({"spec": {"replicas": replicas}})
+    shell("patch", f"deploy/{name}", *SPACE, "--type=merge", "-p", count, f"--as={user(HUB)}")
 
 
 def _what_a_service_may_have_comes_and_goes(fleet: Fleet) -> None:
@@ -363,7 +376,7 @@ def _a_plain_deployment(fleet: Fleet) -> None:
         "wait", "--for=jsonpath={.status.readyReplicas}=6", "deploy/page", *SPACE, "--timeout=90s"
     )
     name = min(fleet.spread("deploy", "feed", "page"))
-    fleet.members[name]("scale", "deploy/page", "--replicas=0", *SPACE)
+    _scale_as_the_hub(fleet.members[name], "page", 0)
     fleet.host("scale", "deploy/page", "--replicas=8", *SPACE)
     fleet.host(
         "wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *SPACE, "--timeout=90s"

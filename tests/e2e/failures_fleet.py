@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from federator.kinds import crds
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.outage import Outage
 from tests.controlplane.plane import ControlPlane
@@ -202,10 +203,12 @@ def started(home: Path, binaries: Path, *, machines: int = 2) -> Iterator[Failur
     """
     with contextlib.ExitStack() as stack:
         shared, own = (stack.enter_context(ControlPlane(binaries)) for _ in range(2))
-        clusters = {
-            "host": shared.cluster("failures-host", audited=True),
-            "a": shared.cluster("failures-a", controllers=True, scheduler=True, audited=True),
-            "b": own.cluster("failures-b", controllers=True, scheduler=True, audited=True),
+        kinds = crds.all_crds()
+        clusters = {"host": shared.cluster("failures-host", audited=True, kinds=kinds)} | {
+            name: plane.cluster(
+                f"failures-{name}", controllers=True, scheduler=True, audited=True, kinds=kinds
+            )
+            for name, plane in (("a", shared), ("b", own))
         }
         joined = deployed.joined(home, clusters, SETTINGS, machines=machines)
         found = FailureFleet(stack.enter_context(joined), Outage(own, clusters["b"]))

@@ -17,7 +17,6 @@ from typing import Any
 from federator.kinds import registry
 from tests.controlplane import audit
 from tests.controlplane.cluster import Cluster
-from tests.e2e.deployed import SETTLE_S
 from tests.e2e.federations import until
 
 VERBS = frozenset({"create", "update", "patch", "delete"})
@@ -65,15 +64,12 @@ class Write:
 
 def read(clusters: Mapping[str, Cluster]) -> list[Write]:
     """Everything written so far, leases apart, in order of time."""
-    time.sleep(SETTLE_S)
     found = [write for name, cluster in clusters.items() for write in _of(name, cluster)]
     return sorted(found, key=lambda write: write.at_s)
 
 
 def _of(name: str, cluster: Cluster) -> Iterator[Write]:
-    for line in audit.log_of(cluster.directory, cluster.name).read_text().splitlines():
-        if not line.endswith("}"):
-            continue  # still being written
+    for line in audit.lines(audit.log_of(cluster.directory, cluster.name)):
         event = json.loads(line)
         ref = event.get("objectRef") or {}
         if event["verb"] not in VERBS or ref.get("resource") in (

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +17,14 @@ from typing import Any
 
 import yaml
 
+from federator.kinds import crds
 from tests.controlplane import build, nodes
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Family
+from tests.e2e import looking
+from tests.forkserver import starting
 
-FEDERATOR = (sys.executable, "-m", "federator")
+FEDERATOR = starting.FEDERATOR
 COMMAND_S = 90.0
 START_S = 60.0
 POLICIES_MAX = 5
@@ -70,6 +72,16 @@ class Shell:
 
     def run(self, *arguments: str, input: str = "", **environment: str) -> Ran:
         """Runs a command to its end, whatever it is."""
+        if self.program == FEDERATOR:
+            return Ran(
+                *starting.run(
+                    [*self.program, *arguments],
+                    input=input,
+                    environment=self._environment(environment),
+                    directory=self.home,
+                    timeout_s=COMMAND_S,
+                )
+            )
         done = subprocess.run(
             [*self.program, *arguments],
             input=input,
@@ -89,6 +101,10 @@ class Shell:
         return ran.out
 
     def json(self, *arguments: str) -> Any:
+        """What `get` shows, as data. Of kubectl, a plain one is asked without it (looking.py)."""
+        wanted = looking.understood(arguments) if self.program != FEDERATOR else None
+        if wanted is not None:
+            return looking.server(self.kubeconfig).look(wanted)
         return json.loads(self(*arguments, "-o", "json"))
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
@@ -294,9 +310,11 @@ def sandbox(
 @contextlib.contextmanager
 def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
     """A dedicated host and two members of real servers, joined by `federator cluster add`."""
-    host = plane.cluster(f"{home.name}-host")  # names of its own: what a cluster held stays in etcd
+    # Names of its own: what a cluster held stays in etcd.
+    kinds = crds.all_crds()
+    host = plane.cluster(f"{home.name}-host", kinds=kinds)
     members = {
-        name: plane.cluster(f"{home.name}-{name}", controllers=True, scheduler=True)
+        name: plane.cluster(f"{home.name}-{name}", controllers=True, scheduler=True, kinds=kinds)
         for name in ("us-east-1a", "us-west-2a")
     }
     with contextlib.ExitStack() as stack:
@@ -310,8 +328,6 @@ def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
             kubeconfigs[name] = cluster.kubeconfig()
         programs = stack.enter_context(family(home))
         fleet = fleet_of("real", home, kubeconfigs, programs, 60)
-        for path in kubeconfigs.values():
-            fleet.federator("crd", "install", "--kubeconfig", str(path))
         for name, path in kubeconfigs.items():
             if name != "host":
                 add(fleet, name, path)

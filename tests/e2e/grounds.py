@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from federator.kinds import crds
 from tests.controlplane import build
 from tests.controlplane.outage import Outage
 from tests.controlplane.plane import ControlPlane
@@ -118,9 +119,15 @@ def standing(
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     assert binaries is not None
     with ControlPlane(binaries) as plane:
-        clusters = {"host": plane.cluster(f"{home.name}-host", audited=audited)} | {
+        kinds = crds.all_crds()
+        host = plane.cluster(f"{home.name}-host", audited=audited, kinds=kinds)
+        clusters = {"host": host} | {
             name: plane.cluster(
-                f"{home.name}-{name}", controllers=True, scheduler=True, audited=audited
+                f"{home.name}-{name}",
+                controllers=True,
+                scheduler=True,
+                audited=audited,
+                kinds=kinds,
             )
             for name in MEMBERS
         }

@@ -30,12 +30,9 @@ SETTINGS = {
 MANIFESTS = {"jobset": "jobset", "trainer-controller-manager": "kubeflow"}
 
 
-async def define(client: Client, programs: Path) -> None:
-    """Installs the definitions of both."""
-    for path in sorted((programs / "crds").glob("*.yaml")):
-        for crd in _objects(path):
-            name = crd["metadata"]["name"]
-            await client.patch(_ref("apiextensions.k8s.io", crd, name), crd, kind="apply")
+def definitions(programs: Path) -> list[dict[str, Any]]:
+    """Of the kinds of both."""
+    return [crd for path in sorted((programs / "crds").glob("*.yaml")) for crd in _objects(path)]
 
 
 def _ref(group: str, obj: dict[str, Any], name: str) -> ObjectRef:

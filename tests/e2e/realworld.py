@@ -5,22 +5,29 @@ scheduler and three stand-in nodes.
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from federator.kinds import crds, registry
-from federator.kube import errors
+from federator.kinds.natives import NATIVES, POD_GROUP
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.lives import Life
-from tests.controlplane import nodes
+from tests.controlplane import nodes, seeds
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.unit.member.memberworld import FLEET, MemberWorld
 from tests.worlds import Ledger, Wire
+
+SPACE = "feed"
+SLICES = (
+    *("PinterestService", "PinterestJobSet", "PinterestDaemon", "PinterestTrainingJob"),
+    "PinterestNativeCronJob",
+)
+POD_GROUPS = NATIVES[POD_GROUP].api_version
 
 
 @dataclass(slots=True)
@@ -50,29 +57,26 @@ class RealWorld:
             self.task.cancel()
             await asyncio.wait([self.task])
 
-    async def install(self) -> None:
-        """Our kinds, and the namespace of the slices."""
-        for crd in crds.all_crds():
-            name, kind = crd["metadata"]["name"], "CustomResourceDefinition"
-            ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, kind)
-            await self.client.patch(ref, crd, kind="apply", force=True)
-        feed = ObjectRef("v1", "namespaces", "", "feed")
-        await self.client.create(feed, {"metadata": {"name": "feed"}})
-        kinds = {(kind.api_version, kind.plural) for kind in registry.KINDS.values()}
-        await self.until_served(kinds)
+    async def clear(self) -> None:
+        """Deletes the slices, and what else a test has made in their namespace; returns when no pod is
+        left.
+        """
+        slices = [kind for kind in registry.KINDS.values() if kind.kind in SLICES]
+        made = [f"/apis/{kind.api_version}/namespaces/{SPACE}/{kind.plural}" for kind in slices]
+        made += [f"/apis/batch/v1/namespaces/{SPACE}/jobs"]
+        if self.cluster.has_gangs:
+            made += [f"/apis/{POD_GROUPS}/namespaces/{SPACE}/podgroups"]
+        for path in made:
+            await self.client.raw("DELETE", path, (("propagationPolicy", "Background"),))
 
-    async def until_served(self, kinds: Collection[tuple[str, str]]) -> None:
-        """Until these (apiVersion, plural) are answered for."""
+        async def empty() -> bool:
+            left = [
+                await self.client.list(version, plural, namespace=SPACE)
+                for version, plural in (("v1", "pods"), ("apps/v1", "deployments"))
+            ]
+            return not any(found.items for found in left)
 
-        async def served() -> bool:
-            try:
-                for api_version, plural in kinds:
-                    await self.client.list(api_version, plural, limit=1)
-            except errors.NotFound:
-                return False
-            return True
-
-        await self.until(served)
+        await self.until(empty)
 
     async def get(self, kind: str, name: str) -> dict[str, Any]:
         return await self.client.get(MemberWorld.ref(kind, name))
@@ -98,11 +102,14 @@ class RealWorld:
 
 @contextlib.asynccontextmanager
 async def opened(
-    plane: ControlPlane, name: str, *, gangs: bool = False
+    plane: ControlPlane, name: str, *, gangs: bool = False, more: Sequence[seeds.Definition] = ()
 ) -> AsyncIterator[RealWorld]:
-    """A new cluster of that name, and no process in it yet; both end with the block."""
+    """A new cluster of that name with our kinds and `more`, the namespace of the slices, and no
+    process in it yet; both end with the block.
+    """
+    kinds = [*crds.all_crds(), *more]
     cluster = await asyncio.to_thread(
-        plane.cluster, name, controllers=True, scheduler=True, gangs=gangs
+        plane.cluster, name, controllers=True, scheduler=True, gangs=gangs, kinds=kinds
     )
     client, ledger = Client(cluster.transport(), "m1"), Ledger()
     wire = Wire(
@@ -111,6 +118,8 @@ async def opened(
         lambda request, status: ledger.note("member", "m1", request),
     )
     try:
+        feed = ObjectRef("v1", "namespaces", "", SPACE)
+        await client.create(feed, {"metadata": {"name": SPACE}})
         yield RealWorld(cluster, client, wire, ledger)
     finally:
         await client.close()
@@ -119,11 +128,18 @@ async def opened(
 
 
 @contextlib.asynccontextmanager
-async def running(world: RealWorld) -> AsyncIterator[None]:
-    """The nodes and the member process run until the block ends."""
+async def with_nodes(world: RealWorld) -> AsyncIterator[None]:
+    """The nodes run until the block ends."""
     with nodes.running(world.cluster, nodes.many("n", 3)):
-        await world.start()
-        try:
-            yield
-        finally:
-            await world.stop()
+        yield
+
+
+@contextlib.asynccontextmanager
+async def running(world: RealWorld) -> AsyncIterator[None]:
+    """The member process runs until the block ends, and leaves no slice behind."""
+    await world.start()
+    try:
+        yield
+        await world.clear()
+    finally:
+        await world.stop()

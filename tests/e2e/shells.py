@@ -8,7 +8,6 @@ another host).
 import asyncio
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from federator.embedded import http
 from federator.kinds import registry
 from federator.sandbox.federation import Federation
+from tests.forkserver import starting
 
 DEADLINE_S = 60.0
 
@@ -30,9 +30,7 @@ class Shell:
 
     async def start(self, *args: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "federator",
+            starting.server().program() / "federator",
             *args,
             "--kubeconfig",
             str(self.kubeconfig),
@@ -55,9 +53,9 @@ class Shell:
     async def settle(self) -> None:
         await self.federation.until_settled(DEADLINE_S)
 
-    async def reported(self) -> None:
-        """Until the host has every member's figures, which come some seconds after it has
-        joined.
+    async def joined(self) -> None:
+        """Until the host has every member's figures, which come some seconds after it has joined:
+        what is created earlier may be placed on the members that have joined by then.
         """
         kind = registry.KINDS["MemberCluster"]
         async with asyncio.timeout(DEADLINE_S):
@@ -80,13 +78,16 @@ def psvc(name: str, replicas: int, cpu: str = "1", **meta: Any) -> dict[str, Any
 
 @contextlib.asynccontextmanager
 async def running(federation: Federation, home: Path) -> AsyncIterator[Shell]:
-    """Starts the federation, and ends it whatever happens."""
+    """Starts the federation, waits until all members have joined, and ends it whatever happens."""
+    starting.server()  # before the federation, whose clock would stand still meanwhile
     server = await http.serve(federation.host)
     try:
         path = home / "host.kubeconfig"
         http.write_kubeconfig(path, {"host": server}, "host")
         await federation.start()
-        yield Shell(federation, path)
+        shell = Shell(federation, path)
+        await shell.joined()
+        yield shell
     finally:
         await federation.stop()
         await server.close()

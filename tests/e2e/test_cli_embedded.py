@@ -32,7 +32,6 @@ async def shell(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shell
     async with shells.running(federation, tmp_path_factory.mktemp("shell")) as made:
         await made.create(psvc("web", 30, labels={"team": "feed"}))
         await made.settle()
-        await made.reported()
         yield made
 
 

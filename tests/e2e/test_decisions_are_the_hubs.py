@@ -5,7 +5,6 @@ decision along.
 
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +13,11 @@ import yaml
 
 from federator.model import names
 from federator.model.kubernetes import pod_security
-from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
-from tests.e2e import deployed, federations, workloads
+from tests.e2e import deployed, federations, looking, workloads
 from tests.e2e.deployed import HUB
 from tests.e2e.federations import Ran, Shell
-from tests.unit.deploy import manifests
+from tests.e2e.trying import Tries
 
 pytestmark = [
     pytest.mark.e2e,
@@ -59,18 +57,8 @@ def decision(name: str, **metadata: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Guarded:
-    cluster: Cluster
     shell: Shell
-
-    def tries(self, *arguments: str, input: str = "") -> Ran:
-        """Whether the server would take it: nothing is changed by any of these."""
-        return self.shell.run(*arguments, "-n", SPACE, "--dry-run=server", input=input)
-
-    def create(self, obj: dict[str, Any], *flags: str) -> Ran:
-        return self.tries("create", "-f", "-", *flags, input=yaml.safe_dump(obj))
-
-    def patch(self, what: str, body: Any, *flags: str) -> Ran:
-        return self.tries("patch", what, "--type=merge", "-p", json.dumps(body), *flags)
+    tries: Tries
 
     def uid(self, what: str) -> str:
         return self.shell("get", what, "-n", SPACE, "-o", "jsonpath={.metadata.uid}")
@@ -98,17 +86,12 @@ def note(**annotations: str | None) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def host(
-    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Guarded]:
+def host(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
     """A host with the policies in force, a tenant with every right in one namespace, an operator,
     one decision.
     """
-    cluster = control_plane.cluster("decided", controllers=True)
+    cluster = deployed.host_alone(control_plane)
     shell = federations.kubectl(tmp_path_factory.mktemp("decided"), cluster.kubeconfig())
-    for base in ("crd", "host/access"):
-        shell("apply", "--server-side", "-k", str(manifests.DEPLOY / base))
-    shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     shell("create", "ns", SPACE)
     shell("create", "clusterrole", "everything", "--verb=*", "--resource=*.*")
     shell(
@@ -121,11 +104,6 @@ def host(
         "--clusterrole=federator-operator",
         "--user=operator",
     )
-    # `kubectl patch` reads first, which the hub does by watches.
-    read = "memberclusters.federation.pinterest.com,pinterestjobsets.pinterest.com/status"
-    shell("create", "clusterrole", "reader", "--verb=get", f"--resource={read}")
-    account = f"--serviceaccount={deployed.SYSTEM}:{HUB}"
-    shell("create", "clusterrolebinding", "reader", "--clusterrole=reader", account)
     shell(
         "create", "-f", "-", "-n", SPACE, input=yaml.safe_dump(workloads.service("shop", SPACE, 1))
     )
@@ -138,14 +116,13 @@ def host(
         "spec": {},
     }
     shell("create", "-f", "-", AS_OPERATOR, input=yaml.safe_dump(cluster_obj))
-    found = Guarded(cluster, shell)
+    found = Guarded(shell, Tries(looking.server(shell.kubeconfig), SPACE))
     federations.until(
-        lambda: found.create(decision("probe")).code == 1,
+        lambda: found.tries.create(decision("probe")).code == 1,
         lambda: "the admission policies do not act",
         30,
     )
-    yield found
-    control_plane.end(cluster.name)
+    return found
 
 
 @pytest.mark.parametrize("who", [AS_TENANT, "--as=admin --as-group=system:masters"])
@@ -154,19 +131,19 @@ def test_neither_tenant_nor_administrator_makes_changes_or_deletes_a_decision(
 ) -> None:
     flags = who.split()
     refused(
-        host.create(decision("psvc-shop-2"), *flags),
+        host.tries.create(decision("psvc-shop-2"), *flags),
         "Only the hub makes and deletes placement decisions",
     )
     refused(
-        host.tries("delete", DECISION, *flags), "Only the hub makes and deletes placement decisions"
+        host.tries.delete(DECISION, *flags), "Only the hub makes and deletes placement decisions"
     )
     refused(
-        host.tries("delete", "placementdecisions", "--all", *flags),
+        host.tries.delete("placementdecisions", *flags),
         "Only the hub makes and deletes",
     )
     for spec in ({"seq": FAR}, {"shares": [{"cluster": "a", "seq": 6, "replicas": 500}]}):
         refused(
-            host.patch(DECISION, {"spec": spec}, *flags),
+            host.tries.patch(DECISION, {"spec": spec}, *flags),
             "Only the hub changes a placement decision",
         )
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "0"}
@@ -176,7 +153,7 @@ def test_neither_tenant_nor_administrator_makes_changes_or_deletes_a_decision(
         {"labels": {"team": "shop"}},
     ):
         refused(
-            host.patch(DECISION, {"metadata": meta}, *flags),
+            host.tries.patch(DECISION, {"metadata": meta}, *flags),
             "Only the hub changes a placement decision",
         )
 
@@ -185,24 +162,28 @@ def test_two_annotations_of_a_decision_are_for_people_and_one_of_them_for_operat
     host: Guarded,
 ) -> None:
     taken(
-        host.patch(DECISION, note(rebalance="now")),
-        host.patch(DECISION, note(rebalance="now"), AS_TENANT),
+        host.tries.patch(DECISION, note(rebalance="now")),
+        host.tries.patch(DECISION, note(rebalance="now"), AS_TENANT),
     )
     refused(
-        host.patch(DECISION, note(slice="{}"), AS_TENANT),
+        host.tries.patch(DECISION, note(slice="{}"), AS_TENANT),
         "Of a placement decision's annotations only",
     )
     forget = note(**{"force-forget": "a"})
-    refused(host.patch(DECISION, forget, AS_TENANT), "must be allowed to patch memberclusters")
-    taken(host.patch(DECISION, forget, AS_OPERATOR))
+    refused(
+        host.tries.patch(DECISION, forget, AS_TENANT), "must be allowed to patch memberclusters"
+    )
+    taken(host.tries.patch(DECISION, forget, AS_OPERATOR))
 
 
 def test_the_hub_makes_changes_and_deletes_decisions(host: Guarded) -> None:
     taken(
-        host.create(decision("psvc-shop-2"), AS_HUB),
-        host.patch(DECISION, {"spec": {"seq": 6}}, AS_HUB),
-        host.patch(DECISION, {"metadata": {"finalizers": [names.DECISION_FINALIZER]}}, AS_HUB),
-        host.tries("delete", DECISION, AS_HUB),
+        host.tries.create(decision("psvc-shop-2"), AS_HUB),
+        host.tries.patch(DECISION, {"spec": {"seq": 6}}, AS_HUB),
+        host.tries.patch(
+            DECISION, {"metadata": {"finalizers": [names.DECISION_FINALIZER]}}, AS_HUB
+        ),
+        host.tries.delete(DECISION, AS_HUB),
     )
 
 
@@ -212,12 +193,12 @@ def test_what_is_recorded_as_done_is_the_hubs(host: Guarded, who: str) -> None:
         ("pjs/crawl", {"completedIndexes": "0-9"}),
         ("psvc/shop", {"summary": "fine"}),
     ):
-        ran = host.patch(what, {"status": status}, "--subresource=status", *who.split())
+        ran = host.tries.patch(what, {"status": status}, "--subresource=status", *who.split())
         refused(ran, "Only the hub writes the status")
-    heard = host.patch("mc/a", {"status": {"summary": "Ready"}}, "--subresource=status")
+    heard = host.tries.patch("mc/a", {"status": {"summary": "Ready"}}, "--subresource=status")
     refused(heard, "Only the hub writes the status")
     taken(
-        host.patch(
+        host.tries.patch(
             "pjs/crawl", {"status": {"completedIndexes": "0-1"}}, "--subresource=status", AS_HUB
         )
     )
@@ -234,9 +215,9 @@ def test_workloads_on_the_host_carry_no_marks_of_the_federation(host: Guarded) -
     }
     marked = workloads.service("new", SPACE, 1)
     marked["spec"]["slice"] = block
-    refused(host.create(marked, AS_TENANT), "The federation writes spec.slice")
+    refused(host.tries.create(marked, AS_TENANT), "The federation writes spec.slice")
     refused(
-        host.patch("psvc/shop", {"spec": {"slice": block}}, AS_TENANT),
+        host.tries.patch("psvc/shop", {"spec": {"slice": block}}, AS_TENANT),
         "The federation writes spec.slice",
     )
     for make in (workloads.service, workloads.deployment):
@@ -247,31 +228,32 @@ def test_workloads_on_the_host_carry_no_marks_of_the_federation(host: Guarded) -
         ):
             obj = copy.deepcopy(make("new", SPACE, 1))
             obj["metadata"] |= meta
-            refused(host.create(obj, AS_TENANT), why)
+            refused(host.tries.create(obj, AS_TENANT), why)
     plain = workloads.deployment("new", SPACE, 1)
     plain["metadata"] |= {
         "annotations": {f"{names.FEDERATION}/tier": "Preemptible"},
         "finalizers": ["example.com/own"],
     }
     taken(
-        host.create(plain, AS_TENANT),
-        host.create(workloads.service("new", SPACE, 1), AS_TENANT),
-        host.patch("psvc/shop", {"spec": {"replicas": 7}}, AS_TENANT),
-        host.tries("delete", "psvc/shop", AS_TENANT),
+        host.tries.create(plain, AS_TENANT),
+        host.tries.create(workloads.service("new", SPACE, 1), AS_TENANT),
+        host.tries.patch("psvc/shop", {"spec": {"replicas": 7}}, AS_TENANT),
+        host.tries.delete("psvc/shop", AS_TENANT),
     )
 
 
 def test_the_hub_alone_lets_go_of_a_cluster(host: Guarded) -> None:
     freed = {"metadata": {"finalizers": None}}
-    refused(host.patch("mc/a", freed, AS_OPERATOR), "The hub takes this finalizer away")
+    refused(host.tries.patch("mc/a", freed, AS_OPERATOR), "The hub takes this finalizer away")
     owner = {"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "0"}
     refused(
-        host.patch("mc/a", {"metadata": {"ownerReferences": [owner]}}, AS_OPERATOR), "has no owner"
+        host.tries.patch("mc/a", {"metadata": {"ownerReferences": [owner]}}, AS_OPERATOR),
+        "has no owner",
     )
     taken(
-        host.patch("mc/a", {"spec": {"cordoned": True}}, AS_OPERATOR),
-        host.patch("mc/a", note(removal="Orphan"), AS_OPERATOR),
-        host.patch("mc/a", freed, AS_HUB),
+        host.tries.patch("mc/a", {"spec": {"cordoned": True}}, AS_OPERATOR),
+        host.tries.patch("mc/a", note(removal="Orphan"), AS_OPERATOR),
+        host.tries.patch("mc/a", freed, AS_HUB),
     )
 
 
@@ -321,12 +303,12 @@ def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywh
     level = {"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}}
     note = {"metadata": {"labels": {"example.com/team": "shop"}}}
     why = "The Pod Security level of a namespace is changed by whoever"
-    taken(host.patch(f"ns/{SPACE}", note, AS_TENANT), host.patch(f"ns/{SPACE}", level))
-    refused(host.patch(f"ns/{SPACE}", level, AS_TENANT), why)
-    refused(host.patch(f"ns/{SPACE}", level, AS_TENANT, "--subresource=status"), why)
+    taken(host.tries.patch(f"ns/{SPACE}", note, AS_TENANT), host.tries.patch(f"ns/{SPACE}", level))
+    refused(host.tries.patch(f"ns/{SPACE}", level, AS_TENANT), why)
+    refused(host.tries.patch(f"ns/{SPACE}", level, AS_TENANT, "--subresource=status"), why)
     host.shell("label", "ns", SPACE, f"{pod_security.ENFORCE}=restricted")
     refused(
-        host.patch(
+        host.tries.patch(
             f"ns/{SPACE}", {"metadata": {"labels": {pod_security.ENFORCE: None}}}, AS_TENANT
         ),
         why,
@@ -346,24 +328,74 @@ def test_the_hub_changes_no_cluster_and_takes_no_revision_of_others(host: Guarde
     )
     for change in changes:
         refused(
-            host.patch("mc/a", change, AS_HUB),
+            host.tries.patch("mc/a", change, AS_HUB),
             "nothing of a MemberCluster but its finalizers and status",
         )
-    taken(host.patch("mc/a", {"metadata": {"finalizers": []}}, AS_HUB))
+    taken(host.tries.patch("mc/a", {"metadata": {"finalizers": []}}, AS_HUB))
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {}}
     meta = {"name": "web-1", "namespace": SPACE}
     refused(
-        host.create({**revision, "metadata": meta}, AS_HUB),
+        host.tries.create({**revision, "metadata": meta}, AS_HUB),
         "only ControllerRevisions that carry its label",
     )
     taken(
-        host.create(
+        host.tries.create(
             {**revision, "metadata": {**meta, "labels": {names.FLEET_LABEL: "federator"}}}, AS_HUB
         )
     )
     host.shell("create", "-f", "-", input=yaml.safe_dump({**revision, "metadata": meta}))
     refused(
-        host.tries("delete", "controllerrevision/web-1", AS_HUB),
+        host.tries.delete("controllerrevision/web-1", AS_HUB),
         "only ControllerRevisions that carry its label",
     )
     host.shell("delete", "controllerrevision/web-1", "-n", SPACE)
+
+
+def test_a_cluster_that_holds_slices_is_deleted_by_a_drain_or_an_annotation(host: Guarded) -> None:
+    """`kubectl delete mc` cannot be cancelled. The fix that the refusal names is tried."""
+    cluster = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "MemberCluster",
+        "metadata": {"name": "full"},
+        "spec": {},
+    }
+    host.shell("create", "-f", "-", AS_OPERATOR, input=yaml.safe_dump(cluster))
+    taken(host.tries.delete("mc/full", AS_OPERATOR))
+    # kubectl reads the status before it patches it, which the hub itself never does.
+    resource = "--resource=memberclusters.federation.pinterest.com/status"
+    host.shell("create", "clusterrole", "statuses", "--verb=get", resource)
+    reader = AS_HUB.removeprefix("--as=system:serviceaccount:")
+    host.shell(
+        "create",
+        "clusterrolebinding",
+        "statuses",
+        "--clusterrole=statuses",
+        f"--serviceaccount={reader}",
+    )
+
+    def patch(body: dict[str, Any], *flags: str) -> None:
+        host.shell("patch", "mc/full", "--type=merge", "-p", json.dumps(body), *flags)
+
+    why = "MemberCluster full holds slices of workloads (status.slices: 3), and a deletion cannot"
+    patch({"status": {"slices": 3}}, "--subresource=status", AS_HUB)
+    refused(host.tries.delete("mc/full", AS_OPERATOR), why)
+    refused(host.tries.delete("mc"), why)
+    condition = {
+        "type": "Draining",
+        "status": "True",
+        "reason": "Emptying",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 2,
+    }
+    patch({"spec": {"drain": {}}}, AS_OPERATOR)
+    patch({"status": {"conditions": [condition]}}, "--subresource=status", AS_HUB)
+    taken(host.tries.delete("mc/full", AS_OPERATOR))
+    stays = [{"workload": "PinterestService/feed/web", "copies": 1, "why": "no room"}]
+    drain = {"since": "2026-01-01T00:00:00Z", "stays": stays}
+    patch({"status": {"drain": drain}}, "--subresource=status", AS_HUB)
+    refused(host.tries.delete("mc/full", AS_OPERATOR), why)
+    for how in ("Empty", "Orphan", "Lost"):
+        host.shell("annotate", "mc/full", f"{names.REMOVAL_ANNOTATION}={how}", "--overwrite")
+        taken(host.tries.delete("mc/full", AS_OPERATOR))
+    host.shell("delete", "mc/full")

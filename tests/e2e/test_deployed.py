@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from federator.hub.hardening import PROBE
 from tests.controlplane import build
+from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, deployed_story
 from tests.e2e.deployed import HUB, MEMBER, Deployed
 from tests.unit.deploy import manifests
@@ -23,6 +23,7 @@ pytestmark = [
     ),  # three servers and two processes are started, beside whatever else the machine does
 ]
 
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 OVERLAYS = sorted(path.parent for path in manifests.DEPLOY.rglob("kustomization.yaml"))
 ELSEWHERE = {("", "apps", "statefulsets", "delete", "")}
 """Used where a cluster has two blocks of one stateful set and gives one up, for which a fleet of two
@@ -60,44 +61,47 @@ def test_every_kustomization_renders_to_manifests_without_a_fault(
     assert list(manifests.settings_faults(found, tmp_path)) == []
 
 
-def test_the_servers_take_every_manifest_as_it_is(fleet: Deployed) -> None:
+def test_the_servers_take_every_manifest_as_it_is(control_plane: ControlPlane) -> None:
     """Strict: an unknown or misspelt field is an error; pods must pass the `restricted` standard of
     their namespace.
     """
-    for shell, bases in (
-        (fleet.fleet.host, ("host",)),
-        (fleet.fleet.members["a"], ("member", "overlays/example-member")),
-    ):
+    host, member = deployed.host_alone(control_plane), deployed.member_alone(control_plane)
+    for cluster, bases in ((host, ("host",)), (member, ("member", "overlays/example-member"))):
         for base in bases:
-            where = ("-k", str(manifests.DEPLOY / base))
-            done = shell.run(
+            done = cluster.kubectl(
                 "apply",
                 "--server-side",
                 "--force-conflicts",
                 "--dry-run=server",
                 "--validate=strict",
-                *where,
+                "-k",
+                str(manifests.DEPLOY / base),
             )
-            assert (done.code, done.err) == (0, "")
-    for shell, base in ((fleet.fleet.host, "host/access"), (fleet.fleet.members["a"], "member")):
-        policies = shell.items("validatingadmissionpolicies")
+            assert (done.returncode, done.stderr) == (0, "")
+    for cluster, base in ((host, "host/access"), (member, "member")):
+        status, found = cluster.ask(POLICIES)
+        assert status == 200, found
+        policies = found["items"]
         made = manifests.of_kind(
             deployed.rendered(manifests.DEPLOY / base), "ValidatingAdmissionPolicy"
         )
         assert {policy["metadata"]["name"] for policy in policies} == {
             policy["metadata"]["name"] for policy in made
         }
-        for policy in policies:
-            assert (policy.get("status") or {}).get("typeChecking", {}) == {}, policy["metadata"][
-                "name"
-            ]
+        # Expressions on the host, and of the policy of pods, name fields that only some kinds of
+        # their policy have, behind a test of the kind, which the type checker does not follow.
+        for policy in policies if cluster is member else []:
+            name = policy["metadata"]["name"]
+            if name != "federator-pods":
+                assert (policy.get("status") or {}).get("typeChecking", {}) == {}, name
 
 
+@pytest.mark.long
 def test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them(
     fleet: Deployed,
 ) -> None:
     deployed_story.tell(fleet)
-    faults = []
+    faults = fleet.refused()
     for clusters, base, account in (
         (("host",), "host/access", HUB),
         (("a", "b"), "member", HUB),
@@ -105,11 +109,6 @@ def test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them(
     ):
         rows = {row for cluster in clusters for row in fleet.asked(cluster, account)}
         given = manifests.grants(deployed.rendered(manifests.DEPLOY / base), account)
-        faults += [
-            f"{row.user} was refused: {row}"
-            for row in sorted(rows)
-            if PROBE not in (row.refused or PROBE)
-        ]
         faults += [
             f"{base}: {account} never used {grant}"
             for grant in sorted(given)

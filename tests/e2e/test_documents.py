@@ -2,7 +2,8 @@
 not; and what it prints is what the document shows (`printed`).
 
 Commands are taken from the fenced blocks of README.md and docs/. Those written inside sentences are
-read by the command line's own parser.
+read by the command line's own parser. The documents are divided into three groups with a demo each;
+in its group each document finds what the documents before it have left.
 """
 
 import functools
@@ -25,14 +26,35 @@ from tests.controlplane import build
 from tests.e2e import printed
 from tests.e2e.federations import FEDERATOR, family
 from tests.e2e.printed import Shown, documents, shown
+from tests.forkserver import starting
 from tests.house.sources import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("documents")]
+pytestmark = [pytest.mark.e2e]
+
+GROUPS = {
+    "operating": ("docs/operating/", "docs/using/pod-security.md"),
+    "tour": (
+        "README.md",
+        "docs/tour.md",
+        "docs/using/cron.md",
+        "docs/using/explain.md",
+        "docs/using/get.md",
+        "docs/using/history.md",
+        "docs/using/pods-and-logs.md",
+        "docs/using/record.md",
+        "docs/using/rollouts.md",
+    ),
+    "examples": ("docs/",),
+}
+"""Group -> beginnings of paths. A document belongs to the first group that has one of its own. Tour:
+commands that look at the demo's own workloads. Examples: documents that apply files of
+config/examples.
+"""
 
 STARTED_S = 120.0
 COMMAND_S = 60.0
 FOLLOWED_S = 4.0
-SETTLED_S = 30.0
+SETTLED_S = 90.0
 """For a command that only reads, until it prints what is shown: an edit takes a moment."""
 READS = (
     "federator get",
@@ -193,6 +215,10 @@ REFERENCES = (
 EMPTIES = (
     "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 )
+REMOVED = (
+    "ordinals of the demo's stateful set stay, so that it is refused: "
+    "tests/unit/hub/test_removal_drains.py, tests/e2e/test_federation_commands.py"
+)
 GPUS = "what the other documents have made may hold the demo's GPUs: tests/unit/hub/test_training_jobs.py"
 ROOM = "it needs the GPUs that a demo of its own has left: tests/unit/hub/test_reclaim.py makes the room"
 GUARDED = "the demo has no guarded shards"
@@ -211,6 +237,8 @@ NOT_RUN = {
     "federator cluster declare-dead us-east-1a --undo": EMPTIES,
     "federator fence us-east-1a --timeout 30m": EMPTIES,
     "federator fence us-east-1a --undo": EMPTIES,
+    "federator cluster remove us-east-1a": REMOVED,
+    "federator cluster remove us-east-1a --cancel": REMOVED,
     "kubectl get lease -n federator-system": GUARDED,
     "kubectl logs POD -c federator-guard": GUARDED,
     "kubectl get lease -n federator-system federator-hub-standby-0 -o yaml": ONE_HUB,
@@ -324,7 +352,12 @@ def _path() -> str:
     program = build.kubectl()
     assert program is not None
     return os.pathsep.join(
-        [str(Path(sys.executable).parent), str(program.parent), os.environ.get("PATH", "")]
+        [
+            str(starting.server().program()),
+            str(Path(sys.executable).parent),
+            str(program.parent),
+            os.environ.get("PATH", ""),
+        ]
     )
 
 
@@ -379,8 +412,27 @@ def _complaint(one: Shown, home: Path, wanted: int | None) -> str:
     return f"{one.where}: {command}\n{wrong}\n" if wrong else ""
 
 
+def _group(path: str) -> str:
+    return next(name for name, begins in GROUPS.items() if path.startswith(begins))
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        pytest.param(
+            name,
+            marks=[
+                pytest.mark.xdist_group(f"documents {name}"),
+                *([] if name == "tour" else [pytest.mark.long]),
+            ],
+        )
+        for name in GROUPS
+    ],
+)
 @pytest.mark.timeout(600)
-def test_what_is_shown_can_be_run_in_a_demo_and_prints_what_is_shown(tmp_path: Path) -> None:
+def test_what_is_shown_can_be_run_in_a_demo_and_prints_what_is_shown(
+    tmp_path: Path, group: str
+) -> None:
     if build.kubectl() is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     with family(tmp_path) as programs:
@@ -389,10 +441,11 @@ def test_what_is_shown_can_be_run_in_a_demo_and_prints_what_is_shown(tmp_path: P
         programs.wait_until(lambda: "Ctrl-C" in demo.log.read_text(), "The demo", STARTED_S)
         wrong: list[str] = []
         for path, commands in itertools.groupby(shown(), lambda one: one.where.partition(":")[0]):
-            around = AROUND.get(path, Around())
-            _prepare(path, around.before, home)
-            wrong += _of_document(list(commands), home)
-            _prepare(path, around.after, home)
+            if _group(path) == group:
+                around = AROUND.get(path, Around())
+                _prepare(path, around.before, home)
+                wrong += _of_document(list(commands), home)
+                _prepare(path, around.after, home)
         assert not wrong, "\n".join(wrong)
 
 

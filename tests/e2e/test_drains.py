@@ -47,7 +47,6 @@ async def shell(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shell
             made_of["spec"]["placement"] = {"division": {"strategy": "Spread"}}
             await made.create(made_of)
         await made.settle()
-        await made.reported()
         yield made
 
 

@@ -39,7 +39,6 @@ async def shell(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shell
         wrap=lambda process, cluster, inner: LinkTransport(inner, LINKS, process, cluster),
     )
     async with shells.running(federation, tmp_path_factory.mktemp("failover")) as made:
-        await made.reported()
         yield made
 
 

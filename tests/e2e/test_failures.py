@@ -16,6 +16,7 @@ from tests.e2e.failures_fleet import FailureFleet
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.real,
+    pytest.mark.long,
     pytest.mark.xdist_group("failures of real servers"),
     pytest.mark.timeout(
         600
@@ -53,6 +54,7 @@ def test_the_other_hub_takes_over_from_a_killed_leader_within_lease_and_retry(
     asked.clear()
 
 
+@pytest.mark.soak
 def test_a_leader_that_stood_still_does_no_harm_when_it_goes_on(ground: FailureFleet) -> None:
     asked = Asked(ground, "stopped")
     print(failures_leaders.leader_stopped(ground, asked, stopped_s=30.0, seed=1, rest_s=REST_S))
@@ -67,6 +69,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed_at_random_moments(
     asked.clear()
 
 
+@pytest.mark.soak
 def test_nothing_moves_while_a_members_server_is_away_and_all_is_done_when_it_is_back(
     ground: FailureFleet,
 ) -> None:
@@ -75,6 +78,7 @@ def test_nothing_moves_while_a_members_server_is_away_and_all_is_done_when_it_is
     asked.clear()
 
 
+@pytest.mark.soak
 def test_a_member_that_was_put_back_to_an_earlier_state_is_repaired(
     ground: FailureFleet, tmp_path: Path
 ) -> None:

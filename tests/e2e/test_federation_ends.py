@@ -2,54 +2,88 @@
 when it goes wrong.
 """
 
-import itertools
 import os
 import signal
 import stat
-import subprocess
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from tests.e2e.federations import FEDERATOR, until
+from tests.forkserver import starting
+from tests.forkserver.starting import Started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("federation ends")]
 
 END_S = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A command in a group of its own, and the files that it prints to."""
+
+    process: Started
+    output: IO[bytes]
+    errors: IO[bytes]
+
+    @property
+    def out(self) -> str:
+        return _read(self.output)
+
+    @property
+    def err(self) -> str:
+        return _read(self.errors)
+
+    def wait(self, within_s: float = END_S) -> int:
+        return self.process.wait(within_s)
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+
+def _read(file: IO[bytes]) -> str:
+    """All of it; the place where the command writes on stays where it is."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+
+
 @contextmanager
-def running(home: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A command in a group of its own whose temporary files go under `home`."""
+def running(home: Path, *arguments: str) -> Iterator[Running]:
+    """Runs a command whose temporary files go under `home`."""
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(home), "TMPDIR": str(home)}
-    # A script starts what it runs in the background with SIGINT ignored, which children inherit.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        child = subprocess.Popen(
+    with ExitStack() as stack:
+        nothing = stack.enter_context(open(os.devnull, "rb"))
+        output, errors = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        child = starting.start(
             [*FEDERATOR, *arguments],
-            cwd=home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            (nothing, output, errors),
+            environment=environment,
+            directory=home,
+            session=True,
         )
-    finally:
-        signal.signal(signal.SIGINT, before)
-    try:
-        yield child
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
+        try:
+            yield Running(child, output, errors)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait(END_S)
 
 
 def assert_no_process(group: int) -> None:
-    with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
+    """The fork server lets a process go a moment after it has reported its end."""
+
+    def none_is_left() -> bool:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    until(none_is_left, lambda: "a process is left", 5)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -66,19 +100,13 @@ def test_a_sandbox_is_private_and_leaves_nothing(tmp_path: Path, number: signal.
         ]
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-        second = subprocess.run(
-            [*FEDERATOR, "sandbox", "--dir", str(directory)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert second.returncode == 1
-        assert f"another sandbox is using {directory}" in second.stderr
+        with running(tmp_path, "sandbox", "--dir", str(directory)) as second:
+            assert second.wait(60) == 1
+            assert f"another sandbox is using {directory}" in second.err
         assert (directory / "ready").exists()
-        child.send_signal(number)
-        assert child.wait(END_S) == 0
-    assert_no_process(child.pid)
+        child.signal(number)
+        assert child.wait() == 0
+    assert_no_process(child.process.pid)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,42 +124,38 @@ def test_a_demo_can_be_ended_at_any_time(tmp_path: Path, number: signal.Signals)
         shown = tmp_path / "federator-demo.kubeconfig"
         until(shown.exists, lambda: "the demo has no kubeconfig")
         assert stat.S_IMODE(shown.stat().st_mode) == 0o600
-        child.send_signal(number)
-        assert child.wait(END_S) == 128 + number
-        _, err = child.communicate()
-        assert "Traceback" not in err
-    assert_no_process(child.pid)
+        child.signal(number)
+        assert child.wait() == 128 + number
+        assert "Traceback" not in child.err
+    assert_no_process(child.process.pid)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_that_settles_ends_well(tmp_path: Path) -> None:
     with running(tmp_path, "demo", "--once") as child:
-        out, err = child.communicate(timeout=120)
-        assert child.returncode == 0, err
-    assert "Everything has settled" in out
-    assert "Traceback" not in err
-    assert "broke" not in err
+        assert child.wait(120) == 0, child.err
+        assert "Everything has settled" in child.out
+        assert "Traceback" not in child.err
+        assert "broke" not in child.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_that_is_late_says_why(tmp_path: Path) -> None:
     with running(tmp_path, "demo", "--once", "--deadline", "1") as child:
-        _, err = child.communicate(timeout=60)
-        assert child.returncode == 1
-    assert "error: not settled within 1 s: " in err
-    assert "Traceback" not in err
+        assert child.wait(60) == 1
+        assert "error: not settled within 1 s: " in child.err
+        assert "Traceback" not in child.err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_that_somebody_looks_at_goes_on_although_it_is_late(tmp_path: Path) -> None:
     """Whoever plays while it still settles must not lose it."""
     with running(tmp_path, "demo", "--deadline", "1") as child:
-        assert child.stdout is not None
-        lines = list(itertools.takewhile(lambda line: "Ctrl-C ends" not in line, child.stdout))
-        assert any("It is not settled within 1 s: " in line for line in lines), lines
+        until(lambda: "Ctrl-C ends" in child.out, lambda: child.out + child.err)
+        assert "It is not settled within 1 s: " in child.out.partition("Ctrl-C ends")[0]
         assert (tmp_path / "federator-demo.kubeconfig").exists()
-        child.send_signal(signal.SIGINT)
-        assert child.wait(END_S) == 0
+        child.signal(signal.SIGINT)
+        assert child.wait() == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -151,10 +175,9 @@ def test_a_bad_fleet_file_is_refused_with_its_field(tmp_path: Path, text: str, t
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(text)
     with running(tmp_path, "sandbox", "--dir", str(tmp_path / "s"), "--fleet", str(fleet)) as child:
-        _, err = child.communicate(timeout=60)
-        assert child.returncode == 1
-    assert told in err
-    assert "Traceback" not in err
+        assert child.wait(60) == 1
+        assert told in child.err
+        assert "Traceback" not in child.err
     assert list(tmp_path.iterdir()) == [fleet]
 
 
@@ -162,6 +185,5 @@ def test_a_missing_fleet_file_is_told(tmp_path: Path) -> None:
     with running(
         tmp_path, "sandbox", "--dir", str(tmp_path / "s"), "--fleet", "nowhere.yaml"
     ) as child:
-        _, err = child.communicate(timeout=60)
-    assert child.returncode == 1
-    assert "nowhere.yaml" in err
+        assert child.wait(60) == 1
+        assert "nowhere.yaml" in child.err

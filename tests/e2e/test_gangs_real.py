@@ -2,11 +2,11 @@
 and the real scheduler binds the pods of a gang at once or not at all.
 """
 
-import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from federator.kinds.natives import NATIVES, POD_GROUP
 from federator.kinds.pods import priorities
@@ -25,22 +25,27 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.real,
     pytest.mark.timeout(300),
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.xdist_group("real servers with nodes"),
 ]
 KIND = "PinterestTrainingJob"
 RUNS_FOR = "embedded.federator/run-seconds"
-_numbers = itertools.count()
-"""Every test has a cluster of its own."""
 
 
-@pytest.fixture
-async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
-    """Three nodes of one machine each, and a member process."""
-    async with realworld.opened(control_plane, f"gangs-{next(_numbers)}", gangs=True) as found:
-        await found.install()
-        async with realworld.running(found):
-            await found.until(lambda: _classes(found))
-            yield found
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def servers(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
+    """One cluster with three nodes for all tests."""
+    opened = realworld.opened(control_plane, "gangs", gangs=True)
+    async with opened as found, realworld.with_nodes(found):
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(servers: RealWorld) -> AsyncIterator[RealWorld]:
+    """With a member process; each test finds it without slices."""
+    async with realworld.running(servers):
+        await servers.until(lambda: _classes(servers))
+        yield servers
 
 
 async def _classes(world: RealWorld) -> bool:

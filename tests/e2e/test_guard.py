@@ -24,6 +24,7 @@ import yaml
 
 from federator.cli.running import runtime
 from federator.runtime import fencing, guard
+from tests.controlplane import processes
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import federations
 
@@ -108,17 +109,8 @@ class Api:
 
 
 @contextlib.contextmanager
-def process(*command: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(command, text=True, **more) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
-@contextlib.contextmanager
 def embedded() -> Iterator[tuple[Api, subprocess.Popen[str]]]:
-    with process(sys.executable, "-c", SERVES, stdout=subprocess.PIPE) as served:
+    with processes.popen((sys.executable, "-c", SERVES), stdout=subprocess.PIPE) as served:
         assert served.stdout is not None
         yield Api(*json.loads(served.stdout.readline())), served
 
@@ -152,7 +144,7 @@ class Pod:
     def guard(self, log: str = "log") -> Iterator[subprocess.Popen[str]]:
         with (self.home / log).open("w") as stderr:
             environment = {**os.environ, runtime.PROBES: json.dumps(self.probes)}
-            with process(*self.command(), stderr=stderr, env=environment) as started:
+            with processes.popen(self.command(), stderr=stderr, env=environment) as started:
                 yield started
 
     def ask(self, path: str = "/healthz") -> tuple[int, str]:
@@ -245,7 +237,11 @@ def test_a_guard_turns_bad_when_the_api_server_it_reads_from_is_killed(tmp_path:
         api.make_lease()
         pod, waits = Pod(tmp_path, api), tmp_path / "waits"
         wait = (*pod.command()[:6], "--wait")
-        with waits.open("w") as stderr, pod.guard() as running, process(*wait, stderr=stderr) as it:
+        with (
+            waits.open("w") as stderr,
+            pod.guard() as running,
+            processes.popen(wait, stderr=stderr) as it,
+        ):
             pod.until_read()
             federations.until(lambda: "waits until" in waits.read_text(), waits.read_text)
             assert it.poll() is None  # nothing starts before the lease is good

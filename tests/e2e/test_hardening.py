@@ -17,7 +17,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed
 from tests.e2e.deployed import HUB
 from tests.e2e.federations import until
-from tests.unit.deploy import manifests
 
 pytestmark = [
     pytest.mark.e2e,
@@ -84,26 +83,15 @@ def bare(control_plane: ControlPlane) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def host(control_plane: ControlPlane) -> Iterator[Cluster]:
+def host(control_plane: ControlPlane) -> Cluster:
     """With all of deploy/ that gives and bounds access."""
-    yield _with(control_plane, "hardened-host", "host/access")
-    control_plane.end("hardened-host")
+    return deployed.host_alone(control_plane)
 
 
 @pytest.fixture(scope="module")
-def member(control_plane: ControlPlane) -> Iterator[Cluster]:
+def member(control_plane: ControlPlane) -> Cluster:
     """With all of deploy/ for members, once its policies act."""
-    cluster = _with(control_plane, "hardened-member", "member")
-    deployed.enforced(cluster)
-    yield cluster
-    control_plane.end("hardened-member")
-
-
-def _with(control_plane: ControlPlane, name: str, part: str) -> Cluster:
-    cluster = control_plane.cluster(name)
-    done = cluster.kubectl("apply", "--server-side", "-k", str(manifests.DEPLOY / part))
-    assert done.returncode == 0, done.stderr
-    return cluster
+    return deployed.member_alone(control_plane)
 
 
 def token_of_hub(cluster: Cluster) -> str:

@@ -28,7 +28,12 @@ from tests.contract.crds import definition, widget
 from tests.controlplane import build, nodes
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.long,
+    pytest.mark.xdist_group("real servers with nodes"),
+]
 
 WRITTEN_OVER = (
     (r"(?m)^[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", ""),
@@ -380,9 +385,14 @@ SCRIPTS = {
         "delete cm c secret/s",
     ),
 }
+USUAL = ("a deployment", "descriptions", "refusals", "custom resources")
+"""Those that `make test` compares; the others are long."""
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in USUAL else pytest.mark.long) for name in SCRIPTS],
+)
 async def test_kubectl_prints_the_same(
     name: str, embedded: Path, control_plane: ControlPlane, tmp_path: Path
 ) -> None:

@@ -16,10 +16,11 @@ from tests.controlplane.processes import Child
 from tests.e2e import federations, printed, workloads
 from tests.e2e.federations import FEDERATOR, START_S, Fleet, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("lost server")]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.xdist_group("lost server")]
 
 FAR = "far-1a"
 COPIES = 12
+UNREADY_S = 5.0
 
 
 @pytest.fixture
@@ -39,7 +40,9 @@ def far(tmp_path: Path) -> Iterator[tuple[Fleet, Child]]:
         [kubeconfigs[FAR]] = [
             one for one in (tmp_path / "far").glob("*.kubeconfig") if one.stem != "host"
         ]
-        federations.controllers(programs, tmp_path, kubeconfigs)
+        federations.controllers(
+            programs, tmp_path, kubeconfigs, unready_after_s=UNREADY_S, probe_timeout_s=2.0
+        )
         fleet = federations.fleet_of("processes", tmp_path, kubeconfigs, programs)
         federations.add(fleet, FAR, kubeconfigs[FAR])
         federations.until_joined(programs, fleet)
@@ -63,7 +66,6 @@ def told(fleet: Fleet) -> str:
 def running(fleet: Fleet) -> None:
     """One service in all clusters, and one in the cluster that will be lost alone."""
     host = fleet.host
-    host("create", "ns", "feed")
     everywhere = {"division": {"strategy": "Weighted"}}
     pinned = {"clusters": {"names": [FAR]}}
     host(
@@ -103,25 +105,20 @@ def given_up(fleet: Fleet) -> None:
     assert FAR in placed["message"]
 
 
-def test_one_whose_process_has_ended_is_told_of_as_the_documents_show_and_given_up(
-    far: tuple[Fleet, Child],
-) -> None:
-    """Its address refuses connections, which is another answer than none."""
-    fleet, server = far
-    running(fleet)
-    os.killpg(server.process.pid, signal.SIGKILL)
-    fleet.host("wait", "--for=condition=Ready=Unknown", f"mc/{FAR}", "--timeout=90s")
-    ran = fleet.federator.run("pods", "psvc/web", "-n", "feed")
-    shown = printed.under("docs/using/pods-and-logs.md", "federator pods psvc/web -n feed")
-    assert (ran.code, printed.difference(shown, ran.out + ran.err)) == (1, "")
-    given_up(fleet)
-
-
-def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_joins_again(
+def test_a_hung_server_is_given_up_and_cleaned_when_it_joins_again_and_a_dead_one_given_up(
     far: tuple[Fleet, Child],
 ) -> None:
     fleet, server = far
+    fleet.host("create", "ns", "feed")
     running(fleet)
+    _hangs_and_joins_again(fleet, server)
+    fleet.host("delete", "psvc", "web", "pinned", "-n", "feed")
+    fleet.host("wait", "--for=delete", "pd", "--all", "-n", "feed", "--timeout=90s")
+    running(fleet)
+    _has_ended(fleet, server)
+
+
+def _hangs_and_joins_again(fleet: Fleet, server: Child) -> None:
     host = fleet.host
     os.killpg(server.process.pid, signal.SIGSTOP)
     given_up(fleet)
@@ -144,3 +141,15 @@ def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_jo
     assert set(near) <= set(fleet.spread("psvc", "feed", "web"))
     fleet.ready("feed", "psvc/web")
     assert "unknown" not in told(fleet)
+
+
+def _has_ended(fleet: Fleet, server: Child) -> None:
+    """Its address refuses connections, which is another answer than none; the documents show what
+    `federator pods` then prints.
+    """
+    os.killpg(server.process.pid, signal.SIGKILL)
+    fleet.host("wait", "--for=condition=Ready=Unknown", f"mc/{FAR}", "--timeout=90s")
+    ran = fleet.federator.run("pods", "psvc/web", "-n", "feed")
+    shown = printed.under("docs/using/pods-and-logs.md", "federator pods psvc/web -n feed")
+    assert (ran.code, printed.difference(shown, ran.out + ran.err)) == (1, "")
+    given_up(fleet)

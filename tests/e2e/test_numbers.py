@@ -1,5 +1,5 @@
-"""Numbers of decisions on real API servers: the bound that the schemas set, and numbers that
-somebody raises in a member or on the host while hub and member processes run.
+"""Numbers of decisions: the bound that the schemas set, and numbers that somebody raises in a member
+or on the host while hub and member processes run.
 """
 
 import json
@@ -10,23 +10,41 @@ import pytest
 import yaml
 
 from federator.model import seq as seqs
-from tests.controlplane.plane import ControlPlane
+from tests.controlplane import build
 from tests.e2e import federations, workloads
 from tests.e2e.federations import Fleet, until
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.real,
-    pytest.mark.xdist_group("federation of real servers"),
-]
+pytestmark = pytest.mark.e2e
 
 SPACE = "numbers"
 SETTLE_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with federations.on_real_servers(tmp_path_factory.mktemp("numbers"), control_plane) as found:
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("processes", marks=pytest.mark.xdist_group("numbers")),
+        pytest.param(
+            "real",
+            marks=[
+                pytest.mark.real,
+                pytest.mark.long,
+                pytest.mark.xdist_group("federation of real servers"),
+            ],
+        ),
+    ],
+)
+def fleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    if build.kubectl() is None:
+        pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
+    home = tmp_path_factory.mktemp("numbers")
+    if request.param == "real":
+        running = federations.on_real_servers(home, request.getfixturevalue("control_plane"))
+    else:
+        running = federations.sandbox(home, clusters=2, separate=True)
+    with running as found:
         found.host("create", "ns", SPACE)
         found.host("create", "-f", "-", input=yaml.safe_dump(workloads.service("web", SPACE, 6)))
         found.ready(SPACE, "psvc/web")

@@ -24,6 +24,7 @@ from tests.unit.member.memberworld import MemberWorld, template, training
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.real,
+    pytest.mark.long,
     pytest.mark.timeout(300),
     pytest.mark.xdist_group("real servers with operators"),
 ]
@@ -48,23 +49,16 @@ def programs() -> Path:
 @pytest.fixture
 async def world(control_plane: ControlPlane, programs: Path) -> AsyncIterator[RealWorld]:
     """A cluster with a member process and three nodes; both controllers run, webhooks are called."""
-    theirs = [
-        (row.api_version, row.plural)
-        for row in (NATIVES[kind] for kind in OPTIONAL)
-        if not row.where_served
-    ]
-    async with realworld.opened(control_plane, f"operators-{next(_numbers)}") as found:
+    name, theirs = f"operators-{next(_numbers)}", operators.definitions(programs)
+    async with realworld.opened(control_plane, name, more=theirs) as found:
         client, cluster = found.client, found.cluster
-        await operators.define(client, programs)
-        await found.install()
-        await found.until_served(theirs)
         with (
             operators.running(control_plane, cluster, JOBSET, programs) as jobset_port,
             operators.running(control_plane, cluster, TRAINER, programs) as trainer_port,
         ):
             await operators.call_webhooks(client, cluster, JOBSET, jobset_port, programs)
             await operators.call_webhooks(client, cluster, TRAINER, trainer_port, programs)
-            async with realworld.running(found):
+            async with realworld.with_nodes(found), realworld.running(found):
                 yield found
 
 

@@ -2,10 +2,10 @@
 recovers by itself.
 """
 
+import os
 import re
 import resource
 import signal
-import subprocess
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -17,10 +17,15 @@ import pytest
 import yaml
 
 from tests.controlplane import build
+from tests.controlplane.processes import Child
 from tests.e2e import federations
 from tests.e2e.federations import FEDERATOR, Shell, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("own shortage")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.long,  # 15 CPU-s; tests/unit/hub/test_own_shortage.py tests what the hub decides
+    pytest.mark.xdist_group("own shortage"),
+]
 
 MEMBERS = 16
 TIGHT = 96
@@ -39,12 +44,11 @@ class Tight:
 
     host: Shell
     federator: Shell
-    hub: "subprocess.Popen[bytes]"
-    log: Path
+    hub: Child
 
     def readyz(self) -> str:
         """Body of /readyz, whatever its status."""
-        found = re.search(r"serving .* on ([0-9.]+:[0-9]+)", self.log.read_text())
+        found = re.search(r"serving .* on ([0-9.]+:[0-9]+)", self.hub.log.read_text())
         assert found is not None
         try:
             with urllib.request.urlopen(f"http://{found[1]}/readyz", timeout=5) as answer:
@@ -82,42 +86,22 @@ def tight(tmp_path: Path) -> Iterator[Tight]:
         ]
         programs.start("sandbox", command)
         programs.wait_until((directory / "ready").exists, "The sandbox", federations.START_S)
-        servers = programs.children[0].process
-        settings, log = tmp_path / "settings.yaml", tmp_path / "hub.log"
+        servers = programs.children[0].process.pid
+        settings = tmp_path / "settings.yaml"
         settings.write_text(yaml.safe_dump(SETTINGS))
         host = directory / "host.kubeconfig"
         # Nobody answers the hub before its limit is low: it raises its own at the start as far as
         # it may.
-        servers.send_signal(signal.SIGSTOP)
-        with log.open("wb") as written:
-            hub = subprocess.Popen(
-                [
-                    *FEDERATOR,
-                    "hub",
-                    "--allow-loopback",
-                    "--kubeconfig",
-                    str(host),
-                    "--config",
-                    str(settings),
-                ],
-                cwd=tmp_path,
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-            )
+        os.kill(servers, signal.SIGSTOP)
         try:
-            try:
-                until(lambda: "serving /metrics" in log.read_text(), log.read_text)
-                _, most = resource.prlimit(hub.pid, resource.RLIMIT_NOFILE)
-                resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (TIGHT, most))
-            finally:
-                servers.send_signal(signal.SIGCONT)
-            yield Tight(
-                federations.kubectl(tmp_path, host), Shell(FEDERATOR, tmp_path, host), hub, log
-            )
+            where = ["--kubeconfig", str(host), "--config", str(settings)]
+            hub = programs.start("hub", [*FEDERATOR, "hub", "--allow-loopback", *where])
+            until(lambda: "serving /metrics" in hub.log.read_text(), hub.log.read_text)
+            _, most = resource.prlimit(hub.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(hub.process.pid, resource.RLIMIT_NOFILE, (TIGHT, most))
         finally:
-            hub.terminate()
-            hub.wait(30)
+            os.kill(servers, signal.SIGCONT)
+        yield Tight(federations.kubectl(tmp_path, host), Shell(FEDERATOR, tmp_path, host), hub)
 
 
 def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recovers(
@@ -125,7 +109,7 @@ def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recover
 ) -> None:
     until(
         lambda: tight.reasons()["NotAsked"] > 0,
-        lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}",
+        lambda: f"{tight.reasons()} {tight.hub.log.read_text()[-2000:]}",
     )
     until(lambda: tight.reasons().total() == MEMBERS, lambda: f"{tight.reasons()}")
     # Descriptors that were busy at the start come free: then some members can be asked, and not
@@ -134,17 +118,17 @@ def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recover
     found = tight.reasons()
     assert found["Unreachable"] == 0, found
     assert f"short of file descriptors (limit {TIGHT})" in tight.readyz()
-    assert "docs/operating/descriptors.md" in tight.log.read_text()
-    assert tight.hub.poll() is None
+    assert "docs/operating/descriptors.md" in tight.hub.log.read_text()
+    assert tight.hub.process.poll() is None
     # The shortage is noted in the Lease, with its next renewal.
     until(lambda: "which says nothing about them" in tight.banner(), tight.banner)
     assert "No hub leads" not in tight.banner(), "the Lease is renewed all the time"
 
-    _, most = resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE, (most, most))
+    _, most = resource.prlimit(tight.hub.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(tight.hub.process.pid, resource.RLIMIT_NOFILE, (most, most))
     until(
         lambda: tight.reasons()["NotAsked"] == 0,
-        lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}",
+        lambda: f"{tight.reasons()} {tight.hub.log.read_text()[-2000:]}",
     )
     assert tight.reasons()["Unreachable"] == 0
-    assert tight.hub.poll() is None
+    assert tight.hub.process.poll() is None

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.kinds.deployment.ask import PROJECT_ANNOTATION
 from federator.kinds.pods import priorities
 from federator.model import names
-from federator.model.kubernetes import pod_security
+from federator.model.kubernetes import accountlists, pod_security
 from federator.model.kubernetes.pod_security import Level
 from tests import hostilepods
 from tests.controlplane.plane import ControlPlane
-from tests.e2e import deployed, federations
+from tests.e2e import deployed, federations, looking, workloads
 from tests.e2e.deployed import HUB, MEMBER
-from tests.e2e.test_slices_are_the_hubs import Guarded, refused
+from tests.e2e.test_slices_are_the_hubs import BLOCK, Guarded, refused
+from tests.e2e.trying import Tries
 from tests.hostilepods import Row
 from tests.unit.deploy import manifests
 
@@ -28,7 +30,7 @@ pytestmark = [
     pytest.mark.xdist_group("federation of real servers"),
 ]
 
-SPACE = "guarded"
+SPACE = "pods"
 ACCOUNTS = (HUB, MEMBER)
 NEVER_VALID = frozenset(
     {
@@ -45,12 +47,8 @@ NEVER_VALID = frozenset(
 def member(
     control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Guarded]:
-    cluster = control_plane.cluster("pods", controllers=True)
+    cluster = deployed.member_alone(control_plane)
     shell = federations.kubectl(tmp_path_factory.mktemp("pods"), cluster.kubeconfig())
-    for base in ("crd", "member"):
-        shell("apply", "--server-side", "-k", str(manifests.DEPLOY / base))
-    shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    deployed.enforced(cluster)
     shell("create", "ns", SPACE)
     for level in ("baseline", "restricted", "privileged"):
         shell("create", "ns", level)
@@ -64,13 +62,9 @@ def member(
         "--clusterrole=cluster-admin",
         f"--serviceaccount={SPACE}:boss",
     )
-    # `kubectl patch` reads first.
-    shell("create", "clusterrole", "reader", "--verb=get", "--resource=deployments.apps,namespaces")
-    for account in ACCOUNTS:
-        bound = f"--serviceaccount={deployed.SYSTEM}:{account}"
-        shell("create", "clusterrolebinding", f"reader-{account}", "--clusterrole=reader", bound)
-    yield Guarded(cluster, shell)
-    control_plane.end(cluster.name)
+    yield Guarded(cluster, shell, Tries(looking.server(shell.kubeconfig), SPACE))
+    # Other tests find the list as it is shipped.
+    shell("apply", "--server-side", "--force-conflicts", "-k", str(manifests.DEPLOY / "member"))
 
 
 def deployment(
@@ -97,11 +91,6 @@ def job(spec: dict[str, Any]) -> dict[str, Any]:
         "kind": "Job",
         "spec": {"template": made["spec"]["template"]},
     }
-
-
-def create(member: Guarded, obj: dict[str, Any], *flags: str) -> Any:
-    made = yaml.safe_dump(obj)
-    return member.shell.run("create", "-f", "-", "--dry-run=server", *flags, input=made)
 
 
 def said(answer: Any) -> str:
@@ -135,22 +124,22 @@ def test_our_accounts_make_no_deployment_that_a_tenant_may_not(
     act = f"--as={deployed.user(account)}"
     taken = []
     for row in hostilepods.BASELINE:
-        ran = create(member, deployment(row.spec, annotations=row.annotations), act)
+        ran = member.tries.create(deployment(row.spec, annotations=row.annotations), act)
         if "federator-pods" not in ran.err and "is invalid" not in ran.err:
             taken.append(f"{row.path}: {ran.out}{ran.err}")
     assert not taken, "\n".join(taken)
     for row in (*hostilepods.RESTRICTED, *hostilepods.ALLOWED):
-        ran = create(member, deployment(row.spec), act)
+        ran = member.tries.create(deployment(row.spec), act)
         assert ran.code == 0 or "is invalid" in ran.err, ran.err
 
 
 def test_jobs_are_held_alike(member: Guarded) -> None:
     act = f"--as={deployed.user(MEMBER)}"
     refused(
-        create(member, job({**hostilepods.GOOD, "hostPID": True}), act),
+        member.tries.create(job({**hostilepods.GOOD, "hostPID": True}), act),
         "in namespaces of their node",
     )
-    assert create(member, job(hostilepods.GOOD), act).code == 0
+    assert member.tries.create(job(hostilepods.GOOD), act).code == 0
 
 
 @pytest.mark.parametrize(
@@ -166,9 +155,10 @@ def test_nodes_priorities_and_mighty_accounts_are_not_ours(
 ) -> None:
     for account in ACCOUNTS:
         act = f"--as={deployed.user(account)}"
-        refused(create(member, deployment({**hostilepods.GOOD, **fields}), act), why)
+        refused(member.tries.create(deployment({**hostilepods.GOOD, **fields}), act), why)
         assert (
-            create(member, deployment({**hostilepods.GOOD, **fields}, "privileged"), act).code == 0
+            member.tries.create(deployment({**hostilepods.GOOD, **fields}, "privileged"), act).code
+            == 0
         )
 
 
@@ -177,7 +167,7 @@ def test_nothing_of_ours_goes_into_a_namespace_of_the_cluster(member: Guarded, s
     for account in ACCOUNTS:
         act = f"--as={deployed.user(account)}"
         refused(
-            create(member, deployment(hostilepods.GOOD, space), act),
+            member.tries.create(deployment(hostilepods.GOOD, space), act),
             "nothing in namespaces of the cluster",
         )
 
@@ -189,7 +179,7 @@ def test_what_has_no_namespace_is_the_hubs_to_write(member: Guarded) -> None:
         "metadata": {"name": "default-1", "labels": {names.FLEET_LABEL: "federator"}},
         "spec": {"version": "1"},
     }
-    ran = create(member, profile, f"--as={deployed.user(HUB)}")
+    ran = member.tries.create(profile, f"--as={deployed.user(HUB)}")
     assert (ran.code, ran.err) == (0, "")
 
 
@@ -198,9 +188,9 @@ def test_what_was_there_before_is_scaled_and_people_are_not_held(member: Guarded
     old["metadata"]["name"] = "old"
     member.shell("create", "-f", "-", input=yaml.safe_dump(old))
     act = f"--as={deployed.user(HUB)}"
-    assert member.patch("deploy/old", '{"spec":{"replicas":3}}', act).code == 0
-    change = '{"spec":{"template":{"metadata":{"labels":{"tier":"new"}}}}}'
-    refused(member.patch("deploy/old", change, act), "in namespaces of their node")
+    assert member.tries.patch("deploy/old", {"spec": {"replicas": 3}}, act).code == 0
+    change = {"spec": {"template": {"metadata": {"labels": {"tier": "new"}}}}}
+    refused(member.tries.patch("deploy/old", change, act), "in namespaces of their node")
 
 
 def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) -> None:
@@ -215,26 +205,23 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
         }
 
     refused(
-        create(member, space("privileged"), act),
+        member.tries.create(space("privileged"), act),
         "makes no namespace privileged that is not in the list",
     )
     refused(
-        create(member, space("baseline", "kube-own"), act), "nothing in namespaces of the cluster"
+        member.tries.create(space("baseline", "kube-own"), act),
+        "nothing in namespaces of the cluster",
     )
-    assert create(member, space("restricted"), act).code == 0
+    assert member.tries.create(space("restricted"), act).code == 0
     member.shell("create", "-f", "-", act, input=yaml.safe_dump(space("baseline")))
     for level, code in (("restricted", 0), ("privileged", 1)):
-        change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: level}}})
-        ran = member.shell.run(
-            "patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act
-        )
+        change = {"metadata": {"labels": {pod_security.ENFORCE: level}}}
+        ran = member.tries.patch("ns/ours", change, act)
         assert ran.code == code, ran.err
-    change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "restricted"}}})
-    foreign = member.shell.run(
-        "patch", f"ns/{SPACE}", "--type=merge", "-p", change, "--dry-run=server", act
-    )
+    change = {"metadata": {"labels": {pod_security.ENFORCE: "restricted"}}}
+    foreign = member.tries.patch(f"ns/{SPACE}", change, act)
     refused(foreign, "changes and deletes only what carries its label")
-    change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}})
+    change = {"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}}
     names_it = [{"op": "replace", "path": "/spec/variables/0/expression", "value": '["ours"]'}]
     member.shell(
         "patch",
@@ -244,12 +231,7 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
         json.dumps(names_it),
     )
     federations.until(
-        lambda: (
-            member.shell.run(
-                "patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act
-            ).code
-            == 0
-        ),
+        lambda: member.tries.patch("ns/ours", change, act).code == 0,
         lambda: "the list is not heeded",
         30,
     )
@@ -260,9 +242,50 @@ def test_our_accounts_make_the_priority_classes_of_the_tiers_and_no_others(membe
     act = f"--as={deployed.user(MEMBER)}"
     made = priorities.PRIORITY_CLASSES
     for obj in made:
-        done = create(member, obj, act)
+        done = member.tries.create(obj, act)
         assert (done.code, done.err) == (0, ""), done.err
     why = "makes the PriorityClasses of its tiers"
-    refused(create(member, {**made[0], "value": 1_000_000_000}, act), why)
-    refused(create(member, {**made[0], "globalDefault": True}, act), why)
-    refused(create(member, {**made[0], "metadata": {"name": "first"}}, act), why)
+    refused(member.tries.create({**made[0], "value": 1_000_000_000}, act), why)
+    refused(member.tries.create({**made[0], "globalDefault": True}, act), why)
+    refused(member.tries.create({**made[0], "metadata": {"name": "first"}}, act), why)
+
+
+def test_pods_of_ours_run_under_service_accounts_that_their_namespace_lists(
+    member: Guarded,
+) -> None:
+    """Decision 0166, in the language and within the cost limits of a real server."""
+    why = "The namespace does not list this service account for the project"
+    space = "accounts"
+    member.shell("create", "ns", space)
+    lists = {"ads": "ads-*,run.ner;*-batch,run.ner", "web": ",".join(f"a-{i}" for i in range(500))}
+    said = [f"{accountlists.PREFIX}{project}={text}" for project, text in lists.items()]
+    member.shell("annotate", "ns", space, *said)
+
+    def made(kind: str, project: str, account: str) -> dict[str, Any]:
+        if kind == "Deployment":
+            obj = deployment({**hostilepods.GOOD, "serviceAccountName": account}, space)
+            obj["metadata"]["annotations"] = {PROJECT_ANNOTATION: project}
+            return obj
+        obj = workloads.service("web", space, 1)
+        obj["metadata"]["labels"] |= {names.FLEET_LABEL: "federator"}
+        obj["spec"] |= {"project": project, "slice": dict(BLOCK)}
+        obj["spec"]["template"]["spec"]["serviceAccountName"] = account
+        return obj
+
+    as_hub, as_member = (f"--as={deployed.user(account)}" for account in ACCOUNTS)
+    for kind in ("Deployment", "PinterestService"):
+        for project, account, allowed in (
+            ("ads", "ads-nightly-batch", True),
+            ("ads", "run.ner", True),
+            ("ads", "runxner", False),
+            ("ads", "a-499", False),
+            ("web", "a-499", True),
+            ("web", "default", True),
+            ("other", "a-1", False),
+        ):
+            ran = member.tries.create(made(kind, project, account), as_hub)
+            assert (ran.code == 0) is allowed, (kind, project, account, ran.err)
+            if not allowed:
+                refused(ran, why)
+    assert member.tries.create(made("Deployment", "", "a-499"), as_member).code == 0
+    refused(member.tries.create(made("Deployment", "", "boss"), as_member), why)

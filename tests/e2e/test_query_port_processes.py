@@ -3,7 +3,6 @@ and kubectl for what goes into a pod.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -163,7 +162,8 @@ def test_the_leader_is_found_again_when_another_hub_takes_over(fleet: Fleet) -> 
         str(fleet.home / "settings.yaml"),
     ]
     fleet.programs.start("hub-2", [*FEDERATOR, "hub", "--allow-loopback", *where])
-    time.sleep(3.0)  # it stands by: asking still goes to the one that leads
+    standby = ("get", "lease", "federator-hub-standby-0", "-n", "federator-system")
+    until(lambda: fleet.host.run(*standby).code == 0, lambda: "no hub stands by")
     assert len(fleet.federator("pods", "psvc/web", *SPACE, "-o", "name").split()) == 9
     fleet.programs.drop(first)
     until(lambda: _holder(fleet.host) not in ("", before), lambda: "nobody has taken the lease")

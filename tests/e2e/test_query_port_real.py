@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.kinds import crds
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, federations, workloads
@@ -68,12 +69,11 @@ def host(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Host]:
     plane: ControlPlane = request.getfixturevalue("control_plane")
-    cluster, home = plane.cluster("query-host"), tmp_path_factory.mktemp("query-real")
+    cluster = plane.cluster("query-host", kinds=crds.all_crds())
+    home = tmp_path_factory.mktemp("query-real")
     found = Host(cluster, plane, home)
     role = ("--verb=get", "--resource=pinterestservices.pinterest.com")
     for command in (
-        ("apply", "--server-side", "-k", str(manifests.DEPLOY / "crd")),
-        ("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"),
         ("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access")),
         ("create", "namespace", "shop"),
         ("create", "serviceaccount", "reader", "-n", "shop"),

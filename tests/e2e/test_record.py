@@ -4,7 +4,6 @@ decisions in the same order. One federation of a sandbox serves all tests of thi
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,9 @@ def recorded(fleet: Fleet) -> Path:
     fleet.host("apply", "-f", fleet.manifest(large))  # last, because it takes all the room there is
     names = {"web", "pinned", "large", "done", "going", "page"}
     until(lambda: _decided(fleet) >= names, lambda: f"only {_decided(fleet)} are decided on")
-    time.sleep(3)
+    for name in ("psvc/web", "psvc/pinned", "deploy/page"):
+        fleet.federator("wait", name, "-n", NAMESPACE, "--for=ready", "--timeout", "60s")
+    fleet.host("wait", "-n", NAMESPACE, "--for=condition=Placed=False", "psvc/large")
     path = fleet.home / "recorded.yaml"
     out = fleet.federator("record", str(path))
     assert re.match(r"6 workloads with \d+ decisions are in ", out)

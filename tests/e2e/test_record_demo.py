@@ -20,7 +20,12 @@ from federator.kube.client import Client
 from federator.kube.login import connect
 from tests.e2e.federations import FEDERATOR, Shell, family, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("record"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.long,  # 15 CPU-s; test_record.py does the same with workloads of a sandbox
+    pytest.mark.xdist_group("record of the demo"),
+    pytest.mark.timeout(300),
+]
 STARTED_S = 120.0
 CRON = registry.KINDS["PinterestCronJob"].ref("discovery", "index-check")
 

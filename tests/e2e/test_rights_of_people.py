@@ -4,13 +4,12 @@ to view, edit or admin is worth for objects of the federation, and what nobody i
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
-from tests.unit.deploy import manifests
+from tests.e2e import deployed
 
 pytestmark = [
     pytest.mark.e2e,
@@ -18,22 +17,20 @@ pytestmark = [
     pytest.mark.xdist_group("federation of real servers"),
 ]
 
-NAMESPACE = "shop"
+NAMESPACE = "people"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 WITHIN_S = 60.0
 ROLES = ("view", "edit", "admin")
 
 
 @pytest.fixture(scope="module")
-def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def host(request: pytest.FixtureRequest) -> Cluster:
     """A host with our CRDs and roles, and one user for each of Kubernetes' roles in one
     namespace.
     """
     plane: ControlPlane = request.getfixturevalue("control_plane")
-    cluster = plane.cluster("rights", controllers=True)
+    cluster = deployed.host_alone(plane)
     for command in (
-        ("apply", "--server-side", "-k", str(manifests.DEPLOY / "crd")),
-        ("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"),
-        ("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access")),
         ("create", "namespace", NAMESPACE),
         *(
             (
@@ -61,8 +58,7 @@ def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     while not _added_up(cluster):
         assert time.monotonic() < deadline, "the roles were not added up"
         time.sleep(0.1)
-    yield cluster
-    plane.end(cluster.name)
+    return cluster
 
 
 def _added_up(cluster: Cluster) -> bool:
@@ -75,13 +71,18 @@ def _added_up(cluster: Cluster) -> bool:
 
 
 def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
-    resource, _, part = what.partition(
-        "/"
-    )  # kubectl itself would take what follows a slash for a name
-    done = cluster.kubectl(
-        "auth", "can-i", verb, resource, f"--subresource={part}", "-n", NAMESPACE, f"--as={user}"
-    )
-    return done.stdout.strip() == "yes"
+    """What `kubectl auth can-i` asks."""
+    resource, _, part = what.partition("/")
+    plural, _, group = resource.partition(".")
+    attributes = {"namespace": NAMESPACE, "verb": verb, "group": group, "resource": plural}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": {**attributes, "subresource": part}},
+    }
+    status, answer = cluster.ask(REVIEWS, "POST", review)
+    assert status == 201, answer
+    return bool(answer["status"]["allowed"])
 
 
 @pytest.mark.parametrize(

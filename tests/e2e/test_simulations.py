@@ -14,6 +14,7 @@ from _pytest.mark.structures import ParameterSet
 
 from tests.e2e import printed
 from tests.e2e.printed import Shown
+from tests.forkserver import starting
 from tests.house.sources import ROOT
 
 pytestmark = [pytest.mark.e2e]
@@ -24,24 +25,25 @@ COMMAND_S = 300.0
 REAL = "FEDERATOR_DATA"
 
 
-LONG = "simulations/philly.yaml"
-"""Four weeks of a real trace take half a minute of a core."""
-SCAN = "for part in "
-"""A whole trace at eleven capacities under two policies takes a minute."""
+SOAK = ("simulations/philly.yaml", "for part in ")
+"""Four weeks of a real trace take half a minute of a core; a whole trace at eleven capacities under
+two policies takes a minute.
+"""
+LONG = "simulations/quota-rehearsal.yaml"
+"""Two runs take 8 CPU-s; other commands compare two runs in 1 CPU-s."""
 
 
 def _real(one: Shown) -> bool:
-    return REAL in one.text or LONG in one.text
+    return REAL in one.text or SOAK[0] in one.text
 
 
-def _is_long(one: Shown) -> bool:
-    return LONG in one.text or SCAN in one.text
+def _marks(one: Shown) -> list[pytest.MarkDecorator]:
+    soak = any(part in one.text for part in SOAK)
+    return [pytest.mark.soak] * soak + [pytest.mark.long] * (LONG in one.text)
 
 
 def _cases() -> list[ParameterSet]:
-    return [
-        pytest.param(one, id=one.where, marks=[pytest.mark.soak] * _is_long(one)) for one in SHOWN
-    ]
+    return [pytest.param(one, id=one.where, marks=_marks(one)) for one in SHOWN]
 
 
 def test_there_are_commands_to_run() -> None:
@@ -58,7 +60,13 @@ def test_a_command_prints_what_is_shown(one: Shown, tmp_path: Path) -> None:
             f"the real input is not there; set {REAL} to the folder that holds it: {one.text}"
         )
     shutil.copytree(ROOT / "simulations", tmp_path / "simulations")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    path = os.pathsep.join(
+        [
+            str(starting.server().program()),
+            str(Path(sys.executable).parent),
+            os.environ.get("PATH", ""),
+        ]
+    )
     done = subprocess.run(
         ["bash", "-c", one.text],
         cwd=tmp_path,

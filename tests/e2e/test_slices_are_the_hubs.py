@@ -3,21 +3,20 @@ and neither of the federation's accounts touches what is not marked as its own.
 """
 
 import copy
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import yaml
 
+from federator.kinds.labels import AUTOSCALED_ANNOTATION
 from federator.model import names
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
-from tests.e2e import deployed, federations, workloads
+from tests.e2e import deployed, federations, looking, workloads
 from tests.e2e.deployed import HUB, MEMBER
 from tests.e2e.federations import Ran, Shell
-from tests.unit.deploy import manifests
+from tests.e2e.trying import Tries
 
 pytestmark = [
     pytest.mark.e2e,
@@ -36,7 +35,7 @@ BLOCK = {
 }
 MARKED = {names.FLEET_LABEL: "federator", names.WORKLOAD_UID_LABEL: "u-1"}
 AS_HUB, AS_MEMBER = f"--as={deployed.user(HUB)}", f"--as={deployed.user(MEMBER)}"
-REPLICAS = '{"spec":{"replicas":3}}'
+REPLICAS = {"spec": {"replicas": 3}}
 
 
 @dataclass(slots=True)
@@ -45,16 +44,7 @@ class Guarded:
 
     cluster: Cluster
     shell: Shell
-
-    def tries(self, *arguments: str, **given: str) -> Ran:
-        """Whether the server would take it: nothing is changed by any of these."""
-        return self.shell.run(*arguments, "-n", SPACE, "--dry-run=server", **given)
-
-    def create(self, obj: dict[str, Any], *flags: str) -> Ran:
-        return self.tries("create", "-f", "-", *flags, input=yaml.safe_dump(obj))
-
-    def patch(self, what: str, body: str, *flags: str) -> Ran:
-        return self.tries("patch", what, "--type=merge", "-p", body, *flags)
+    tries: Tries
 
 
 def refused(ran: Ran, why: str) -> None:
@@ -80,20 +70,9 @@ def plain(name: str, *, marked: bool) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def member(
-    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Guarded]:
-    cluster = control_plane.cluster("guarded", controllers=True)
+def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
+    cluster = deployed.member_alone(control_plane)
     shell = federations.kubectl(tmp_path_factory.mktemp("guarded"), cluster.kubeconfig())
-    for base in ("crd", "member"):
-        shell("apply", "--server-side", "-k", str(manifests.DEPLOY / base))
-    shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    deployed.enforced(cluster)
-    # `kubectl patch` reads first, which the member process never does.
-    read = "deployments.apps,pinterestservices.pinterest.com,pinterestservices.pinterest.com/status"
-    shell("create", "clusterrole", "reader", "--verb=get", f"--resource={read}")
-    account = f"--serviceaccount={deployed.SYSTEM}:{MEMBER}"
-    shell("create", "clusterrolebinding", "reader", "--clusterrole=reader", account)
     shell("create", "ns", SPACE)
     found = [service("slice", marked=True), plain("slice", marked=True)]
     shell("create", "-f", "-", AS_HUB, input=yaml.safe_dump_all(found))
@@ -103,8 +82,7 @@ def member(
         "-",
         input=yaml.safe_dump_all([service("own", marked=False), plain("own", marked=False)]),
     )
-    yield Guarded(cluster, shell)
-    control_plane.end(cluster.name)
+    return Guarded(cluster, shell, Tries(looking.server(shell.kubeconfig), SPACE))
 
 
 @pytest.mark.parametrize("kind", ["psvc", "deploy"])
@@ -112,45 +90,83 @@ def test_an_administrator_neither_makes_changes_nor_deletes_slices(
     member: Guarded, kind: str
 ) -> None:
     made = service("new", marked=True) if kind == "psvc" else plain("new", marked=True)
-    refused(member.create(made), "Only the hub creates slices")
+    refused(member.tries.create(made), "Only the hub creates slices")
     refused(
-        member.patch(f"{kind}/slice", REPLICAS),
+        member.tries.patch(f"{kind}/slice", REPLICAS),
         "Only the hub changes the spec and the marks of a slice",
     )
-    refused(member.tries("delete", f"{kind}/slice"), "This is a slice of a federated workload")
+    refused(member.tries.delete(f"{kind}/slice"), "This is a slice of a federated workload")
     for label in MARKED:
-        change = f'{{"metadata":{{"labels":{{"{label}":"other"}}}}}}'
-        refused(member.patch(f"{kind}/slice", change), "the marks of a slice")
+        change = {"metadata": {"labels": {label: "other"}}}
+        refused(member.tries.patch(f"{kind}/slice", change), "the marks of a slice")
+
+
+def test_an_administrator_does_not_scale_a_slice(member: Guarded) -> None:
+    ran = member.shell.run("scale", "psvc/slice", "--replicas=2", "-n", SPACE)
+    assert ran.code != 0
+    assert "Only the hub scales a slice" in ran.err
+    path = f"/apis/pinterest.com/v1beta1/namespaces/{SPACE}/pinterestservices/slice/scale"
+    assert member.cluster.ask(path)[1]["spec"]["replicas"] == 1
+
+
+def test_nobody_else_scales_what_the_federation_runs(member: Guarded) -> None:
+    """A Scale carries no mark: the marked Deployments of the namespace are the policy's
+    parameters."""
+    why = "This is part of a federated workload; change replicas of the workload on the host"
+    autoscaled = plain("autoscaled", marked=True)
+    autoscaled["metadata"]["annotations"] = {AUTOSCALED_ANNOTATION: "1-4"}
+    member.shell("create", "-f", "-", AS_MEMBER, input=yaml.safe_dump(autoscaled))
+
+    def scaled(name: str, replicas: int) -> Ran:
+        once = ("scale", name, f"--replicas={replicas}", "-n", SPACE)
+        return member.shell.run(*once, "--dry-run=server")
+
+    def known() -> bool:
+        return scaled("deploy/slice", 2).code != 0
+
+    federations.until(known, lambda: "the API server reads parameters from a watch")
+    for name, replicas, held in (
+        ("deploy/slice", 2, True),
+        ("deploy/own", 2, False),
+        ("deploy/autoscaled", 4, False),
+        ("deploy/autoscaled", 5, True),
+    ):
+        ran = scaled(name, replicas)
+        assert (ran.code != 0) is held, (name, ran.err)
+        assert not held or why in ran.err
+    assert member.tries.patch("deploy/slice", REPLICAS, AS_HUB).code == 0
+    refused(member.tries.patch("deploy/autoscaled", {"spec": {"replicas": 9}}), why)
 
 
 @pytest.mark.parametrize("kind", ["psvc", "deploy"])
 def test_a_mark_is_neither_given_nor_taken_away(member: Guarded, kind: str) -> None:
+    block: Any
+    newer: Any
+    without: Any
     if kind == "psvc":
-        block = json.dumps({"spec": {"slice": BLOCK}})
-        newer, without = '{"spec":{"slice":{"seq":9}}}', '{"spec":{"slice":null}}'
+        block, newer, without = ({"spec": {"slice": made}} for made in (BLOCK, {"seq": 9}, None))
     else:
         key = names.SLICE_ANNOTATION
         block, newer, without = (
-            json.dumps({"metadata": {"annotations": {key: value}}})
-            for value in ("{}", '{"seq":9}', None)
+            {"metadata": {"annotations": {key: value}}} for value in ("{}", '{"seq":9}', None)
         )
-    refused(member.patch(f"{kind}/own", block), "the marks of a slice")
-    refused(member.patch(f"{kind}/slice", newer), "the marks of a slice")
-    refused(member.patch(f"{kind}/slice", without), "the marks of a slice")
+    refused(member.tries.patch(f"{kind}/own", block), "the marks of a slice")
+    refused(member.tries.patch(f"{kind}/slice", newer), "the marks of a slice")
+    refused(member.tries.patch(f"{kind}/slice", without), "the marks of a slice")
 
 
 @pytest.mark.parametrize("kind", ["psvc", "deploy"])
 def test_what_is_not_marked_and_what_is_no_mark_stays_everybodys(
     member: Guarded, kind: str
 ) -> None:
-    note = '{"metadata":{"annotations":{"example.com/note":"hello"},"labels":{"team":"feed"}}}'
+    note = {"metadata": {"annotations": {"example.com/note": "hello"}, "labels": {"team": "feed"}}}
     for ran in (
-        member.patch(f"{kind}/own", REPLICAS),
-        member.tries("delete", f"{kind}/own"),
-        member.create(
+        member.tries.patch(f"{kind}/own", REPLICAS),
+        member.tries.delete(f"{kind}/own"),
+        member.tries.create(
             service("new", marked=False) if kind == "psvc" else plain("new", marked=False)
         ),
-        member.patch(f"{kind}/slice", note),
+        member.tries.patch(f"{kind}/slice", note),
     ):
         assert (ran.code, ran.err) == (0, "")
 
@@ -159,18 +175,18 @@ def test_what_is_not_marked_and_what_is_no_mark_stays_everybodys(
 def test_the_hub_makes_changes_and_deletes_slices(member: Guarded, kind: str) -> None:
     made = service("new", marked=True) if kind == "psvc" else plain("new", marked=True)
     for ran in (
-        member.create(made, AS_HUB),
-        member.patch(f"{kind}/slice", REPLICAS, AS_HUB),
-        member.tries("delete", f"{kind}/slice", AS_HUB),
+        member.tries.create(made, AS_HUB),
+        member.tries.patch(f"{kind}/slice", REPLICAS, AS_HUB),
+        member.tries.delete(f"{kind}/slice", AS_HUB),
     ):
         assert (ran.code, ran.err) == (0, "")
 
 
 def test_the_member_process_notes_but_changes_no_slice(member: Guarded) -> None:
-    note = '{"metadata":{"annotations":{"federation.pinterest.com/member-status":"{}"}}}'
-    assert member.patch("deploy/slice", note, AS_MEMBER).code == 0
-    refused(member.patch("deploy/slice", REPLICAS, AS_MEMBER), "Only the hub changes")
-    forbidden = member.patch("psvc/slice", REPLICAS, AS_MEMBER)
+    note = {"metadata": {"annotations": {"federation.pinterest.com/member-status": "{}"}}}
+    assert member.tries.patch("deploy/slice", note, AS_MEMBER).code == 0
+    refused(member.tries.patch("deploy/slice", REPLICAS, AS_MEMBER), "Only the hub changes")
+    forbidden = member.tries.patch("psvc/slice", REPLICAS, AS_MEMBER)
     assert "cannot patch resource" in forbidden.err
 
 
@@ -179,16 +195,16 @@ def test_our_accounts_touch_only_what_carries_the_fleets_label(
     member: Guarded, account: str
 ) -> None:
     refused(
-        member.patch("deploy/own", REPLICAS, account),
+        member.tries.patch("deploy/own", REPLICAS, account),
         "The federation changes and deletes only what carries its label",
     )
     refused(
-        member.create(plain("new", marked=False), account),
+        member.tries.create(plain("new", marked=False), account),
         "The federation writes only what carries its label",
     )
-    label = f'{{"metadata":{{"labels":{{"{names.FLEET_LABEL}":"federator"}}}}}}'
+    label = {"metadata": {"labels": {names.FLEET_LABEL: "federator"}}}
     refused(
-        member.patch("deploy/own", label, account),
+        member.tries.patch("deploy/own", label, account),
         "changes and deletes only what carries its label",
     )
 
@@ -232,14 +248,14 @@ def test_nobody_has_a_slice_deleted_with_another_object_or_kept_by_a_finalizer(
         "uid": "00000000-0000-0000-0000-000000000000",
     }
     for meta in ({"ownerReferences": [owner]}, {"finalizers": ["example.com/mine"]}):
-        change = json.dumps({"metadata": meta})
+        change = {"metadata": meta}
         for flags in ((), (AS_MEMBER,)) if kind == "deploy" else ((),):
             refused(
-                member.patch(f"{kind}/slice", change, *flags),
+                member.tries.patch(f"{kind}/slice", change, *flags),
                 "Nobody adds owners or finalizers to a slice",
             )
-        assert member.patch(f"{kind}/own", change).code == 0
-        assert member.patch(f"{kind}/slice", change, AS_HUB).code == 0
+        assert member.tries.patch(f"{kind}/own", change).code == 0
+        assert member.tries.patch(f"{kind}/slice", change, AS_HUB).code == 0
 
 
 @pytest.mark.parametrize("kind", ["psvc", "deploy"])
@@ -267,10 +283,10 @@ def test_the_garbage_collector_takes_no_slice_along(member: Guarded, kind: str) 
 
 
 def test_what_a_slice_says_is_the_member_processs_word(member: Guarded) -> None:
-    lie = '{"status":{"summary":"fine"}}'
+    lie = {"status": {"summary": "fine"}}
     refused(
-        member.patch("psvc/slice", lie, "--subresource=status"),
+        member.tries.patch("psvc/slice", lie, "--subresource=status"),
         "Only the member process says how slices are",
     )
-    assert member.patch("psvc/own", lie, "--subresource=status").code == 0
-    assert member.patch("psvc/slice", lie, "--subresource=status", AS_MEMBER).code == 0
+    assert member.tries.patch("psvc/own", lie, "--subresource=status").code == 0
+    assert member.tries.patch("psvc/slice", lie, "--subresource=status", AS_MEMBER).code == 0

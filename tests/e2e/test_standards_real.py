@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.kinds import crds
 from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import federations
@@ -20,6 +21,7 @@ from tests.unit.cli.test_standard import AGENT, MIRROR, PLATFORM, WIDGET, WIDGET
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.real,
+    pytest.mark.long,
     pytest.mark.xdist_group("real servers with a standard"),
 ]
 
@@ -67,7 +69,7 @@ JOINED = f"membercluster.federation.pinterest.com/{NAME} joined\n"
 def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A host, and a cluster with nodes that has not joined it; no hub is needed to join."""
     home: Path = tmp_path_factory.mktemp("standards")
-    host = control_plane.cluster(f"{home.name}-host")
+    host = control_plane.cluster(f"{home.name}-host", kinds=crds.all_crds())
     member = control_plane.cluster(f"{home.name}-{NAME}", controllers=True, scheduler=True)
     with contextlib.ExitStack() as stack:
         for cluster in (host, member):
@@ -77,8 +79,7 @@ def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         stack.enter_context(nodes.running(member, nodes.many("n", NODES)))
         programs = stack.enter_context(federations.family(home))
         found = federations.fleet_of("real", home, kubeconfigs, programs)
-        for path in kubeconfigs.values():
-            found.federator("crd", "install", "--kubeconfig", str(path))
+        found.federator("crd", "install", "--kubeconfig", str(kubeconfigs[NAME]))
         yield found
 
 

@@ -102,6 +102,7 @@ def _goes_on(command: list[str], out: Path, before: set[str]) -> None:
     )
 
 
+@pytest.mark.long  # 15 CPU-s; tests/unit/simulate/sweep tests that what is done is not run again
 def test_a_killed_sweep_goes_on_and_ends_with_the_same_result(tmp_path: Path) -> None:
     path = written(tmp_path, SWEEP)
     halved, whole = tmp_path / "halved", tmp_path / "whole"

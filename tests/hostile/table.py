@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tests import heap
+
 CPU_S = 1.0
 """Processor seconds one input may cost: generous, since the machine may be busy; a bomb costs
 minutes.
@@ -55,7 +57,7 @@ def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True
     can take longer than any input.
     """
     if measured:
-        gc.collect()
+        heap.keep_for_good()
         tracemalloc.start()
     else:
         gc.disable()

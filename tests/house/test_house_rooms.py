@@ -3,6 +3,7 @@
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "schema",
             "decoding",
             "placementfields",
+            "doorfields",
             "runtimeprofile",
             "schedulefields",
             "maintenance",
@@ -35,7 +37,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("nativecron",),
         ("cronjob",),
         ("registry",),
-        ("asks", "crds"),
+        ("asks", "crds", "rights"),
         ("read",),
     ),
     "kinds/service": (("schema", "scaling"), ("ask",), ("natives", "status")),
@@ -159,7 +161,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("main",),
     ),
     "simulate": (
-        ("demand",),
+        ("bounded", "demand"),
         ("outcome", "reference"),
         ("inputs",),
         ("traces",),
@@ -222,6 +224,7 @@ MODULES_MAX = 15
 """As many as a reader takes in at once."""
 
 
+@cache
 def imported() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports, wherever the import stands."""
     names = {_dotted(source): source for source in sources.all_sources()}
@@ -315,6 +318,10 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     ),
     "federator.hub.placing.dues": "what placer hands from step to step; it is at its full length",
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
+    "federator.member.cache.listed": "the caches are at their full length",
+    "federator.member.expansion.references": (
+        "pure, with its own table of templates; expanding is a loop with state"
+    ),
     "federator.hub.records.tombstones": (
         "a record that outlives a leader, in the room of the records"
     ),

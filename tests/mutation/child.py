@@ -1,22 +1,35 @@
-"""Runs tests with one mutant planted: `python -m tests.mutation.child MODULE INDEX
+"""Runs tests with one mutant planted: `python -m tests.mutation.child MODULE INDEX LIMIT_S
 PYTEST_ARGUMENTS`; started by `run`.
 
 The module's file stays as it is: this process alone reads another text in its place. INDEX is a
-place in the list of `mutants`, or `none` for the text as it stands. The exit status is pytest's
-own.
+place in the list of `mutants`, or `none` for the text as it stands. LIMIT_S is processor time, after
+which SIGXCPU ends the process. The exit status is pytest's own; the last line of stderr says how
+much processor time it took.
 """
 
 import importlib.abc
 import importlib.machinery
+import resource
 import sys
+import time
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Final
 
 import pytest
 
 from tests.mutation import mutants
+
+UNWANTED: Final = ("randomly", "cacheprovider", "results")
+"""Plugins: the order of the tests is fixed, and a mutant's results are no run's."""
+
+CPU: Final = "processor seconds: "
+"""Begins the last line."""
+RUN: Final = "not e2e and not real and not soak"
+"""The marks of tests that are run: what `make test` and `make test-long` run together, in virtual
+time."""
 
 
 class SameExamples:
@@ -32,8 +45,11 @@ class SameExamples:
             settings,
         )  # only now: pytest rewrites the asserts of its plugin
 
+        from tests.examples import ASKED, USUAL
+
         settings.register_profile(
             "mutation",
+            max_examples=ASKED or USUAL,
             deadline=None,
             derandomize=True,
             database=None,
@@ -68,15 +84,18 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def main(module: str, index: str, arguments: Sequence[str]) -> int:
+def main(module: str, index: str, limit_s: int, arguments: Sequence[str]) -> int:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 10))
     if module in sys.modules:
         raise SystemExit(f"{module} was read before its mutant could be planted")
     if index != "none":
         sys.meta_path.insert(0, _Finder(module, int(index)))
-    quiet = ["-q", "-x", "-n", "0", "--no-header", "--tb=line", "-m", "not e2e and not real"]
-    without = [word for plugin in ("randomly", "cacheprovider") for word in ("-p", f"no:{plugin}")]
-    return int(pytest.main([*quiet, *without, *arguments], plugins=[SameExamples()]))
+    quiet = ["-q", "-x", "-n", "0", "--no-header", "--tb=line", "-m", RUN]
+    without = [word for plugin in UNWANTED for word in ("-p", f"no:{plugin}")]
+    status = int(pytest.main([*quiet, *without, *arguments], plugins=[SameExamples()]))
+    print(f"{CPU}{time.process_time():.1f}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]))

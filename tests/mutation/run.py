@@ -9,6 +9,8 @@ NAME` tries the mutants of one name again; `--list` prints names.
 
 import argparse
 import random
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.mutation.child import CPU
 from tests.mutation.equivalent import EQUIVALENT
 from tests.mutation.mutants import Mutant, mutants
 
@@ -34,7 +37,8 @@ looked up.
 """
 NEEDED: Final = 0.95
 PATIENCE: Final = 4.0
-"""A mutant may take so many times as long as the tests without one, and `GRACE_S` more."""
+"""A mutant may take so many times the processor time of the tests without one, and `GRACE_S`
+more."""
 GRACE_S: Final = 20.0
 ENDED: Final = (1, 2)
 """pytest's exit statuses for a failed test and for a file that cannot be read."""
@@ -93,18 +97,27 @@ def draw(pool: Sequence[Case], number: int, seed: int) -> list[Case]:
 
 
 def stages(case: Case) -> list[list[str]]:
-    """The tests that a mutant runs, those that name its module first: most mutants die there, in
-    seconds.
+    """The tests that a mutant runs, tables and those that name or import its module first: most
+    mutants die there, in seconds.
 
     Both stages together are all unit tests of its package and of the scheduling cycle above it.
     """
     package = case.module.split(".")[1]
     folder = ROOT / "tests" / "unit" / package
     files = sorted(folder.rglob("test_*.py"))
-    tables = [file for file in files if "@given" not in file.read_text()]
-    names = {case.mutant.module, case.subject}
-    own = [file for file in files if any(name in file.stem for name in names)]
-    first = [*own, *(file for file in tables if file not in own)]
+    texts = {file: file.read_text() for file in files}
+    names, parent = {case.mutant.module, case.subject}, case.module.rpartition(".")[0]
+    imported = re.compile(
+        rf"^from {case.module} import|^from {parent} import .*\b{case.mutant.module}\b",
+        re.MULTILINE,
+    )
+    own = {
+        file
+        for file, text in texts.items()
+        if any(name in file.stem for name in names) or imported.search(text)
+    }
+    drawn = {file for file, text in texts.items() if "@given" in text}
+    first = sorted({*files} - drawn | own, key=lambda file: (file in drawn, file not in own, file))
     rest = [file for file in files if file not in first]
     above = ROOT / "tests" / "unit" / "scheduling"
     return [_relative(first), [*_relative(rest), str(above.relative_to(ROOT))]]
@@ -114,25 +127,37 @@ def _relative(files: Sequence[Path]) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in files]
 
 
-def run(module: str, index: str, tests: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """pytest's exit status (None when the time was up) and the last line that tells of a
-    failure.
-    """
-    program = [sys.executable, "-m", "tests.mutation.child", module, index, *tests]
-    try:
-        done = subprocess.run(
-            program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=limit_s
-        )
-    except subprocess.TimeoutExpired:
-        return None, ""
-    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return done.returncode, (told or done.stdout.splitlines() or done.stderr.splitlines() or [""])[
-        -1
-    ]
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of tests came to."""
+
+    status: int
+    """pytest's exit status; -SIGXCPU when the processor time was up."""
+    told: str
+    """The last line about a failure."""
+    cpu_s: float
+
+    @property
+    def too_long(self) -> bool:
+        return self.status == -signal.SIGXCPU
+
+
+def run(module: str, index: str, tests: Sequence[str], limit_s: float) -> Run:
+    """Runs tests with a mutant planted, for at most `limit_s` of processor time: how long they wait
+    on a busy machine says nothing of the mutant."""
+    child = [sys.executable, "-m", "tests.mutation.child", module, index, str(int(limit_s))]
+    done = subprocess.run([*child, *tests], cwd=ROOT, capture_output=True, text=True, check=False)
+    lines, last = done.stdout.splitlines(), done.stderr.rpartition(CPU)[2].strip()
+    told = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return Run(
+        done.returncode,
+        (told or lines or done.stderr.splitlines() or [""])[-1],
+        float(last) if CPU in done.stderr else limit_s,
+    )
 
 
 class Baseline:
-    """How long the tests of a stage take without a mutant; they must pass."""
+    """The processor time of a stage's tests without a mutant; they must pass."""
 
     def __init__(self) -> None:
         self._took: dict[tuple[str, ...], float] = {}
@@ -141,11 +166,10 @@ class Baseline:
         """Raises SystemExit where the tests fail although nothing is planted."""
         key = tuple(tests)
         if key not in self._took:
-            began = time.monotonic()
-            status, told = run(case.module, "none", tests, 3600)
-            if status != 0:
-                raise SystemExit(f"The tests fail without a mutant: {told}")
-            self._took[key] = time.monotonic() - began
+            ran = run(case.module, "none", tests, 3600)
+            if ran.status != 0:
+                raise SystemExit(f"The tests fail without a mutant: {ran.told}")
+            self._took[key] = ran.cpu_s
         return self._took[key] * PATIENCE + GRACE_S
 
 
@@ -154,15 +178,14 @@ def end(case: Case, baseline: Baseline, *, quick: bool) -> Ending:
     began = time.monotonic()
     for tests in stages(case)[: 1 if quick else None]:
         limit_s = baseline.limit_s(case, tests)
-        status, told = run(case.module, str(case.index), tests, limit_s)
-        if status is None:
+        ran = run(case.module, str(case.index), tests, limit_s)
+        if ran.too_long:
             return Ending(case, "the time was up", time.monotonic() - began)
-        if status in ENDED:
-            return Ending(
-                case, told.removeprefix("FAILED ").removeprefix("ERROR "), time.monotonic() - began
-            )
-        if status != 0:
-            raise SystemExit(f"pytest ended with {status} on {case.mutant.name}: {told}")
+        if ran.status in ENDED:
+            by = ran.told.removeprefix("FAILED ").removeprefix("ERROR ")
+            return Ending(case, by, time.monotonic() - began)
+        if ran.status != 0:
+            raise SystemExit(f"pytest ended with {ran.status} on {case.mutant.name}: {ran.told}")
     return Ending(case, "", time.monotonic() - began)
 
 

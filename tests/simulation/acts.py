@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Obj = Mapping[str, Any]
 TENANT = "mallory"
 """The hostile tenant, and the one namespace in which he may do everything."""
-OWNED = (*registry.WORKLOADS, "PlacementPolicy", "PlacementDecision")
+OWNED = ("PinterestCronJob", *registry.WORKLOADS, "PlacementPolicy", "PlacementDecision")
 """Kinds of what he makes there."""
 LIES_EVERY_S = 2.0
 

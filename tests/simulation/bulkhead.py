@@ -8,7 +8,7 @@ for a while, the host since, and it never stood still.
 """
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
@@ -16,10 +16,11 @@ from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
+from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
-from tests.simulation.invariants import Step, all_of, is_decision
+from tests.simulation.invariants import Obj, Step, all_of, is_decision
 from tests.simulation.world import World
 
 DUE_S = 5.0
@@ -89,8 +90,10 @@ class Bulkhead:
             else {}
         )
         for share in facts.shares:
-            new = share.seq == facts.seq and share.count > had.get(share.cluster, 0)
-            if new and share.cluster in self._world.members:
+            if share.cluster not in self._world.members:
+                continue
+            slices = all_of(self._world.facing(share.cluster), facts.key.kind)
+            if grows(facts, share, had.get(share.cluster, 0), slices):
                 life, portals = (
                     self._world.lives[step.writer.partition("#")[0]],
                     self._world.fired[PORTAL],
@@ -155,6 +158,24 @@ class Bulkhead:
 
     def _now_s(self) -> float:
         return self._world.federation.clock.monotonic()
+
+
+def grows(facts: DecisionFacts, share: Share, had: int, slices: Iterable[Obj]) -> bool:
+    """Whether a decision gives a cluster more than it has. `had`: its share before; `slices`:
+    objects of the workload's kind there.
+
+    A share of fewer copies than the slice asks for is a shrink, which may wait for other clusters,
+    also if the decision before gave it fewer still. Shards have numbers: a share of fewer may have
+    new ones.
+    """
+    if share.seq != facts.seq or share.count <= had:
+        return False
+    verbs = registry.verbs_of(facts.key.kind)
+    return facts.terms.unit is not Unit.REPLICAS or all(
+        verbs.count(obj) < share.count
+        for obj in slices
+        if (mark := verbs.read_mark(obj)) is not None and mark.workload_uid == facts.workload_uid
+    )
 
 
 def _still_wanted(due: Due) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from federator.api import capacityfields, placementfields, raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.records.decisions import STRUCK
+from federator.kinds import registry
+from federator.kinds.natives import NATIVES
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.quantity import vector
 from federator.model.kubernetes.taints import Effect
@@ -26,7 +28,7 @@ ASSUMED = {"cpu": "100m", "memory": "200Mi"}
 documentation.
 """
 MEASURED = ("cpu", "memory")
-POD_OWNERS = frozenset({"Deployment", "Job", "PinterestService", "PinterestJobSet"})
+POD_OWNERS = frozenset({*registry.WORKLOADS, *NATIVES})
 
 
 def breaches(step: Step) -> Iterator[str]:
@@ -48,6 +50,7 @@ def breaches(step: Step) -> Iterator[str]:
         if (
             spaces
             and facts.key.namespace not in spaces
+            and any(charge(step, facts, resource) for resource in MEASURED)
             and (before is None or before.terms.project != facts.terms.project)
         ):
             yield (
@@ -213,9 +216,18 @@ def _beyond_level(step: Step) -> Iterator[str]:
     """
     if step.cluster == "host" or not step.writer or step.new is None or step.kind not in POD_OWNERS:
         return
-    pod = _pods(step.new)
-    if step.old is not None and step.same and _pods(step.old) == pod:
+    pods = _all_pods(step.new)
+    if step.old is not None and step.same and _all_pods(step.old) == pods:
         return
+    for found in filter(None, map(_gives_a_node_away, pods)):
+        yield (
+            f"{step.name}: {step.writer} writes pods beyond their namespace's level: "
+            f"{', '.join(found)}"
+        )
+
+
+def _gives_a_node_away(pod: Obj) -> list[str]:
+    """The fields of a pod that do."""
     found = [name for name in ("hostPID", "hostIPC", "hostNetwork", "nodeName") if pod.get(name)]
     found += [f"volume {one['name']}" for one in pod.get("volumes") or () if "hostPath" in one]
     containers = [*_containers(pod), *(pod.get("initContainers") or ())]
@@ -224,20 +236,22 @@ def _beyond_level(step: Step) -> Iterator[str]:
         for one in containers
         if (one.get("securityContext") or {}).get("privileged")
     ]
-    found += (
-        [str(pod["priorityClassName"])]
-        if str(pod.get("priorityClassName")).startswith("system-")
-        else []
-    )
-    if found:
-        yield (
-            f"{step.name}: {step.writer} writes pods beyond their namespace's level: "
-            f"{', '.join(found)}"
-        )
+    important = str(pod.get("priorityClassName"))
+    return [*found, *([important] if important.startswith("system-") else [])]
 
 
 def _pods(obj: Obj) -> Obj:
     return raw.mapping(obj, "spec", "template", "spec")
+
+
+def _all_pods(obj: Obj) -> list[Obj]:
+    """The specs of all pods that an object makes: of a cron job those of its runs, of a training
+    job those of its components, too.
+    """
+    run = raw.mapping(obj, "spec", "jobTemplate")
+    parts = raw.objects(obj, "spec", "components")
+    found = (_pods(obj), _pods(run), *(raw.mapping(part, "template", "spec") for part in parts))
+    return [pod for pod in found if pod]
 
 
 def _containers(pod: Obj) -> list[Obj]:

@@ -18,7 +18,7 @@ from federator.kinds import registry
 from tests.simulation import contest, promises
 from tests.simulation.gangs import LABEL
 from tests.simulation.halfdone import GANG, NAMESPACE
-from tests.simulation.invariants import Obj, Step, all_of, charge, is_decision
+from tests.simulation.invariants import Obj, Step, all_of, charge, finished, is_decision
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -65,6 +65,11 @@ class _Taking:
     """The life that led."""
 
 
+def _has_more_done(step: Step) -> bool:
+    """Whether a status says of more shards that they are done: they take nothing from then on."""
+    return step.same and finished(step.obj) != finished(step.old or {})
+
+
 class Contested:
     """Remembers what fell, who left for whom, and which gangs are half there."""
 
@@ -73,7 +78,7 @@ class Contested:
         self._world = world
         self._any = world.parameters.contest
         self._fell_s: dict[tuple[str, str], float] = {}
-        """(project, tier) -> when it last gave up something by itself."""
+        """(project, tier) -> when it last gave up something by itself, or shards of it were done."""
         self._doubts: list[_Doubt] = []
         self._takings: collections.deque[_Taking] = collections.deque()
         self._words: dict[str, list[tuple[float, str]]] = {}
@@ -86,6 +91,10 @@ class Contested:
             return []
         if step.kind == "Pod" and step.cluster != "host":
             self._look_at(step, now_s)
+        if step.kind in (GANG, contest.JOBSET) and _has_more_done(step):
+            spec = raw.mapping(step.obj, "spec")
+            tier = raw.text(spec, "tier") or "OnDemand"
+            self._fell_s[raw.text(spec, "project"), tier] = now_s
         found = [*self._half_there(now_s), *self._unsaid(now_s), *self._taken(step, now_s)]
         if is_decision(step) and raw.text(step.obj, "metadata", "namespace") == NAMESPACE:
             found += self._decided(step, now_s)

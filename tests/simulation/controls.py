@@ -16,6 +16,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
 from tests.simulation.running import Plant
+from tests.simulation.uncharged import LOWERED, UNCHARGED
 from tests.simulation.unguaranteed import UNGUARANTEED
 from tests.simulation.unmatched import UNMATCHED
 from tests.simulation.unreleased import UNRELEASED
@@ -30,6 +31,7 @@ CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **CREDULOUS,
     **LIVED,
     **NUMBERED,
+    **UNCHARGED,
     **UNGUARANTEED,
     **UNMATCHED,
     **UNRELEASED,
@@ -38,6 +40,9 @@ CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **PLANTED,
 }
 """Every bug -> (the rule that must catch it, the bug)."""
+DRAWN = CONTROLS.keys() - {LOWERED}
+"""Bugs that drawn worlds show. The other needs a slow roll-out of lowered requests next to a full
+account, which few drawn worlds have: `directed` has it."""
 
 
 def first_caught(what: str, within: int = WITHIN) -> int | None:
@@ -67,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
     names = sorted(
-        (what for what in CONTROLS if options.only in what),
+        (what for what in DRAWN if options.only in what),
         key=lambda what: (CONTROLS[what][0], what),
     )
     escaped = 0

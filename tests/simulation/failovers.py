@@ -8,6 +8,7 @@ with its number.
 """
 
 import asyncio
+import itertools
 import random
 import sys
 from collections import Counter
@@ -23,17 +24,18 @@ from tests.simulation.leaders import Leaders
 from tests.unit.hub.world import World, jobset, service
 
 HOUR_S: Final = 2700.0
-ACTS: Final = (
-    ("one", "one", "few", "all", "flap", "hub", "scale", "heal", "slow"),
-    ("all", "all", "one", "heal"),
-    ("one", "slow", "heal", "scale"),
-    ("one", "flap", "few", "heal"),
-    ("blip", "blip", "one", "hub", "hub", "few", "heal", "slow"),
-    ("deaf", "late", "sluggish", "portal", "few", "heal", "slow"),
-    ("host", "hubless", "one", "few", "heal"),
-    ("one", "few", "back", "full", "full", "anew", "heal", "slow"),
-)
-"""What happens in the worlds of seeds 0, 1, 2 and so on, and again from 8 on."""
+KINDS: Final = {
+    "mixed": ("one", "one", "few", "all", "flap", "hub", "scale", "heal", "slow"),
+    "all": ("all", "all", "one", "heal"),
+    "one": ("one", "slow", "heal", "scale"),
+    "flaps": ("one", "flap", "few", "heal"),
+    "blips": ("blip", "blip", "one", "hub", "hub", "few", "heal", "slow"),
+    "doubtful": ("deaf", "late", "sluggish", "portal", "few", "heal", "slow"),
+    "hubless": ("host", "hubless", "one", "few", "heal"),
+    "crowded": ("one", "few", "back", "full", "full", "anew", "heal", "slow"),
+}
+"""Kinds of worlds, and what happens in each: seeds 0, 1, 2 and so on have them in turn."""
+ACTS: Final = tuple(KINDS.values())
 ELECTED: Final = range(24, 32)
 """Of forty worlds these have two hubs that stand for election, of which the leader is lost, too."""
 MIDWAY: Final = ("midway", "midway", "midway")
@@ -52,6 +54,17 @@ def _policy(rng: random.Random) -> Policy:
 
 def _elected(seed: int) -> bool:
     return seed % 40 in ELECTED
+
+
+def worlds(*kinds: str, elected: bool = False, most: int = 3) -> tuple[int, ...]:
+    """The first seeds with a world of one of these kinds, whose hubs stand for election or not."""
+    names = tuple(KINDS)
+    found = (
+        seed
+        for seed in itertools.count()
+        if names[seed % len(names)] in kinds and _elected(seed) is elected
+    )
+    return tuple(itertools.islice(found, most))
 
 
 async def _happen(run: Run, rng: random.Random) -> None:

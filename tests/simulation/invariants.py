@@ -198,13 +198,16 @@ def intent_first(step: Step) -> Iterator[str]:
     with that seq.
 
     The decision may be gone when the write arrives, if it was long on its way (F30): that is for 8
-    to judge.
+    to judge. A deletion writes no seq: an object that waits for its dependents keeps what it has.
     """
     if not is_slice(step) or not step.writer.startswith("hub") or step.new is None:
         return
     mark = registry.verbs_of(step.kind).read_mark(step.new)
     if mark is None:
         yield f"{step.name}: {step.writer} wrote a slice without a mark"
+        return
+    kept = step.old is not None and _seq(step.kind, step.old) == mark.seq
+    if kept and "deletionTimestamp" in step.new["metadata"]:
         return
     newest = step.decided.get(mark.workload_uid, -1)
     if newest < mark.seq:
@@ -285,12 +288,11 @@ def quota_kept(step: Step) -> Iterator[str]:
 
 
 def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) -> int:
-    """What the copies of the decision before take, at what one asks for now if that is more: nobody
-    who runs is taken away because his template, or his profile, asks for more.
+    """What the copies of the decision before take. A template or a RuntimeProfile that asks for more
+    is in force only where there is room for it.
     """
     before = replace(before, shares=promises.with_raised(before, now, _slices(step, now)))
-    dearer = replace(before, terms=replace(before.terms, shape=now.terms.shape))
-    return max(charge(step, before, resource), charge(step, dearer, resource))
+    return charge(step, before, resource)
 
 
 def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:

@@ -35,6 +35,7 @@ from tests.simulation.invariants import Obj
 from tests.simulation.nativeruns import NativeRuns
 from tests.simulation.once import Once
 from tests.simulation.ordinals import OnePlace
+from tests.simulation.paid import Paid
 from tests.simulation.recurrences import Recurrences
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
@@ -111,6 +112,7 @@ class Judges:
         self.shard_runs = ShardRuns(world.liars, self.removals.given_up)
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
         self.booked = Booked(world.federation.clock.monotonic, world.liars)
+        self.paid = Paid(world.liars)
         world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
         world.senders += [self.bulkhead.sending, self.charges.sending, self.availability.sending]
         self.errors = Errors(world.say)
@@ -166,6 +168,7 @@ class Judges:
             **self.claimed.judged,
             **self.every_node.judged,
             **self.booked.judged,
+            **self.paid.judged,
         )
 
     def _any_of(self, faults: Iterable[str]) -> bool:
@@ -275,6 +278,7 @@ class Judges:
             *self.shard_runs.breaches(step),
             *self.availability.breaches(step),
             *self.booked.breaches(step),
+            *self.paid.breaches(step),
             *self.silence.breaches(step),
         ]
 

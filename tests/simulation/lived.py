@@ -220,9 +220,9 @@ def _all_count(original: Method) -> Method:
 
 
 def _part_of_all(original: Method) -> Method:
-    def allowance(unit: Any, wanted: Any, observed: Any, max_unavailable: int) -> int:
+    def allowance(unit: Any, wanted: Any, observed: Any, *_: int) -> int:
         quarter = sum(share.count for share in wanted.values()) // 4
-        found: int = original(unit, wanted, observed, quarter)
+        found: int = original(unit, wanted, observed, quarter, quarter)
         return found
 
     return allowance

@@ -165,3 +165,10 @@ def with_raised(
         if raised and share.slots <= copies and (had is None or share.slots > had.slots):
             shares[share.cluster] = share
     return tuple(shares.values())
+
+
+def lacks_only_an_edit(facts: DecisionFacts) -> bool:
+    """Whether all copies have a place, and the reason is about an edit of them that is held back:
+    of the workload, or of its RuntimeProfile."""
+    terms = facts.terms
+    return not terms.shortfall and bool(terms.held_back or terms.held_profile)

@@ -31,6 +31,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload ProjectRefused": frozenset({"NotAllowed"}),
     "workload Reclaiming": frozenset({"NoticeGiven"}),
+    "workload MovesWithoutRoom": frozenset({"NoRoomToSurge"}),
     "workload DecisionRefused": frozenset({"NotTheHubs"}),
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
     "workload Suspended": frozenset({"Suspended"}),
@@ -45,8 +46,10 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
     "recurring Ready": frozenset({"Scheduled", "Suspended", "RunRefused", "NeverRuns"})
     | {"InvalidSchedule", "UnknownTimeZone", "Native", "HandingOver", "ClustersNotReady"}
-    | {"NameTaken"},
-    "recurring Stalled": frozenset({"NeverRuns", "InvalidSchedule", "UnknownTimeZone"}),
+    | {"NameTaken", "TooManyCronJobs"},
+    "recurring Stalled": frozenset(
+        {"NeverRuns", "TooManyCronJobs", "InvalidSchedule", "UnknownTimeZone"}
+    ),
     "slice Ready": frozenset({"Ready", "Completed", "Progressing"})
     | {"DeadlineExceeded", "PodFailurePolicy"},
     "slice Stalled": frozenset({"ProgressDeadlineExceeded"}),
@@ -72,6 +75,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Authenticated": frozenset({"AuthFailed"}),
     "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
     "MemberCluster Watching": frozenset({"WatchFailing"}),
+    "MemberCluster Listing": frozenset({"EndlessList", "ProcessorBudget"}),
     "MemberCluster CredentialsRenewed": frozenset({"RenewalFailed"}),
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
     "MemberCluster Removing": frozenset(
@@ -133,6 +137,7 @@ any condition.
 """
 MEMBERS = frozenset(
     {"Conflict", "MissingDependency", "ExpansionFailed", "StaleSlice", "CannotConverge"}
+    | {"ServiceAccountNotAllowed"}
 ) | {
     *(
         "NamespaceTerminating",

@@ -231,6 +231,7 @@ def nothing_withheld(world: World) -> Iterator[str]:
             or "workloads at a time" in facts.terms.message
             or facts.terms.shape is None
             or facts.terms.unit is not Unit.REPLICAS
+            or promises.lacks_only_an_edit(facts)
         ):
             continue
         live = alive.get(facts.workload_uid)
@@ -251,6 +252,8 @@ def room_is_used(world: World) -> Iterator[str]:
     for facts in decisions(world):
         terms = facts.terms
         if terms.reason not in NO_ROOM or terms.shape is None or facts.workload_uid not in alive:
+            continue
+        if promises.lacks_only_an_edit(facts):
             continue
         policy = _policy(world, facts, alive[facts.workload_uid][1])
         for cluster in all_of(host, "MemberCluster"):

@@ -182,6 +182,7 @@ class Run:
         if self.brief:
             await asyncio.sleep(DEBOUNCE_S)
             await self._settle()
+            self.check()
         else:
             await self._rest("nothing is left to do")
             for hub in world.hubs:

@@ -189,6 +189,7 @@ class _Author:
             else []
         )
         self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
+        self.choices += [self.resize, self.resize] if _some(parameters, "sizes") else []
 
     def hand_over(self) -> Action:
         """The hub decides the runs of the cron job, or its clusters do; after a time in which it was
@@ -353,6 +354,19 @@ class _Author:
         changes = self.choosy.rolled() if found[0] == SERVICE else {}
         spec = {"template": {"spec": {"containers": [container], **changes}}}
         return Action(self._pause(), "patch", *found, {"spec": spec})
+
+    def resize(self) -> Action | None:
+        """Copies that ask for more or for less, whose roll-out takes a while."""
+        found = self._one(SERVICE, DEPLOYMENT)
+        if found is None:
+            return None
+        self.image += 1
+        cpu = self.rng.choice(("100m", "500m", "900m"))
+        container = _container(f"app:{self.image}")
+        container["resources"]["requests"]["cpu"] = cpu
+        notes = {"embedded.federator/ready-delay-seconds": str(self.rng.choice((0, 10, 20)))}
+        template = {"metadata": {"annotations": notes}, "spec": {"containers": [container]}}
+        return Action(self._pause(), "patch", *found, {"spec": {"template": template}})
 
     def suspend(self, kind: str = SERVICE) -> Action | None:
         found = self._one(kind)

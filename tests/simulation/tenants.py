@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from federator.kinds import registry
 from federator.kube import errors
+from federator.kube.client import Client
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.episodes.guests import drop, until
+from tests.simulation import tenantwork
 from tests.simulation.acts import TENANT, Act, Actor, service, standing, tainted, tenant, tried
 from tests.simulation.invariants import FORGED, all_of
 
@@ -25,6 +27,8 @@ BURIED_S = 60.0
 """So long the operator waits for hubs to have removed what the forger's service had."""
 OWNED = (TENANT, "owned")
 """The service whose decision is taken away."""
+SOME_KINDS = 3
+"""So many kinds of workloads one act writes."""
 EDIT_S = (1.0, 5.0)
 """From one edit to the next."""
 
@@ -60,23 +64,35 @@ async def escapes_in_words(world: "World", rng: random.Random) -> AsyncIterator[
 
 @contextlib.asynccontextmanager
 async def charge_edited(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He changes the project, tier and priority of a service that runs, to and fro: to others'
-    projects, and to some that nobody knows.
+    """He changes whatever workloads of some kinds are charged by, while they run, to and fro: the
+    project (to others' projects, and to some that nobody knows), tier, priority, count, requests,
+    profile and sidecars.
     """
-    async with tenant(world) as client:
-        ref, body = service("dodger", rng.randint(2, 6))
-        await tried(world, "charge-edited", client.create(ref, body))
-        for _ in range(rng.randint(3, 6)):
+    async with contextlib.AsyncExitStack() as stack:
+        for name, cpu in tenantwork.PROFILES.items():
+            spec = tenantwork.profile(cpu)
+            await stack.enter_async_context(standing(world, "RuntimeProfile", name, spec))
+        client = await stack.enter_async_context(tenant(world))
+        works = await _works(world, client, rng, "charge-edited", "dodger")
+        for _ in range(rng.randint(4, 8)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
-            edit = rng.choice(
-                (
-                    {"project": rng.choice(("feed", "batch", "nobodys", None))},
-                    {"tier": rng.choice(("Reserved", "OnDemand", "Preemptible"))},
-                    {"priority": rng.randint(0, 1000)},
-                )
-            )
-            await tried(world, "charge-edited", client.patch(ref, {"spec": edit}))
+            kind = rng.choice(sorted(works))
+            drawn = tenantwork.EDITS[rng.choice(tenantwork.CHARGED)](kind, rng)
+            edit = client.patch(works[kind], tenantwork.patch(kind, drawn))
+            await tried(world, "charge-edited", edit)
         yield
+
+
+async def _works(
+    world: "World", client: Client, rng: random.Random, act: str, name: str
+) -> dict[str, ObjectRef]:
+    """Makes workloads of some kinds. Returns them by kind."""
+    works = {}
+    for kind in rng.sample(tenantwork.KINDS, SOME_KINDS):
+        short = registry.KINDS[kind].short_names[0]
+        works[kind], body = tenantwork.made(kind, f"{name}-{short}", rng.randint(1, 5))
+        await tried(world, act, client.create(works[kind], body))
+    return works
 
 
 @contextlib.asynccontextmanager
@@ -140,21 +156,21 @@ HARMLESS = dict.fromkeys(("hostPID", "hostNetwork", "nodeName", "priorityClassNa
 
 @contextlib.asynccontextmanager
 async def hostile_templates(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He makes a service that would be root on its nodes, and edits one that runs to be that, to
+    """He makes a workload that would be root on its nodes, and edits some that run to be that, to
     and fro.
     """
     async with tenant(world) as client:
-        ref, body = service("rooted", rng.randint(1, 3))
-        body["spec"]["template"]["spec"] |= rng.choice(ROOT)
+        kind = rng.choice(tenantwork.KINDS)
+        ref, body = tenantwork.made(kind, "rooted", rng.randint(1, 3), **rng.choice(ROOT))
         await tried(world, "hostile-templates", client.create(ref, body))
-        ref, body = service("honest", rng.randint(2, 5))
-        await tried(world, "hostile-templates", client.create(ref, body))
+        works = await _works(world, client, rng, "hostile-templates", "honest")
         for _ in range(rng.randint(3, 6)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
-            pods = {**HARMLESS, "containers": body["spec"]["template"]["spec"]["containers"]}
-            pods |= rng.choice((*ROOT, {}))
-            edit = {"template": {"spec": pods}, "replicas": rng.randint(1, 5)}
-            await tried(world, "hostile-templates", client.patch(ref, {"spec": edit}))
+            kind = rng.choice(sorted(works))
+            pods = {**HARMLESS, **tenantwork.pods(kind), **rng.choice((*ROOT, {}))}
+            edit = {"template": {"spec": pods}, **tenantwork.counted(kind, rng.randint(1, 5))}
+            patch = tenantwork.patch(kind, edit)
+            await tried(world, "hostile-templates", client.patch(works[kind], patch))
         yield
 
 
@@ -201,8 +217,8 @@ async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[Non
 
 @contextlib.asynccontextmanager
 async def quota_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """He has an account of one cpu. He edits a service that runs within it to ask for more, to and
-    fro, and makes one that asks for nothing and has many copies.
+    """He has an account of one cpu. He edits workloads that run within it to ask for more, to and
+    fro, and makes one that asks for nothing and has many pods.
     """
     tiers = {"OnDemand": {"max": {"cpu": "1", "memory": "4Gi"}}}
     account = {
@@ -212,28 +228,21 @@ async def quota_dodged(world: "World", rng: random.Random) -> AsyncIterator[None
         "unknownProjects": "Allow",
     }
     async with standing(world, "FederatedQuota", TENANT, account), tenant(world) as client:
-        greedy, body = service("greedy", rng.randint(2, 4))
-        await tried(world, "quota-dodged", client.create(greedy, body))
-        free, body = service("free", rng.randint(1, 14))
-        body["spec"]["template"]["spec"]["containers"][0].pop("resources")
+        works = await _works(world, client, rng, "quota-dodged", "greedy")
+        idle = rng.choice(tenantwork.KINDS)
+        free, body = tenantwork.made(idle, "free", rng.randint(1, 14), requests=None)
         await tried(world, "quota-dodged", client.create(free, body))
         for _ in range(rng.randint(3, 6)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
-            requests = {
-                "cpu": rng.choice(("100m", "400m", "2")),
-                "memory": rng.choice(("16Mi", "2Gi")),
-            }
-            container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
+            kind = rng.choice(sorted(works))
             edit = {
-                "template": {"spec": {"containers": [container]}},
-                "replicas": rng.randint(1, 8),
+                **tenantwork.EDITS["requests"](kind, rng),
+                **tenantwork.counted(kind, rng.randint(1, 8)),
             }
-            await tried(world, "quota-dodged", client.patch(greedy, {"spec": edit}))
-            await tried(
-                world,
-                "quota-dodged",
-                client.patch(free, {"spec": {"replicas": rng.randint(1, 14)}}),
-            )
+            patch = tenantwork.patch(kind, edit)
+            await tried(world, "quota-dodged", client.patch(works[kind], patch))
+            more = tenantwork.patch(idle, tenantwork.counted(idle, rng.randint(1, 14)))
+            await tried(world, "quota-dodged", client.patch(free, more))
         yield
 
 
@@ -277,8 +286,8 @@ ROWS = (
         "hostile-templates",
         Actor.TENANT,
         "27",
-        "pods that would be root on their nodes, in services that are new and that run",
-        "his services are deleted",
+        "pods that would be root on their nodes, in workloads that are new and that run",
+        "his workloads are deleted",
         hostile_templates,
     ),
     Act(
@@ -294,7 +303,7 @@ ROWS = (
         Actor.TENANT,
         "6",
         "templates raised while they run, and copies without requests, under an account of one cpu",
-        "his services and the account are deleted",
+        "his workloads and the account are deleted",
         quota_dodged,
     ),
     Act(
@@ -325,8 +334,8 @@ ROWS = (
         "charge-edited",
         Actor.TENANT,
         "6",
-        "project, tier and priority of a running service edited to and fro",
-        "his service is deleted",
+        "every charged field of running workloads of all kinds edited to and fro",
+        "his workloads and the profiles are deleted",
         charge_edited,
     ),
 )

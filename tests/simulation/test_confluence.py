@@ -4,6 +4,8 @@ federation ends alike.
 
 import dataclasses
 
+import pytest
+
 from tests.simulation import running, solo
 from tests.simulation.drawing import generator
 from tests.simulation.script import SERVICE, Action
@@ -32,6 +34,7 @@ EDITS = (
 """Each touches a field, or an object, of its own."""
 
 
+@pytest.mark.long
 def test_edits_that_do_not_touch_one_another_end_alike_in_any_order() -> None:
     ends = []
     for seed in range(ORDERS):

@@ -107,12 +107,14 @@ def test_a_bug_in_who_leaves_is_caught(what: str) -> None:
     assert rule in caught.value.rules, caught.value.breaches[:5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", sorted(UNGUARANTEED))
 def test_without_the_bug_its_world_keeps_every_rule(what: str) -> None:
     judged = played(what).judged
     assert judged[contested.TAKEN] or what.startswith(("half", "within"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["leader", "member", "conflicts"])
 def test_a_fault_while_somebody_leaves_keeps_every_rule(how: str) -> None:
     async def story(world: World) -> None:

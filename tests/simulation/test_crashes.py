@@ -26,6 +26,7 @@ def _sample(script: str) -> list[Point]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", sorted(crashes.SCRIPTS))
 def test_a_crash_at_any_write_changes_neither_the_end_nor_how_much_is_made(script: str) -> None:
     broken = {

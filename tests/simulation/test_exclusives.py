@@ -12,6 +12,7 @@ from tests.simulation.mutations import instead
 from tests.simulation.running import Plant
 
 SEEDS = (1,)
+WITHIN = 6
 
 
 def _given_at_once(_: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,13 +27,14 @@ def _death_is_enough(_: Callable[..., Any]) -> Callable[..., Any]:
     return fenced
 
 
-PLANTS: dict[str, tuple[Plant, tuple[int, ...]]] = {
-    "given before it is gone": (instead(exclusive, "_given", _given_at_once), (1, 3)),
-    "declared death is a fence": (instead(membercluster, "fenced", _death_is_enough), (1, 3)),
+PLANTS: dict[str, Plant] = {
+    "given before it is gone": instead(exclusive, "_given", _given_at_once),
+    "declared death is a fence": instead(membercluster, "fenced", _death_is_enough),
 }
-"""What is wrong -> (the bug, seeds in one of which a shard must be seen to run twice)."""
+"""What is wrong -> the bug: in one of the first worlds a shard must be seen to run twice."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_shard_runs_twice_and_all_have_a_place_in_the_end(seed: int) -> None:
     seen = exclusives.CAMPAIGN.played(seed)
@@ -40,7 +42,7 @@ def test_no_shard_runs_twice_and_all_have_a_place_in_the_end(seed: int) -> None:
     assert seen["fenced"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", sorted(PLANTS))
 def test_with_a_planted_bug_a_shard_runs_twice(bug: str) -> None:
-    plant, seeds = PLANTS[bug]
-    assert exclusives.CAMPAIGN.catches(exclusives.TWICE, plant, seeds)
+    assert exclusives.CAMPAIGN.catches(exclusives.TWICE, PLANTS[bug], range(WITHIN))

@@ -22,6 +22,8 @@ from tests.simulation.script import JOBSET, SERVICE
 from tests.simulation.setting import FUTILE_PAUSE_S
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.long
+
 REFUSED_401, REFUSED_403 = 0, 1
 """Draws of credentials-refused."""
 OURS = frozenset({*registry.WORKLOADS, "Deployment", "Service"})

@@ -4,9 +4,13 @@ somebody says it is.
 
 import asyncio
 
+import pytest
+
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 
 def test_wall_clocks_that_jump_cost_no_lease_and_move_nothing() -> None:

@@ -17,6 +17,8 @@ from tests.simulation.removals import Removals
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.long
+
 
 def _slices(world: World, cluster: str) -> int:
     """How many slices stand at the address of a cluster."""

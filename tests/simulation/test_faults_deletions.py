@@ -5,10 +5,14 @@ killed by a limit.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from federator.sandbox.faults.episodes import guests
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 
 def _held(world: World) -> dict[str, int]:

@@ -18,6 +18,8 @@ from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.script import JOBSET, SERVICE, Action
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.long
+
 UP_S, DOWN_S = 10.0, 20.0
 TURNS = 20
 LONG_S = 180.0

@@ -4,10 +4,14 @@ and soon another.
 
 import asyncio
 
+import pytest
+
 from federator.sandbox.faults.episodes import leases
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 TAKE_OVER_S = 17.0
 """Lease and a retry: the longest time after a leader's death until another acts."""

@@ -4,8 +4,12 @@ nothing.
 
 import asyncio
 
+import pytest
+
 from tests.simulation import solo
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 
 def test_a_member_that_falls_silent_is_not_ready_within_forty_seconds_and_nothing_moves() -> None:

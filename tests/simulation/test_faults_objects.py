@@ -4,12 +4,16 @@ alone, nobody fights.
 
 import asyncio
 
+import pytest
+
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.episodes import objects
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 
 def test_a_rival_s_annotations_stay_and_our_writes_come_through() -> None:

@@ -20,6 +20,8 @@ from tests.simulation.script import perform
 from tests.simulation.story import Sent
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.long
+
 NOT_READY_S = 40.0
 """Silence longer than this makes a member NotReady."""
 PROBE_S = 16.0

@@ -5,10 +5,14 @@ machines that stand still.
 import asyncio
 from collections import Counter
 
+import pytest
+
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.story import Sent
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 WRITES_MOST = 3
 """Writes under a loop of crashes are at most so many times those without (F5)."""

@@ -4,12 +4,16 @@ stays where he is.
 
 import asyncio
 
+import pytest
+
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.episodes import rooms
 from tests.simulation import solo
 from tests.simulation.script import SERVICE
 from tests.simulation.setting import UNSCHEDULABLE_AFTER_S
 from tests.simulation.world import World
+
+pytestmark = pytest.mark.long
 
 WEB = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", SERVICE)
 MOVED_S = UNSCHEDULABLE_AFTER_S + 30.0

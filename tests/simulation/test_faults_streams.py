@@ -16,6 +16,8 @@ from tests.simulation import solo
 from tests.simulation.story import Sent
 from tests.simulation.world import World
 
+pytestmark = pytest.mark.long
+
 SCALED = 6
 
 

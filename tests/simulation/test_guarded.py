@@ -72,10 +72,11 @@ PLANTS: dict[str, tuple[str, Plant, Script]] = {
     ),
 }
 """What is wrong -> (the rule that finds it, the bug, the worlds in which it must be found)."""
-SEEDS = (2, 8, 0)
-"""In one of these each bug is found."""
+WITHIN = 10
+"""Each bug is found in one of the first worlds."""
 
 
+@pytest.mark.long
 def test_no_shard_runs_twice_and_all_run_in_the_end() -> None:
     seen = guarded.CAMPAIGN.played(1)
     assert seen["moved"]
@@ -83,10 +84,12 @@ def test_no_shard_runs_twice_and_all_run_in_the_end() -> None:
     assert seen["hub"]
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)  # up to ten worlds of half a minute each on a loaded machine
 @pytest.mark.parametrize("bug", sorted(PLANTS))
 def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
     rule, plant, script = PLANTS[bug]
-    assert guarded.campaign(script).catches(rule, plant, SEEDS)
+    assert guarded.campaign(script).catches(rule, plant, range(WITHIN))
 
 
 BEHIND_S = 220.0
@@ -102,6 +105,7 @@ def _twice(campaign: Campaign) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_with_a_skew_budget_that_is_too_small_a_shard_runs_twice_and_else_never() -> None:
     late = Script(behind_s=BEHIND_S, acts=("stuck",), plays_s=SHORT_S)
     assert _twice(guarded.campaign(late))

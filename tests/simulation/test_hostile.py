@@ -18,6 +18,7 @@ LASTS_S = 20.0
 README = Path(__file__).with_name("README.md")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(hostile.ACTS))
 def test_an_act_has_an_effect_and_the_world_heals(name: str) -> None:
     act = hostile.ACTS[name]

@@ -203,6 +203,7 @@ def test_a_bug_in_how_workloads_live_is_caught(what: str) -> None:
     assert rule in caught.value.rules, caught.value.breaches[:5]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", sorted(SCRIPTS))
 def test_without_the_bug_its_world_keeps_every_rule(what: str) -> None:
     rule, _ = PLANTS[what]

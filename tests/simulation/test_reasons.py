@@ -31,6 +31,8 @@ NO_REASONS = (
             "QuotaUnlimited",
             "ProjectRefused",
             "Reclaiming",
+            "ProfileHeldBack",
+            "MovesWithoutRoom",
             "DisruptionTarget",
             "PreemptionByScheduler",
             "DecisionRefused",

@@ -13,8 +13,8 @@ from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
-from tests.simulation import booked, lifetimes, mutations, promises, running, script, solo
-from tests.simulation.invariants import Step
+from tests.simulation import booked, bulkhead, lifetimes, mutations, promises, running, script, solo
+from tests.simulation.invariants import Obj, Step
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.respect import Respect
 from tests.simulation.world import World
@@ -181,6 +181,22 @@ def decided(seq: int, **copies: tuple[int, int]) -> DecisionFacts:
     }
     meta = {"name": "psvc-web", "namespace": "feed", "uid": "d"}
     return decision_facts({"metadata": meta, "spec": spec})
+
+
+def test_a_share_below_what_its_slice_asks_for_is_a_shrink() -> None:
+    """Of a slice of 3 that was to shrink to 1, two are decided on before it has shrunk."""
+    now = decided(7, a=(7, 2))
+    mark = {"fleet": "f", "workloadUID": "w", "originGeneration": 1, "cluster": "a", "seq": 5}
+
+    def in_a(replicas: int, uid: str = "w") -> list[Obj]:
+        return [{"spec": {"replicas": replicas, "slice": {**mark, "workloadUID": uid}}}]
+
+    (share,) = now.shares
+    assert not bulkhead.grows(now, share, 1, in_a(3))
+    assert bulkhead.grows(now, share, 1, in_a(1))
+    assert bulkhead.grows(now, share, 1, in_a(3, uid="of another"))
+    assert bulkhead.grows(now, share, 0, [])
+    assert not bulkhead.grows(now, share, 2, in_a(1)), "it was given that much before"
 
 
 def test_a_slice_whose_number_was_raised_counts_as_held_and_nothing_beside_it() -> None:

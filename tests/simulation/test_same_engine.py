@@ -323,6 +323,7 @@ def drawn(seed: int) -> Trace:
     return Trace(fleet(*nodes), acts(*given), at_s + 1000)
 
 
+@pytest.mark.long
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10_000))
 @example(seed=1)

@@ -39,6 +39,7 @@ def _case() -> Case:
     )
 
 
+@pytest.mark.long
 def test_a_bug_shrinks_to_one_workload_and_the_fault_it_needs_and_can_be_replayed() -> None:
     plant = CONTROLS[BUG][1]
     search = Shrinking(_case(), plant, budget=60)

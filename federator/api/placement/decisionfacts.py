@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.api import capacityfields, raw
+from federator.api import capacityfields, federatedquota, raw
 from federator.api.raw import Obj
 from federator.model import interning, names, shards
 from federator.model import seq as seqs
-from federator.model.ask import Admitted, PodShape, Tier, Unit
+from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, Unit
 from federator.model.decision import Preempted, Reason, Share, quick_share
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
@@ -95,6 +95,8 @@ class Terms:
     none."""
     revision: str
     """ControllerRevision that keeps the spec in force then; "" when that is not known."""
+    held_profile: str
+    """RuntimeProfile whose present version asks for more than there is; "" for none."""
     required: tuple[str, ...]
     """Names of the Required policies that were in force beside it."""
     deletion_reason: str
@@ -121,7 +123,10 @@ class DecisionFacts:
     marks: Mapping[str, int] = field(default_factory=dict)
     """Where members hold slices of it with a seq above its own, and up to which they are known."""
     given: tuple[Share, ...] = ()
-    """What clusters had by earlier decisions and have no more."""
+    """What clusters had by earlier decisions and have no more; for replicas with the seq of the
+    decision before they lost it."""
+    missing: int = 0
+    """Copies that were not ready when those in `given` began to leave."""
     blocks: Mapping[str, Ranges] = field(default_factory=dict)
     """Where ordinals began, for copies with numbers."""
     may_run: Mapping[str, Ranges] = field(default_factory=dict)
@@ -160,6 +165,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         terms=_terms(spec),
         marks=_marks(spec),
         given=_shares_in(obj, "given"),
+        missing=max(raw.integer(spec, "missing"), 0),
         blocks=_blocks(spec, "blocks") if "blocks" in spec else _NO_BLOCKS,
         may_run=_blocks(spec, "mayStillRun") if "mayStillRun" in spec else _NO_BLOCKS,
         records_given="given" in spec,
@@ -226,6 +232,7 @@ _NO_TERMS: Final = frozenset(
         "clusters",
         "shares",
         "given",
+        "missing",
         "inputsHash",
         "asOf",
         "verdicts",
@@ -278,6 +285,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         charged=_charged(charge, project, tier, shape) if shape is not None else None,
         held_back=raw.integer(in_force, "heldBack"),
         revision=raw.text(in_force, "revision"),
+        held_profile=shared(raw.text(in_force, "runtimeProfile")),
         held=raw.integer(spec, "held"),
         tolerated={name: raw.texts(tolerated, name) for name in tolerated},
         to_move=raw.integer(spec, "toMove"),
@@ -324,6 +332,23 @@ def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted
         content = interning.listed(bytes.fromhex(raw.text(charge, "content")))
     except ValueError:
         content = b""
+    former = tuple(map(_former, raw.objects(charge, "former"))) if "former" in charge else ()
     return Admitted(
-        raw.integer(charge, "generation"), shape, project, tier, priority, count, content
+        raw.integer(charge, "generation"), shape, project, tier, priority, count, content, former
+    )
+
+
+def _former(fields: Obj) -> Former:
+    return Former(
+        interning.text(raw.text(fields, "project")),
+        raw.tier(fields, "tier"),
+        federatedquota.vector(raw.mapping(fields, "requests")),
+        tuple(
+            FormerCopies(
+                interning.text(raw.text(entry, "cluster")),
+                max(raw.integer(entry, "copies"), 0),
+                raw.ranges(entry, "ranges") if "ranges" in entry else (),
+            )
+            for entry in raw.objects(fields, "clusters")
+        ),
     )

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, raw
-from federator.api.capacityfields import GangShape
+from federator.api import raw
 from federator.api.common import (
     ATOMIC,
     Amount,
@@ -27,11 +26,10 @@ from federator.api.common import (
     Sentence,
     Seq,
     ShortText,
-    TierName,
     list_map,
     rules,
 )
-from federator.api.placement import verdicttext
+from federator.api.placement import chargefields, verdicttext
 from federator.api.placement.decisionfacts import FailedOver
 from federator.api.placement.verdicttext import Verdicts
 from federator.model import plaintext, shards
@@ -83,6 +81,9 @@ class GivenFields(Model):
     """Copies that it had, for kinds with replicas."""
     ranges: IndexSet | None = None
     """Shards that it had, for job sets."""
+    seq: Seq | None = None
+    """Number of the last decision that gave it these copies, for kinds with replicas. Shares with a
+    higher number receive the replacements."""
 
 
 class FailoverFields(Model):
@@ -150,36 +151,19 @@ class PolicyRef(Model):
     """Required ClusterPlacementPolicies that were in force beside it, by name; up to 64 of them."""
 
 
-class Charge(Model):
-    """What the ledger is charged with while the decision stands, so that it can be rebuilt from
-    decisions alone."""
-
-    project: Annotated[str, Field(max_length=253)]
-    """Project whose quota is charged."""
-    tier: TierName
-    """Tier that is charged."""
-    shape: GangShape
-    """What one copy needs."""
-    generation: Amount | None = None
-    """Generation of the workload that asked for it."""
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """Priority that was admitted."""
-    count: Amount | None = None
-    """Copies, for job sets slots, that were asked for."""
-    content: Annotated[str, Field(max_length=64)] = ""
-    """Digest of what that generation makes of slices: no member can say that something else was
-    admitted. Left out by versions that did not record it."""
-
-
 class InForce(Model):
     """What members hold while the workload asks for more than it may have."""
 
     generation: Amount
     """Generation of the workload that is in force; 0 where that is not known."""
     held_back: Amount
-    """Generation that is not: it asks for more than quota or room have."""
+    """Generation that is not: it asks for more than quota or room have. 0 if only a RuntimeProfile
+    is held back."""
     revision: ShortText = ""
     """ControllerRevision that keeps the spec in force."""
+    runtime_profile: ShortText = ""
+    """RuntimeProfile of which pods keep a former version: the present one asks for more than quota
+    or room have."""
 
 
 class PreemptedBy(Model):
@@ -295,6 +279,9 @@ class Spec(Model):
     ] = Field(default_factory=list)
     """What clusters still hold of earlier decisions: what they report counts within that and their
     share. Left out by versions that did not record it."""
+    missing: Amount | None = None
+    """Copies that were not ready when the copies in `given` began to leave. The move does not wait
+    for these."""
     failovers: Annotated[
         list[FailoverFields], Field(max_length=MAX_FAILOVERS, json_schema_extra=ATOMIC)
     ] = Field(default_factory=list)
@@ -311,8 +298,9 @@ class Spec(Model):
     unlimited_quota: bool | None = None
     """True when no FederatedQuota speaks for the project."""
     in_force: InForce | None = None
-    """Set while an edit of the workload is held back: what was admitted before stays in force."""
-    charge: Charge | None = None
+    """Set while an edit of the workload or of its RuntimeProfile is held back: what was admitted
+    before stays in force."""
+    charge: chargefields.Charge | None = None
     """What the ledger is charged with."""
     as_of: Moment
     """The time of the fleet's picture that it was made from."""
@@ -357,6 +345,7 @@ def to_spec(
     *,
     rebalanced: str = "",
     given: Sequence[Share] = (),
+    missing: int = 0,
     revision: str = "",
     content: bytes = b"",
     failovers: Sequence[FailedOver] = (),
@@ -364,9 +353,9 @@ def to_spec(
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the
     ledger is charged with and the roll-out's bound; `leaving` are clusters without a share that may
     still hold something; `rebalanced` is the last request for a rebalance that is done with;
-    `given` is what clusters had before; `revision` keeps the spec in force where an edit is held
-    back; `content` is the digest of what is charged; `failovers` are the lost clusters that copies
-    left lately."""
+    `given` is what clusters had before, and `missing` how many copies were not ready when they lost
+    it; `revision` keeps the spec in force where an edit is held back; `content` is the digest of
+    what is charged; `failovers` are the lost clusters that copies left lately."""
     ask = decision.under or ask
     unit = _unit(decision, ask)
     counts = [share.count for share in decision.shares]
@@ -383,6 +372,7 @@ def to_spec(
         "message": plaintext.clipped(decision.message),
         "shares": _shares_fields(decision.shares, unit),
         "given": [_given_fields(share, unit) for share in given] if given else [],
+        **({"missing": missing} if missing else {}),
         "policy": _policy_ref(
             decision.policy_name,
             decision.policy_generation,
@@ -394,9 +384,7 @@ def to_spec(
         "quotaGenerations": dict(sorted(generations.items())) if generations else {},
         "asOf": _moment(decision.as_of),
         "inputsHash": decision.inputs_hash,
-        "violations": [plaintext.clipped(sentence) for sentence in violations[:16]]
-        if violations
-        else [],
+        "violations": [plaintext.clipped(sentence) for sentence in violations[:16]],
         "verdicts": verdicttext.summarise(decision.verdicts),
         "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
@@ -404,11 +392,18 @@ def to_spec(
     if ask and ask.policy.max_clusters_at_once:
         spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
     if ask:
-        spec["charge"] = _charge_fields(ask, content)
-    if ask and decision.held_back:
-        kept = {"revision": revision} if revision else {}
-        spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
+        spec["charge"] = chargefields.rendered(ask, content)
+        spec |= _in_force(decision, ask.generation, revision)
     return spec
+
+
+def _in_force(decision: Decision, generation: int, revision: str) -> dict[str, Any]:
+    """The field `inForce`, while an edit is held back."""
+    if not (decision.held_back or decision.held_profile):
+        return {}
+    named = {"revision": revision, "runtimeProfile": decision.held_profile}
+    kept = {field: name for field, name in named.items() if name}
+    return {"inForce": {"generation": generation, "heldBack": decision.held_back} | kept}
 
 
 def _now_and_then(
@@ -471,20 +466,6 @@ def _unit(decision: Decision, ask: Ask | None) -> Unit:
     return Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
 
 
-def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "project": ask.project,
-        "tier": str(ask.tier),
-        "shape": capacityfields.from_shape(ask.shape),
-        "generation": ask.generation,
-        "priority": ask.priority,
-        "count": max(ask.slots, 0),
-    }
-    if content:
-        fields["content"] = content.hex()
-    return fields
-
-
 def _shares_fields(shares: Sequence[Share], unit: Unit) -> list[dict[str, Any]]:
     if unit is Unit.SHARDS:
         return [_share_fields(share, unit) for share in shares]
@@ -514,7 +495,8 @@ def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
 def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
     if unit is Unit.SHARDS:
         return {"cluster": share.cluster, "ranges": shards.text(share.ranges)}
-    return {"cluster": share.cluster, "replicas": share.count}
+    since = {"seq": share.seq} if share.seq else {}
+    return {"cluster": share.cluster, "replicas": share.count} | since
 
 
 def _failover_fields(left: FailedOver) -> dict[str, Any]:

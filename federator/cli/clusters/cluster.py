@@ -249,29 +249,42 @@ def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: s
     that were written by hand, and for those that joined before `add` did this."""
     from federator.cli.clusters import granting
     from federator.kinds import registry
+    from federator.kube import errors
+    from federator.model.errors import FieldError
 
     if bool(names) == all_members:
         common.fail("name the members, or use --all (not both)")
 
-    async def work(host: "Client") -> None:
-        kind = registry.KINDS["MemberCluster"]
-        if all_members:
-            members: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
-        else:
-            members = [await host.get(kind.ref("", name)) for name in names]
-        for secret in sorted({granting.secret_of(obj) for obj in members} - {""}):
+    async def granted(host: "Client", obj: Any) -> None:
+        if secret := granting.secret_of(obj):
             await granting.grant(host, secret)
+            await granting.own(host, obj)
             common.say(f"secret/{secret} may be read and renewed by the hub")
+
+    async def work(host: "Client") -> bool:
+        kind, well = registry.KINDS["MemberCluster"], True
+        members: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
+        if not all_members:
+            there = {obj["metadata"]["name"]: obj for obj in members}
+            for name in sorted(set(names) - there.keys()):
+                well = False
+                common.say(f"error: there is no member {name}", err=True)
+            members = [there[name] for name in dict.fromkeys(names) if name in there]
         for obj in members:
-            if granting.secret_of(obj):
-                await granting.own(host, obj)
+            try:
+                await granted(host, obj)
+            except (errors.ApiError, FieldError) as refused:
+                well = False
+                common.say(f"error: {obj['metadata']['name']}: {refused}", err=True)
         if await granting.broad(host):
             where = f"-n {granting.CREDENTIALS_NAMESPACE}"
             common.say(
                 f"the hub may still read every Secret there; to end that: {BROAD} {where}", err=True
             )
+        return well
 
-    common.run(common.with_federation(kubeconfig, context, work))
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
 
 
 @cluster.command()
@@ -337,13 +350,30 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
 @click.option(
     "--lost", is_flag=True, help="Give up a cluster that is unreachable and will not come back."
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Begin also when copies would have no other place: these stay, and the removal waits.",
+)
+@click.option(
+    "--cancel", is_flag=True, help="End a removal whose MemberCluster is not deleted yet."
+)
 @click.option("--no-wait", is_flag=True, help="Return at once; the removal continues by itself.")
 @common.connection_options
 def remove(
-    name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str
+    name: str,
+    orphan: bool,
+    lost: bool,
+    force: bool,
+    cancel: bool,
+    no_wait: bool,
+    kubeconfig: str,
+    context: str,
 ) -> None:
-    """Remove a member from the federation. Its copies move away first, as far as there is room
-    elsewhere. Ctrl-C ends the waiting; the removal continues."""
+    """Remove a member from the federation. The hub drains it first, as `federator cluster drain`
+    does, and deletes the MemberCluster last. A removal that would leave copies without a place is
+    refused. With --orphan and --lost nothing leaves before the deletion, so neither is refused.
+    Ctrl-C ends the waiting; the removal continues until --cancel."""
     from federator.api.membercluster import Removal
     from federator.cli.clusters import granting, removal
 
@@ -351,12 +381,21 @@ def remove(
         common.fail(
             "use either --orphan, for a reachable cluster, or --lost, for an unreachable one"
         )
+    if cancel and (orphan or lost or force):
+        common.fail("--cancel ends a removal, so it takes no --orphan, --lost or --force")
     how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
 
     async def work(host: "Client") -> None:
         obj = await removal.find(host, name)
+        if cancel:
+            await removal.cancel(host, obj)
+            common.say(f"membercluster.federation.pinterest.com/{name} stays a member")
+            return
         removal.refuse_unfit(obj, how)
-        await removal.ask(host, obj, how)
+        if how is Removal.EMPTY:
+            obj = await removal.drain(host, obj, force=force)
+        else:
+            await removal.ask(host, obj, how)
         secret = granting.secret_of(obj)
         if no_wait:
             common.say(f"membercluster.federation.pinterest.com/{name} is being removed")

@@ -7,9 +7,9 @@ objects say of the fleet.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from federator.kube.client import Client
     from federator.scheduling.evacuation import Rehearsed
 
+T = TypeVar("T")
 SHOWN: Final = 20
 """Lines of a rehearsal that are printed for those that move."""
 
@@ -74,7 +75,8 @@ def drain(
 ) -> None:
     """Move everything in clusters to others, at a pace and with what was promised ready all the
     time, and keep new work away until `undrain`. A drain that would leave somebody without a place
-    is refused. Ctrl-C ends the watching; the drain goes on. Again, it watches what goes on."""
+    is refused, and nothing is drained when one of the names is wrong. Ctrl-C ends the watching; the
+    drain goes on. Again, it watches what goes on."""
     wish: dict[str, Any] = {"force": True} if force else {}
     if jobs_finish is not None:
         wish["jobsFinishSeconds"] = int(jobs_finish)
@@ -88,11 +90,12 @@ def drain(
                 common.fail(f"{_name(obj)} is being removed, which empties it too")
         if dry_run:
             return _shown(await _rehearsed(host, [_name(obj) for obj in chosen]))
-        asked = [await _ask(host, obj, wish) for obj in chosen]
+        asked = await _each(chosen, lambda obj: _ask(host, obj, wish))
+        well = len(asked) == len(chosen)
         if no_wait:
             for obj in asked:
                 common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is to be drained")
-            return True
+            return well
         watch = Watch(host, {_name(obj): obj["metadata"]["generation"] for obj in asked})
         ended = await waiting.until(waiting.Hub(host), timeout, watch.look)
         for name in sorted(watch.refused - watch.ended):
@@ -102,7 +105,7 @@ def drain(
             common.say(
                 f"the drain of {left} goes on; to end it: federator cluster undrain", err=True
             )
-        return ended and not watch.refused
+        return well and ended and not watch.refused
 
     if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
@@ -118,15 +121,22 @@ def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str
     """End the drain of clusters, whether or not they are empty: nothing more leaves, and new work
     is welcome again. What has left stays where it is."""
 
-    async def work(host: "Client") -> None:
-        for obj in await _chosen(host, names, selector):
-            if (obj.get("spec") or {}).get("drain") is None:
-                common.say(f"{_name(obj)} is {_why_not_undrained(obj)}.")
-                continue
-            await _take_back(host, {**obj, "spec": {}})
-            common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is drained no more")
+    async def undrained(host: "Client", obj: Mapping[str, Any]) -> None:
+        if (obj.get("spec") or {}).get("drain") is None:
+            common.say(f"{_name(obj)} is {_why_not_undrained(obj)}.")
+            return
+        await _take_back(host, {**obj, "spec": {}})
+        common.say(f"membercluster.federation.pinterest.com/{_name(obj)} is drained no more")
 
-    common.run(common.with_federation(kubeconfig, context, work))
+    async def work(host: "Client") -> bool:
+        chosen, missing = await _existing(host, names, selector)
+        for line in missing:
+            common.say(f"error: {line}", err=True)
+        done = await _each(chosen, lambda obj: undrained(host, obj))
+        return not missing and len(done) == len(chosen)
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
 
 
 def _why_not_undrained(obj: Mapping[str, Any]) -> str:
@@ -255,19 +265,54 @@ def _name(obj: Mapping[str, Any]) -> str:
 
 
 async def _chosen(host: "Client", names: Sequence[str], selector: str) -> list[dict[str, Any]]:
-    """The MemberClusters that are named or selected. Ends the command when there is none."""
+    """Returns the named or selected MemberClusters. Ends the command if none is named or selected,
+    or if a named cluster does not exist."""
+    chosen, missing = await _existing(host, names, selector)
+    if missing:
+        common.fail(*missing)
+    return chosen
+
+
+async def _existing(
+    host: "Client", names: Sequence[str], selector: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns the named or selected MemberClusters, and a sentence for each named cluster that does
+    not exist. Ends the command if none is named or selected."""
     from federator.cli.clusters import removal
     from federator.kinds import registry
+    from federator.model.errors import FieldError
 
     if bool(names) == bool(selector):
         common.fail("name the clusters, or select them with --selector (not both)")
     if names:
-        return [await removal.find(host, name) for name in dict.fromkeys(names)]
+        chosen, missing = [], []
+        for name in dict.fromkeys(names):
+            try:
+                chosen.append(await removal.find(host, name))
+            except FieldError as absent:
+                missing.append(str(absent))
+        return chosen, missing
     kind = registry.KINDS["MemberCluster"]
     selected = (await host.list(kind.api_version, kind.plural, label_selector=selector)).items
     if not selected:
         common.fail(f"no member has the labels {selector}")
-    return sorted(map(dict, selected), key=_name)
+    return sorted(map(dict, selected), key=_name), []
+
+
+async def _each(
+    chosen: Sequence[Mapping[str, Any]], act: Callable[[Mapping[str, Any]], Awaitable[T]]
+) -> list[T]:
+    """Returns the results for the objects that the host accepted. Prints an error for each refused
+    object and goes on with the next."""
+    from federator.kube import errors
+
+    done = []
+    for obj in chosen:
+        try:
+            done.append(await act(obj))
+        except errors.ApiError as refused:
+            common.say(f"error: {_name(obj)}: {refused}", err=True)
+    return done
 
 
 async def _ask(host: "Client", obj: Mapping[str, Any], wish: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from federator.api import raw
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
+from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
 CREDENTIALS_NAMESPACE: Final = "federator-clusters"
 SYSTEM_NAMESPACE: Final = "federator-system"
-HUB_ACCOUNT: Final = "federator-hub"
+HUB_ACCOUNT: Final = names.HUB_ACCOUNT
 RBAC: Final = "rbac.authorization.k8s.io"
 PREFIX: Final = "federator-hub-"
 """Name prefix of these Roles and RoleBindings; the name of the Secret follows."""

@@ -18,7 +18,7 @@ from federator.cli.clusters.granting import (
     RBAC,
     SYSTEM_NAMESPACE,
 )
-from federator.kinds import registry
+from federator.kinds import registry, rights
 from federator.kube import errors, tokens
 from federator.kube.client import Client
 from federator.kube.login import kubeconfigs
@@ -26,39 +26,19 @@ from federator.kube.login.kubeconfigs import MemberAccess
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
-from federator.runtime import fencing
 
-MEMBER_LEASE = "federator-member"
-"""Lease with the heartbeat of the member process."""
 CLOCK_SKEW_MAX_S = 5.0
 OLDEST_MINOR = 27
 
-_ALL = ("get", "list", "watch", "create", "patch", "delete")
-HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    *((kind.group, kind.plural, _ALL) for kind in registry.WORKLOADS.values()),
-    ("pinterest.com", "runtimeprofiles", ("list", "create", "delete")),
-    ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
-    ("", "namespaces", ("get", "list", "create", "patch", "delete")),
-    ("", "pods", ("list",)),
-    ("", "pods/log", ("get",)),
-    ("", "services", ("list",)),
-    ("", "configmaps", ("list",)),
-    ("", "serviceaccounts", ("list",)),
-    ("", "persistentvolumeclaims", ("list",)),
-    ("apps", "statefulsets", ("list",)),
-    ("apps", "daemonsets", ("list",)),
-    ("batch", "jobs", ("list",)),
-    ("batch", "cronjobs", ("list",)),
-    ("networking.k8s.io", "ingresses", ("list",)),
+HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = tuple(
+    (right.group, right.resource, right.verbs) for right in rights.of(rights.HUB)
 )
 """The hub's rights in a member, as (group, resource, verbs): its ClusterRole, and what `check`
-tests. Resources with only `list` are counted before a namespace that the hub created is deleted
-(`hub/deletion/tidying.py`)."""
-OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
-    ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
-    ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
-    ("coordination.k8s.io", "leases", fencing.LEASE, "get"),
-    ("coordination.k8s.io", "leases", fencing.LEASE, "patch"),
+tests."""
+OWN_RULES: tuple[tuple[str, str, str, str], ...] = tuple(
+    (right.group, right.resource, right.name, verb)
+    for right in rights.of(rights.HUB_OWN)
+    for verb in right.verbs
 )
 """The hub's rights in the federation's namespace of a member, as (group, resource, name, verb). It
 may create tokens of its own account only, read the heartbeat of the member process, and renew the

@@ -83,9 +83,43 @@ async def ask(host: Client, obj: Mapping[str, Any], how: Removal) -> None:
     await host.delete(ref, uid=meta["uid"])
 
 
+async def drain(host: Client, obj: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+    """Asks the hub to drain the cluster and then to delete its MemberCluster. A drain that is under
+    way keeps how long its job sets may run. Returns the object. Raises ApiErrors."""
+    meta = obj["metadata"]
+    if raw.text(meta, "deletionTimestamp"):
+        return dict(obj)
+    wish: dict[str, Any] = {"thenRemove": True, **({"force": True} if force else {})}
+    if raw.at(obj, "spec", "drain") is None:
+        wish["jobsFinishSeconds"] = 0
+    body = {"metadata": {"uid": meta["uid"]}, "spec": {"drain": wish}}
+    return await host.patch(KIND.ref("", meta["name"]), body)
+
+
+async def cancel(host: Client, obj: Mapping[str, Any]) -> None:
+    """Ends a removal that has not come to the deletion of the MemberCluster, and its drain. Raises
+    FieldError when there is none, ApiErrors."""
+    meta = obj["metadata"]
+    name = meta["name"]
+    if raw.text(meta, "deletionTimestamp"):
+        raise FieldError(
+            "",
+            f"MemberCluster {name} is already deleted, which nobody can take back. When it is gone,"
+            f" join the cluster again: federator cluster add {name}",
+        )
+    if raw.at(obj, "spec", "drain", "thenRemove") is not True:
+        raise FieldError(
+            "", f"MemberCluster {name} is not being removed (spec.drain.thenRemove is not true)"
+        )
+    body = {"metadata": {"uid": meta["uid"]}, "spec": {"drain": None}}
+    await host.patch(KIND.ref("", name), body)
+
+
 async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], None]) -> str:
-    """Waits until the MemberCluster is gone; calls `report` with each change of its condition
-    Removing. Returns the note of the hub's final event, "" without one. Raises ApiErrors."""
+    """Waits until the MemberCluster is gone; calls `report` with each change of its conditions
+    Draining and Removing. Returns the note of the hub's final event, "" without one. Raises
+    FieldError when the hub refuses the drain, which is then taken back, and when somebody ends it;
+    ApiErrors."""
     name, uid, last = obj["metadata"]["name"], obj["metadata"]["uid"], ""
     while True:
         try:
@@ -96,7 +130,10 @@ async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], No
             return await _final_note(host, uid)
         if live["metadata"]["uid"] != uid:
             return await _final_note(host, uid)
-        condition = raw.condition(live, "Removing")
+        deleted = bool(raw.text(live["metadata"], "deletionTimestamp"))
+        condition = raw.condition(live, "Removing" if deleted else "Draining")
+        if not deleted:
+            await _check(host, obj, live, condition)
         text = (
             f"{raw.text(condition, 'reason')}: {raw.text(condition, 'message')}"
             if condition
@@ -106,6 +143,25 @@ async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], No
             report(text)
             last = text
         await asyncio.sleep(LOOK_S)
+
+
+async def _check(
+    host: Client, obj: Mapping[str, Any], live: Mapping[str, Any], said: Mapping[str, Any]
+) -> None:
+    """Raises FieldError when the removal that `obj` asks for has ended."""
+    name = live["metadata"]["name"]
+    if raw.at(live, "spec", "drain", "thenRemove") is not True:
+        raise FieldError("", f"somebody has ended the removal of {name}: it stays a member")
+    generation = raw.integer(obj, "metadata", "generation")
+    if raw.integer(said, "observedGeneration") < generation or raw.text(said, "status") != "False":
+        return
+    reason, message = raw.text(said, "reason"), raw.text(said, "message")
+    await cancel(host, live)
+    hint = f" If it will not come back: federator cluster remove {name} --lost."
+    raise FieldError(
+        "",
+        f"{name} is not removed. {reason}: {message}{hint if reason == 'NotHeard' else ''}",
+    )
 
 
 async def _final_note(host: Client, uid: str) -> str:

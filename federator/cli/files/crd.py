@@ -66,4 +66,5 @@ def print_() -> None:
     """Print the CRDs as YAML."""
     from federator.kinds import crds
 
-    common.show(yaml.safe_dump_all(crds.all_crds(), sort_keys=False).rstrip())
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    common.show(yaml.dump_all(crds.all_crds(), Dumper=dumper, sort_keys=False).rstrip())

@@ -3,15 +3,16 @@ Nothing is skipped silently.
 
 A directory with a kustomization is built with the user's own `kubectl` or `kustomize`. Charts and
 templates need a tool that is not run from here; they are refused with the command that renders
-them. Every refusal ends the command with an error.
+them. A refusal ends the command with an error; `validate` checks the other files before.
 """
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,43 +44,75 @@ class Manifest:
         return f"{self.origin}, document {self.document}"
 
 
-def read(names: Sequence[str], *, recursive: bool, command: str) -> list[Manifest]:
+class Unreadable(Exception):
+    """A file or directory that cannot be read as manifests; each argument is a sentence."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(map(str, self.args))
+
+
+def _end(bad: Unreadable) -> None:
+    common.fail(*bad.sentences)
+
+
+def read(
+    names: Sequence[str],
+    *,
+    recursive: bool,
+    command: str,
+    refused: Callable[[Unreadable], None] = _end,
+) -> list[Manifest]:
     """The objects of all `names`, in the order given; files of a directory are sorted by path.
 
     `recursive` includes subdirectories. `command` is the caller's command for stdin, shown as
-    advice in errors.
+    advice in errors. `refused` is called for each file or directory that cannot be read; by default
+    the first one ends the command.
     """
     if list(names).count(STDIN) > 1:
         common.fail(f"{STDIN} is given twice, but stdin can be read only once")
-    return [
-        manifest for name in names for manifest in _of(name, recursive=recursive, command=command)
-    ]
+    objects: list[Manifest] = []
+    for name in names:
+        try:
+            for part in _of(name, recursive=recursive, command=command):
+                try:
+                    objects += part()
+                except Unreadable as bad:
+                    refused(bad)
+        except Unreadable as bad:
+            refused(bad)
+    return objects
 
 
-def _of(name: str, *, recursive: bool, command: str) -> Iterator[Manifest]:
+def _of(name: str, *, recursive: bool, command: str) -> Iterator[Callable[[], list[Manifest]]]:
+    """What reads each file of one name. Raises Unreadable."""
     path = Path(name)
     if name != STDIN and os.path.isdir(path):
         if _kustomization(path):
-            yield from _objects(_built(path, command), name, command)
+            yield lambda: list(_objects(_built(path, command), name, command))
             return
         for file in _files(path, recursive=recursive, command=command):
-            yield from _objects(_text(str(file)), str(file), command)
+            yield functools.partial(_read, str(file), command)
     elif name == STDIN or os.path.exists(path):  # a pipe too: place -f <(kubectl get mc -o yaml)
         if path.name in KUSTOMIZATIONS:
-            common.fail(
+            raise Unreadable(
                 f"{name}: is a kustomization, not a manifest; give its directory, {path.parent}"
             )
         if path.name == CHART:
-            common.fail(_chart(path.parent, command))
-        yield from _objects(_text(name), name, command)
+            raise Unreadable(_chart(path.parent, command))
+        yield functools.partial(_read, name, command)
     else:
-        common.fail(f"{name}: there is no such file or directory")
+        raise Unreadable(f"{name}: there is no such file or directory")
+
+
+def _read(name: str, command: str) -> list[Manifest]:
+    return list(_objects(_text(name), name, command))
 
 
 def _files(folder: Path, *, recursive: bool, command: str) -> list[Path]:
     """The manifest files of a directory, sorted; hidden files are left out.
 
-    Exits with an error when the directory contains a chart or kustomizations: only the user knows
+    Raises Unreadable when the directory contains a chart or kustomizations: only the user knows
     which overlay and which values are meant.
     """
     manifests: list[Path] = []
@@ -88,7 +121,7 @@ def _files(folder: Path, *, recursive: bool, command: str) -> list[Path]:
         here = Path(base)
         below[:] = sorted(name for name in below if not name.startswith(".")) if recursive else []
         if CHART in files:
-            common.fail(_chart(here, command))
+            raise Unreadable(_chart(here, command))
         if _kustomization(here):
             builds.append(here)
         matching = (
@@ -100,12 +133,12 @@ def _files(folder: Path, *, recursive: bool, command: str) -> list[Path]:
     if builds:
         shown = ", ".join(map(str, sorted(builds)[:NAMED_MAX]))
         more = f" and {len(builds) - NAMED_MAX} more" if len(builds) > NAMED_MAX else ""
-        common.fail(
+        raise Unreadable(
             f"{folder}: contains kustomizations ({shown}{more}); give the directory of one of them"
         )
     if not manifests:
         deeper = "" if recursive else " (subdirectories are not read)"
-        common.fail(f"{folder}: contains no manifest ({', '.join(SUFFIXES)}){deeper}")
+        raise Unreadable(f"{folder}: contains no manifest ({', '.join(SUFFIXES)}){deeper}")
     return sorted(manifests)
 
 
@@ -121,14 +154,14 @@ def _chart(folder: Path, command: str) -> str:
 
 
 def _built(folder: Path, command: str) -> str:
-    """The YAML that the user's own tool builds from a kustomization. Exits when there is none or it
-    fails."""
+    """The YAML that the user's own tool builds from a kustomization. Raises Unreadable without a
+    tool, and when it fails."""
     builder = next(
         ((program, verb) for tool, verb in BUILDERS if (program := shutil.which(tool)) is not None),
         None,
     )
     if builder is None:
-        common.fail(
+        raise Unreadable(
             f"{folder}: is a kustomization, but neither kubectl nor kustomize is on PATH to build"
             " it;"
             f" install one, or run elsewhere: kubectl kustomize {folder} | {command}"
@@ -143,10 +176,10 @@ def _built(folder: Path, command: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        common.fail(f"{folder}: {shown} did not finish within {BUILD_S:.0f} s")
+        raise Unreadable(f"{folder}: {shown} did not finish within {BUILD_S:.0f} s") from None
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-        common.fail(f"{folder}: {shown} failed: {why}")
+        raise Unreadable(f"{folder}: {shown} failed: {why}")
     return done.stdout.decode(errors="replace")
 
 
@@ -156,7 +189,7 @@ def _text(name: str) -> str:
             return sys.stdin.read()
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as bad:
-        common.fail(f"{name}: {bad}")
+        raise Unreadable(f"{name}: {bad}") from None
 
 
 def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
@@ -175,11 +208,11 @@ def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
             0,
         )
         if line and (sample := _TEMPLATE.search(lines[line - 1])):
-            common.fail(
+            raise Unreadable(
                 f"{origin}: is a template, not a manifest (line {line}: {sample[0][:60]}); render"
                 " it with its tool, "
                 f"such as helm template CHART | {command} ({bad})"
-            )
-        common.fail(*(f"{origin}: {problem}" for problem in bad.errors))
+            ) from None
+        raise Unreadable(*(f"{origin}: {problem}" for problem in bad.errors)) from None
     for index, obj in enumerate(objs, 1):
         yield Manifest(obj, origin, index)

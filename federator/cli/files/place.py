@@ -55,6 +55,7 @@ def place(
     """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas
     and PlacementDecisions; or, with --live, in the hub's present fleet."""
     from federator.hub import offline
+    from federator.placement.quota import accounts
 
     if live:
         where = namespace or common.default_namespace(
@@ -72,6 +73,11 @@ def place(
         )
     if not situation.workloads:
         _fail_without_workloads()
+    if orphans := [
+        f"FederatedQuota/{name}: {why} (add it to the files, or correct spec.parent)"
+        for name, why in accounts.unknown_parents(situation.snapshot.quotas)
+    ]:
+        common.fail("; ".join(orphans))
     unreadable = [
         f"{key}: {workload.problem}"
         for key, workload in situation.workloads.items()

@@ -43,11 +43,21 @@ Identity = tuple[str, str, str, str]
 def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
     """Check files as the API server would: schema, defaults, rules, and what fields say about each
     other. Every problem is told with its file and field; exit 1 if there is one."""
-    objects = manifests.read(files, recursive=True, command="federator validate -f -")
+    unread: list[str] = []
+
+    def refused(bad: manifests.Unreadable) -> None:
+        unread.extend(bad.sentences)
+
+    objects = manifests.read(
+        files, recursive=True, command="federator validate -f -", refused=refused
+    )
+    for line in unread:
+        common.say(f"error: {line}", err=True)
     if not objects:
         common.fail("the files contain no object")
     former = manifests.read(before, recursive=True, command="federator validate --old -")
     by_identity = {_identity(manifest.obj): manifest.obj for manifest in former}
+    profiles = _profiles([manifest.obj for manifest in (*objects, *former)])
     valid, wrong = 0, 0
     for manifest in objects:
         title = _title(manifest.obj)
@@ -57,12 +67,14 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
             )
             continue
         problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
+        problems += _unknown_profiles(manifest.obj, profiles)
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
         wrong += len(problems)
         valid += not problems
         if not problems:
             common.say(f"{title} is valid")
+    wrong += len(unread)
     if wrong:
         common.fail(f"{wrong} {'problem' if wrong == 1 else 'problems'} in {len(objects)} objects")
 
@@ -87,6 +99,32 @@ def problems_of(obj: dict[str, Any], old: Mapping[str, Any] | None) -> "list[Fie
             if problem.message not in said:
                 problems.setdefault(problem.path, problem)
     return sorted(problems.values(), key=lambda problem: problem.path)
+
+
+def _profiles(objs: "Sequence[Mapping[str, Any]]") -> frozenset[str]:
+    """The names of the RuntimeProfiles among the objects."""
+    return frozenset(
+        raw.text(obj, "metadata", "name") for obj in objs if obj.get("kind") == "RuntimeProfile"
+    )
+
+
+def _unknown_profiles(obj: Mapping[str, Any], profiles: frozenset[str]) -> "list[FieldError]":
+    """A RuntimeProfile that a workload names and that is not among those of the files. Without any
+    in the files, they are those of the host, which are not known here. Decision 0167."""
+    from federator.kinds.verbs import DEFAULT_PROFILE
+    from federator.model.errors import FieldError
+
+    problems = []
+    for path in (("spec",), ("spec", "jobTemplate", "spec")):
+        named = raw.text(obj, *path, "runtimeProfile") if _is_ours(obj) else ""
+        if profiles and named not in ("", DEFAULT_PROFILE, *profiles):
+            shown = ", ".join(sorted(profiles)[:10])
+            message = (
+                f"there is no RuntimeProfile {named!r} in the files, which have {shown}; correct"
+                f" the name, add the profile, or leave the field out for {DEFAULT_PROFILE!r}"
+            )
+            problems.append(FieldError(".".join((*path, "runtimeProfile")), message))
+    return problems
 
 
 def _by_rules(

@@ -14,8 +14,8 @@ from federator.cli import common
 from federator.cli.planning import situations
 
 if TYPE_CHECKING:
-    from federator.advice.quotas import Account, Waiter
-    from federator.model.fleet import Balance, Commitment
+    from federator.advice.quotas import Account, Held, Waiter
+    from federator.model.fleet import Balance
 
 HOLDERS: Final = 10
 """So many holders are listed of all accounts together; all of an account that is named."""
@@ -38,10 +38,17 @@ def quota(names: tuple[str, ...], files: tuple[str, ...], output: str, **given: 
     from federator.advice import quotas
 
     accounts = quotas.tree(situations.read(files, "default", given, INSTEAD))
-    if unknown := sorted(set(names) - {account.name for account in accounts}):
+    unknown = sorted(set(names) - {account.name for account in accounts})
+    shown = _below(accounts, names)
+    if shown or not unknown:
+        _show(shown, output, named=bool(names))
+    if unknown:
         there = ", ".join(account.name for account in accounts) or "there is none"
         common.fail(f"no FederatedQuota {', '.join(unknown)}; {there}")
-    shown = _below(accounts, names)
+
+
+def _show(shown: "Sequence[Account]", output: str, *, named: bool) -> None:
+    """Prints accounts, with all holders of those that are named."""
     if output != "table":
         common.show(common.dump({"accounts": [_account(account) for account in shown]}, output))
         return
@@ -51,7 +58,7 @@ def quota(names: tuple[str, ...], files: tuple[str, ...], output: str, **given: 
     common.show(_tree_table(shown))
     held = [(account.name, holder) for account in shown for holder in account.holders]
     if held:
-        common.show(f"\n{_holders_table(held, every=bool(names))}")
+        common.show(f"\n{_holders_table(held, every=named)}")
     for account in shown:
         for trouble in account.troubles:
             common.show(f"\n{account.name}: {trouble.reason}: {trouble.message}")
@@ -150,18 +157,23 @@ def _amounts(resource: str, balance: "Balance") -> list[str]:
     ]
 
 
-def _holders_table(held: "Sequence[tuple[str, Commitment]]", *, every: bool) -> str:
+def _holders_table(held: "Sequence[tuple[str, Held]]", *, every: bool) -> str:
     from federator.placement.quota.quota import amounts
 
     most = sorted(held, key=lambda pair: (-pair[1].copies, pair[1].key))
     cut = most if every else most[:HOLDERS]
     rows = [
-        [name, _key(holder.key), str(holder.tier), str(holder.copies), amounts(holder.usage)]
+        [name, _holder(holder), str(holder.tier), str(holder.copies), amounts(holder.usage)]
         for name, holder in cut
     ]
     table = common.table(["ACCOUNT", "HELD BY", "TIER", "COPIES", "USES"], rows)
     left = len(most) - len(cut)
     return f"{table}\nand {left} more: name an account, or -o json" if left else table
+
+
+def _holder(holder: "Held") -> str:
+    former = " (copies from before its edit)" if holder.former else ""
+    return f"{_key(holder.key)}{former}"
 
 
 def _account(account: "Account") -> dict[str, Any]:
@@ -198,6 +210,7 @@ def _account(account: "Account") -> dict[str, Any]:
         "holders": [
             {**_parts(held.key), "tier": str(held.tier), "copies": held.copies}
             | {"project": held.project, "uses": quantity.render(held.usage)}
+            | ({"former": True} if held.former else {})
             for held in account.holders
         ],
         "troubles": [{"reason": each.reason, "message": each.message} for each in account.troubles],

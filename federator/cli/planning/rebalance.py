@@ -7,6 +7,7 @@ policy's move budget.
 """
 
 import getpass
+import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -75,15 +76,18 @@ def rebalance(
     matches = _selected(situation, kind, where, name, selector)
     planned = rebalances.plan(situation, matches, max_moves)
     asked = [plan for plan in planned if not plan.left_out]
+    refused: frozenset[WorkloadKey] = frozenset()
     if not dry_run:
 
-        async def work(client: "Client") -> None:
-            await ask(client, {plan.key for plan in asked})
+        async def work(client: "Client") -> "frozenset[WorkloadKey]":
+            return await ask(client, {plan.key for plan in asked})
 
-        common.run(common.with_host(given["kubeconfig"], given["context"], work))
-    _show(planned, dry_run=dry_run)
+        refused = common.run(common.with_host(given["kubeconfig"], given["context"], work))
+    _show([plan for plan in planned if plan.key not in refused], dry_run=dry_run)
     if not planned:
         common.say(f"No placed workload belongs to {target or 'these'}; nothing to do.")
+    if refused:
+        sys.exit(1)
 
 
 def _namespace(files: Sequence[str], given: Any) -> str:
@@ -164,13 +168,16 @@ def _show(planned: "Sequence[Planned]", *, dry_run: bool) -> None:
         common.say(f"{moves} copies would move in all. Nothing was asked for.")
 
 
-async def ask(client: "Client", keys: "Collection[WorkloadKey]") -> None:
-    """Annotates the decisions of these workloads. Raises ApiErrors."""
+async def ask(client: "Client", keys: "Collection[WorkloadKey]") -> "frozenset[WorkloadKey]":
+    """Annotates the decisions of these workloads. Returns those for which the host refused that,
+    each told on stderr. Raises ApiErrors when decisions cannot be listed."""
     from federator.api import raw
     from federator.api.placement.decisionfacts import decision_facts
     from federator.kinds import registry
+    from federator.kube import errors
     from federator.model import names
 
+    refused: set[WorkloadKey] = set()
     decision = registry.KINDS["PlacementDecision"]
     mark = {names.REBALANCE_ANNOTATION: f"{raw.rfc3339(time.time())} by {_user()}"}
     for obj in (await client.list(decision.api_version, decision.plural)).items:
@@ -178,7 +185,12 @@ async def ask(client: "Client", keys: "Collection[WorkloadKey]") -> None:
         if facts.deleting or facts.key not in keys:
             continue
         patch = {"metadata": {"uid": facts.uid, "annotations": mark}}
-        await client.patch(decision.ref(facts.key.namespace, facts.name), patch)
+        try:
+            await client.patch(decision.ref(facts.key.namespace, facts.name), patch)
+        except errors.ApiError as trouble:
+            refused.add(facts.key)
+            common.say(f"error: {facts.key}: {trouble}", err=True)
+    return frozenset(refused)
 
 
 def _user() -> str:

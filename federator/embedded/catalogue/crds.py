@@ -6,14 +6,15 @@ Schema rules are in `crd_rules`.
 """
 
 import functools
-import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
+from federator.embedded.schema import sharing
+from federator.embedded.schema.pruning import copy_json
+from federator.embedded.schema.sharing import Shared
 from federator.embedded.storage.field_errors import (
     FieldError,
     forbidden,
@@ -28,7 +29,6 @@ from federator.embedded.storage.resources import (
     ScalePaths,
     Subresource,
 )
-from federator.embedded.storage.schema import LazyNode, Node
 from federator.embedded.validation import crd_rules, metadata_rules
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -69,18 +69,35 @@ def resource_infos(crd: Crd) -> list[ResourceInfo]:
 
     Clusters of one process that hold the same CRD share what is compiled from it.
     """
-    return list(_infos(msgspec.json.encode(crd["spec"], order="sorted")))
+    spec = crd["spec"]
+    versions = spec.get("versions") or ()
+    bare = {**spec, "versions": [{**version, "schema": None} for version in versions]}
+    return list(_infos(msgspec.json.encode(bare, order="sorted"), tuple(map(_shared, versions))))
 
 
 @functools.lru_cache(maxsize=256)
-def _infos(encoded: bytes) -> tuple[ResourceInfo, ...]:
+def _infos(encoded: bytes, schemas: tuple[Shared, ...]) -> tuple[ResourceInfo, ...]:
+    """`encoded` is the spec of a CRD without its schemas, `schemas` has one for each version."""
     spec = msgspec.json.decode(encoded)
     return tuple(
-        _info(spec, version) for version in spec.get("versions") or () if version.get("served")
+        _info(spec, version, shared)
+        for version, shared in zip(spec["versions"] or (), schemas, strict=True)
+        if version.get("served")
     )
 
 
-def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
+def _shared(version: dict[str, Any]) -> Shared:
+    schema = _schema(version)
+    if schema is None:
+        return sharing.share({"x-kubernetes-preserve-unknown-fields": True})
+    return sharing.find(schema) or sharing.share(copy_json(schema))
+
+
+def _schema(version: dict[str, Any]) -> dict[str, Any] | None:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or None
+
+
+def _info(spec: dict[str, Any], version: dict[str, Any], shared: Shared) -> ResourceInfo:
     names = spec["names"]
     subresources = version.get("subresources") or {}
     sub: dict[str, Subresource] = {}
@@ -89,10 +106,6 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
     scale = subresources.get("scale")
     if scale:
         sub["scale"] = Subresource("autoscaling", "v1", "Scale", _SUB_VERBS)
-    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {
-        "x-kubernetes-preserve-unknown-fields": True
-    }
-    shared = _shared(schema)
     columns = tuple(_column(column) for column in version.get("additionalPrinterColumns") or ())
     deprecation = ""
     if version.get("deprecated"):
@@ -121,38 +134,26 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """One schema of the process: its tree, and its parsed form with everything compiled on it."""
-
-    schema: dict[str, Any]
-    node: LazyNode
-
-
-_SHARED: dict[bytes, _Shared] = {}
-"""By digest. Hundreds of clusters install the same few definitions, each of megabytes once parsed;
-emptied when outgrown.
-"""
-_SHARED_LIMIT: Final = 256
-
-
-def _shared(schema: dict[str, Any]) -> _Shared:
-    key = hashlib.sha256(msgspec.json.encode(schema, order="sorted")).digest()
-    shared = _SHARED.get(key)
-    if shared is None:
-        if len(_SHARED) >= _SHARED_LIMIT:
-            _SHARED.clear()
-        shared = _SHARED[key] = _Shared(schema, LazyNode(lambda: Node(schema, None)))
-    return shared
-
-
 def share_schemas(crd: Crd) -> None:
     """Puts the process-wide copy of each schema into a fresh CRD; stored objects never change, so
     it may be shared."""
     for version in crd["spec"].get("versions") or ():
         holder = version.get("schema") or {}
         if holder.get("openAPIV3Schema"):
-            holder["openAPIV3Schema"] = _shared(holder["openAPIV3Schema"]).schema
+            holder["openAPIV3Schema"] = sharing.share(holder["openAPIV3Schema"]).schema
+
+
+def copied(crd: Crd) -> Crd:
+    """A copy of a CRD that has the same shared schemas: the tree around them may be changed."""
+    versions = crd["spec"].get("versions")
+    fresh: Crd = copy_json({**crd, "spec": {**crd["spec"], "versions": None}})
+    fresh["spec"]["versions"] = versions and [
+        {**copy_json({**version, "schema": None}), "schema": dict(version["schema"])}
+        if version.get("schema")
+        else copy_json(version)
+        for version in versions
+    ]
+    return fresh
 
 
 def _scale(scale: dict[str, Any]) -> ScalePaths:
@@ -231,7 +232,7 @@ def check(crd: Crd, old: Crd | None = None) -> list[FieldError]:
     if name != wanted and old is None:
         errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     errors += _spec_problems(spec, names)
-    errors += _known_schema_problems(msgspec.json.encode(spec))
+    errors += _schema_problems(spec)
     if not any(version.get("storage") for version in spec.get("versions") or ()):
         errors.append(
             invalid("status.storedVersions", None, "must have at least one stored version")
@@ -398,26 +399,32 @@ def _subresource_problems(subresources: dict[str, Any], at: str) -> Iterator[Fie
         yield invalid(f"{at}.scale.labelSelectorPath", selector, text)
 
 
-@functools.lru_cache(maxsize=256)
-def _known_schema_problems(encoded: bytes) -> tuple[FieldError, ...]:
-    """The same for equal specs: hundreds of clusters are given the same few large CRDs."""
-    return tuple(_schema_problems(msgspec.json.decode(encoded)))
-
-
 def _schema_problems(spec: dict[str, Any]) -> Iterator[FieldError]:
     versions = spec.get("versions") or []
-    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    schemas = [_schema(version) for version in versions]
     if schemas and all(schema == schemas[0] for schema in schemas):
         # Equal schemas are one schema to a real server, and it says so in its paths.
         if schemas[0]:
-            yield from crd_rules.check(
-                schemas[0], "spec.validation.openAPIV3Schema", "status" in _subs(versions[0])
-            )
+            at = "spec.validation.openAPIV3Schema"
+            yield from _problems_of(schemas[0], at, "status" in _subs(versions[0]))
         return
     for index, schema in enumerate(schemas):
         if schema:
             at = f"spec.versions[{index}].schema.openAPIV3Schema"
-            yield from crd_rules.check(schema, at, "status" in _subs(versions[index]))
+            yield from _problems_of(schema, at, "status" in _subs(versions[index]))
+
+
+def _problems_of(schema: dict[str, Any], at: str, has_status: bool) -> Iterable[FieldError]:
+    shared = sharing.find(schema)
+    if shared is None:
+        return crd_rules.check(schema, at, has_status)
+    return _known_problems(shared, at, has_status)
+
+
+@functools.lru_cache(maxsize=256)
+def _known_problems(shared: Shared, at: str, has_status: bool) -> tuple[FieldError, ...]:
+    """The same for the same schema: hundreds of clusters are given the same few large CRDs."""
+    return tuple(crd_rules.check(shared.schema, at, has_status))
 
 
 def _subs(version: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Follows the CRDs in the store by itself. Read by routing, discovery, OpenAPI and
 controllers; `edition` rises with every change so that documents made from it can be cached.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,6 +18,8 @@ from federator.embedded.storage.store import Store
 _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 _STABILITY = {"alpha": 0, "beta": 1, None: 2}
 Groups = Mapping[str, Mapping[str, Sequence[ResourceInfo]]]
+ByPath = dict[tuple[str, str, str], ResourceInfo]
+ByPair = dict[tuple[str, str], ResourceInfo]
 
 
 def version_rank(version: str) -> tuple[int, int, int, int]:
@@ -37,9 +40,9 @@ class Registry:
         self.crd = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")
         self._store = store
         self._custom: dict[str, list[ResourceInfo]] = {}
-        self._by_path: dict[tuple[str, str, str], ResourceInfo] = {}
-        self._by_key: dict[tuple[str, str], ResourceInfo] = {}
-        self._by_kind: dict[tuple[str, str], ResourceInfo] = {}
+        self._by_path: ByPath = {}
+        self._by_key: ByPair = {}
+        self._by_kind: ByPair = {}
         self._groups: Groups | None = None
         """Until the next change, once somebody has asked."""
         self._rebuild()
@@ -96,15 +99,26 @@ class Registry:
     def _rebuild(self) -> None:
         self.edition += 1
         self._groups = None
-        infos = list(builtins.resource_infos())
+        by_path, by_kind, by_key = _builtin_tables()
+        self._by_path, self._by_kind, self._by_key = dict(by_path), dict(by_kind), dict(by_key)
         for name in sorted(self._custom):
-            infos.extend(self._custom[name])
-        self._by_path = {(info.group, info.version, info.plural): info for info in infos}
-        self._by_kind = {(info.api_version, info.kind): info for info in infos}
-        self._by_key = {}
-        for info in infos:
-            if info.storage or info.key not in self._by_key:
-                self._by_key[info.key] = info
+            _add(self._custom[name], self._by_path, self._by_kind, self._by_key)
+
+
+@functools.cache
+def _builtin_tables() -> tuple[ByPath, ByPair, ByPair]:
+    """By path, by kind and by key. Copied for each server, which has its own beside them."""
+    tables: tuple[ByPath, ByPair, ByPair] = {}, {}, {}
+    _add(builtins.resource_infos(), *tables)
+    return tables
+
+
+def _add(infos: Iterable[ResourceInfo], by_path: ByPath, by_kind: ByPair, by_key: ByPair) -> None:
+    for info in infos:
+        by_path[info.group, info.version, info.plural] = info
+        by_kind[info.api_version, info.kind] = info
+        if info.storage or info.key not in by_key:
+            by_key[info.key] = info
 
 
 def _grouped(infos: Iterable[ResourceInfo]) -> Groups:

@@ -5,7 +5,7 @@ The garbage collector and the kubelets among the stand-in controllers finish wha
 here.
 """
 
-from federator.embedded.rest import field_selectors, options, reading, views, writing
+from federator.embedded.rest import admission, field_selectors, options, reading, views, writing
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import DeleteOptions
 from federator.embedded.schema import event_groups
@@ -48,6 +48,7 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     warnings = _warnings(info, opts)
     with writing.warning(warnings):
         old = reading.existing(ctx.store, target)
+        admission.judge_deletion(ctx, info, old.obj, request.caller, dry_run=opts.dry_run)
         revision, gone = remove(ctx, info, old, opts)
     if gone and info.key not in _ANSWERED_WITH_OBJECT:
         details = {
@@ -89,6 +90,7 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     chosen = [item for item in revisions if matches is None or matches(item.obj)]
     with writing.warning(_warnings(info, opts)):
         for item in chosen:
+            admission.judge_deletion(ctx, info, item.obj, request.caller, dry_run=opts.dry_run)
             remove(ctx, info, item, opts)
     view = views.view(request, info, ctx.clock.now)
     metadata = {"resourceVersion": str(ctx.store.revision)}

@@ -5,6 +5,7 @@ The Accept header chooses (`application/json;as=Table;v=v1;g=meta.k8s.io`). Whol
 on as the bytes the store already holds; nothing is copied or decoded for them.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ def media_ranges(accept: str) -> list[tuple[str, dict[str, str]]]:
     return ranges
 
 
+@functools.lru_cache(maxsize=256)
 def chosen_form(accept: str) -> tuple[str, str]:
     """("", "") for whole objects, else (`Table` | `PartialObjectMetadata` | `...List`, version).
 

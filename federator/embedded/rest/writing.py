@@ -8,7 +8,7 @@ objects are never changed; every step works on a fresh tree.
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from federator.embedded.apply import ownership
 from federator.embedded.auth import escalation, identities
@@ -24,6 +24,7 @@ from federator.embedded.storage.revisions import JsonObject, Revision
 
 NAMESPACES = ("", "namespaces")
 _SERVICES = ("", "services")
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _RBAC = "rbac.authorization.k8s.io"
 CREATED_BY_UPDATES = frozenset(
     {
@@ -67,11 +68,39 @@ def _given(
     request: ApiRequest, target: Target, opts: WriteOptions
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """The object of the body, decoded, and what there is to warn of."""
-    given = bodies.read_object(request, target.info)
-    identities.check_kind(given, target.info, request.body, opts.field_validation)
-    return decode(
-        given, target.info, opts, bodies.duplicates(request, given) if _strict(opts) else []
-    )
+    if target.info.key == _DEFINITIONS:
+        return _definition(request, target.info, opts)
+    return _read(request, target.info, opts)
+
+
+def _read(
+    request: ApiRequest, info: ResourceInfo, opts: WriteOptions
+) -> tuple[JsonObject, tuple[str, ...]]:
+    given = bodies.read_object(request, info)
+    identities.check_kind(given, info, request.body, opts.field_validation)
+    return decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+
+
+_READ: dict[tuple[bytes, str, str], tuple[JsonObject, tuple[str, ...]]] = {}
+"""Definitions by body, content type and field validation: hundreds of clusters of one process are
+given the same few large ones. Emptied when outgrown."""
+_READ_LIMIT: Final = 256
+
+
+def _definition(
+    request: ApiRequest, info: ResourceInfo, opts: WriteOptions
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Returns a decoded CustomResourceDefinition that refers to the process-wide schemas."""
+    key = (request.body, bodies.media_type(request), opts.field_validation)
+    known = _READ.get(key)
+    if known is None:
+        fresh, warnings = _read(request, info, opts)
+        defaults.fill(fresh, info)
+        crds.share_schemas(fresh)
+        if len(_READ) >= _READ_LIMIT:
+            _READ.clear()
+        known = _READ[key] = fresh, warnings
+    return crds.copied(known[0]), known[1]
 
 
 def _created(

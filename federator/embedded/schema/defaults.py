@@ -8,12 +8,13 @@ depend on the cluster (addresses, uids) are not made here but in `natives`.
 from collections.abc import Callable
 from typing import Any
 
-from federator.embedded.schema import native_defaults
+from federator.embedded.schema import native_defaults, sharing
 from federator.embedded.schema.pruning import copy_json
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.schema import Node
 
 _CONTAINERS = frozenset((dict, list))
+_VALIDATION = "CustomResourceValidation"
 
 Filler = Callable[[Any], None]
 
@@ -87,6 +88,8 @@ def _native_filler(node: Node) -> Filler:
     if filler is None:
         if node.kind == "object" and "properties" in node.raw:
             filler = _struct_filler(node)
+            if node.name == _VALIDATION:
+                filler = _schema_filler(filler)
         elif node.kind == "object" and node.values is not None:
             filler = _map_filler(node.values)
         elif node.kind == "array" and node.items is not None:
@@ -95,6 +98,16 @@ def _native_filler(node: Node) -> Filler:
             filler = _nothing
         node.compiled["fill"] = filler
     return filler
+
+
+def _schema_filler(below: Filler) -> Filler:
+    """Returns a filler for the schema of a definition. A shared schema has its defaults already."""
+
+    def fill_schema(value: Any) -> None:
+        if type(value) is not dict or sharing.find(value.get("openAPIV3Schema")) is None:
+            below(value)
+
+    return fill_schema
 
 
 def _nothing(_: Any) -> None:

@@ -43,6 +43,11 @@ class MemberNews:
         if self._arriving.heard(member, self.clock.monotonic()):
             self.state.signals.member_changed(MemberChanged.ROOM, member)
 
+    def followed(self, member: Member) -> None:
+        """One of its watches has recovered: what it reports counts again."""
+        if self._is_current(member):
+            self.state.signals.member_changed(MemberChanged.FOLLOWED, member)
+
     def counted(self, member: Member) -> None:
         """Its number of slices changed."""
         if self._is_current(member):

@@ -1,14 +1,16 @@
-"""Which workloads have been told that copies of theirs will leave for another, and how many copies
-were told to leave in the last minute.
+"""Workloads that received notice of preemption, and the number of copies preempted in the last
+minute.
 
-In memory: a hub that begins gives notice anew, so that nobody ever has less than was said.
+Notices are kept in memory. A new leader gives notice again, so that no workload has less time than
+its notice states. It reads the former leader's preemptions of the last minute in the decisions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from federator.hub.options import HubOptions
+from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Disruptions
 from federator.model.names import WorkloadKey
@@ -33,6 +35,24 @@ class Notices:
     """Copies that were told to leave and still count for the pace."""
     _at_s: float = 0.0
     """When that was reckoned, in monotonic seconds."""
+
+    def begin(self, records: Iterable[Record], now_s: float, wall_s: float) -> None:
+        """A term begins: copies that decisions of the last minute say were preempted count, whoever
+        led. A decision tells neither when each copy left nor from where, so more may count than
+        left in that minute, and in each cluster; never less. `now_s`: monotonic seconds. `wall_s`:
+        epoch seconds."""
+        self._left, self._at_s, self._gone = 0.0, now_s, []
+        for record in records:
+            gone, ago_s = record.terms.preempted, max(wall_s - record.facts.as_of, 0.0)
+            if gone is None or ago_s >= MINUTE_S:
+                continue
+            if notice.has_pace(record.terms.tier, gone.why):
+                self._left += gone.copies
+            self._gone += [
+                (now_s - ago_s, record.workload_uid, share.cluster, gone.copies)
+                for share in record.shares
+            ]
+        self._gone.sort()
 
     def of(self, workload: Workload) -> Noticed | None:
         return self._given.of(workload.key, workload.uid)

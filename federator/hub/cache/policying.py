@@ -7,7 +7,7 @@ from typing import Any
 from federator.api import placementfields
 from federator.api.placement import placementpolicy
 from federator.hub.records.workloads import Workload
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Admitted, Ask, Policy, Support
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.placement import everynode, ordinals
@@ -35,6 +35,32 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
         project_bound=bindings.speaks(who.namespace, who.project),
     )
     return quota.charged(ask, bindings.accounts(who.project))
+
+
+def support(
+    workload: Workload, ask: Ask | None, admitted: Admitted | None, bindings: Bindings
+) -> Support | None:
+    """The RuntimeProfile of a workload whose pods have another version than the present one, if the
+    present one asks for more than was admitted. `ask` is what `asked` returns."""
+    own = workload.ask
+    if own is None or ask is None or admitted is None:
+        return None
+    most = admitted.shape.requests
+    if own.shape.requests.within(most):
+        return None
+    for former in workload.formerly:
+        if former.shape.requests.within(most):
+            kept = dataclasses.replace(ask, shape=former.shape, own=former.own)
+            break
+    else:
+        if own.own is None or not own.own.within(most):
+            return Support(workload.profile)
+        # it was admitted before there was a profile
+        kept = dataclasses.replace(
+            ask, shape=dataclasses.replace(own.shape, requests=own.own), own=None
+        )
+    charged = quota.charged(kept, bindings.accounts(ask.project))
+    return Support(workload.profile, charged.shape)
 
 
 class Asks:

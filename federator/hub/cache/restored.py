@@ -161,9 +161,7 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
     }
     if not later:
         return tuple(decided.values())
-    lost = any(
-        _seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later
-    )
+    lost = any(_is_lost(record, seen[cluster]) for cluster in later)
     have: list[Share] = []
     for cluster, share in sorted(decided.items()):
         # What is heard to be gone was moved by a decision that the host has lost. Where a foreign
@@ -186,6 +184,12 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
         if claimed.count > 0:
             have.append(claimed)
     return tuple(sorted(have, key=lambda share: share.cluster))
+
+
+def _is_lost(record: Record | None, seen: SliceSeen) -> bool:
+    """Whether this slice was written for a decision that the host has lost. A seq that the record
+    has for its cluster was answered by that decision: whoever raised it, nothing is lost."""
+    return record is None or _seq(seen) > max(record.seq, record.mark(seen.cluster))
 
 
 def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:

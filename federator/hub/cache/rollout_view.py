@@ -2,18 +2,21 @@
 there. From memory only. Read by dispatching, which does it, and by status aggregation, which
 reports it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final, TypedDict
 
-from federator.hub.cache import cutting
+from federator.hub.cache import cutting, profile_versions
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import Comparison, SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.kinds.verbs import Profile
+from federator.kinds import registry
+from federator.kinds.verbs import NO_PROFILE, Profile
 from federator.model import shards
-from federator.model.ask import Unit
+from federator.model.ask import Ask, Former, FormerCopies, Unit
 from federator.model.decision import Decision, Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
@@ -21,12 +24,21 @@ from federator.scheduling import rollout
 from federator.scheduling.rollout import Action, Observed
 from federator.status import given as givens
 
+STARTS_S: Final = 600.0
+"""Copies of a share that a decision has changed may take so long to start."""
+
 
 class RolloutView:
     """A view of the hub's memory; it stores nothing."""
 
-    def __init__(self, state: HubState) -> None:
+    def __init__(
+        self,
+        state: HubState,
+        unbound: Callable[[WorkloadKey], Collection[str]] = lambda _: (),
+    ) -> None:
         self.state = state
+        self._unbound = unbound
+        """Clusters that could not bind copies of a workload, which no other cluster could take."""
 
     def clusters(self, key: WorkloadKey) -> list[str]:
         """Every cluster that has, or should have, a part of the workload."""
@@ -48,15 +60,51 @@ class RolloutView:
         actions = rollout.plan(
             workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
             record.shares,
-            observed,
+            self._with_moves(observed, workload, record),
             # What is asked for now has not been decided: a part of a larger count may be all that
             # there is.
             max_unavailable=workload.max_unavailable
             if self.state.is_current(workload, record)
             else 0,
             max_clusters_at_once=record.terms.max_clusters_at_once,
+            missing=record.facts.missing,
+            by_number=workload.by_number,
         )
         return {action.cluster: action for action in actions}
+
+    def _with_moves(
+        self, observed: Mapping[str, Observed], workload: Workload, record: Record
+    ) -> Mapping[str, Observed]:
+        """The same with what takes part in the moves that are under way."""
+        if workload.verbs.unit is not Unit.REPLICAS:
+            return observed
+        counts = {share.cluster: share.count for share in record.shares}
+        leaving = {
+            had.cluster: had.seq
+            for had in record.facts.given
+            if (now := observed.get(had.cluster)) is not None
+            and (not now.readable or now.count > counts.get(had.cluster, 0))
+        }
+        since, unbound = min(leaving.values(), default=record.seq), self._unbound(workload.key)
+        grown = {
+            share.cluster
+            for share in record.shares
+            if share.seq > since and share.cluster not in leaving
+        }
+        return {
+            name: replace(
+                now,
+                receives=name in grown or now.count < counts.get(name, 0),
+                unbound=name in unbound and self._waits_for_nodes(name, workload.key, now),
+            )
+            for name, now in observed.items()
+        }
+
+    def _waits_for_nodes(self, cluster: str, key: WorkloadKey, now: Observed) -> bool:
+        """Whether all copies that are not ready there wait for a node."""
+        seen = self.state.slices_of(key).get(cluster)
+        waiting = seen.observation.unschedulable if seen is not None else 0
+        return now.reported and waiting >= now.count - now.ready
 
     def _observed(self, cluster: str, workload: Workload, record: Record) -> Observed:
         member = self.state.holder(cluster)
@@ -79,6 +127,7 @@ class RolloutView:
             cluster,
             readable=True,
             reported=speaks,
+            silence=_silence(member, workload.key.kind) if not speaks else "",
             exists=True,
             ours=seen.ours(self.state.options.fleet),
             same_workload=self.is_this(seen, workload),
@@ -164,12 +213,20 @@ class RolloutView:
 
     def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""
-        profile = self.state.profiles.get(workload.profile) if workload.profile else None
-        return (workload.profile, profile["hash"]) if profile is not None else ("", "")
+        return profile_versions.in_force(self.state, workload) or NO_PROFILE
 
     def is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         """Whether it is a slice of exactly this workload, written by this federation."""
         return seen.serves(self.state.options.fleet, workload.uid)
+
+
+def _silence(member: Member, kind: str) -> str:
+    """Why what it reports of slices of this kind may be out of date, as a clause."""
+    if not member.answers:
+        return "its API server does not answer"
+    if not member.follows(kind):
+        return f"its watch of {registry.KINDS[kind].plural} has not recovered yet"
+    return member.process.why()
 
 
 def _counts(observed: SliceObservation, ready: int, share: Share | None) -> int:
@@ -198,12 +255,19 @@ def still_leaving(state: HubState, record: Record | None, decision: Decision) ->
     )
 
 
-def still_given(state: HubState, record: Record | None, decision: Decision) -> tuple[Share, ...]:
-    """What clusters had before this decision and have no longer, while their reports may still
-    count it: shards as long as the workload exists, replicas until the slice is as small as its
-    share."""
+class StillGiven(TypedDict):
+    """What clusters had before a decision and have no longer, while their reports may still count
+    it, and how many copies were not ready when they lost it."""
+
+    given: tuple[Share, ...]
+    missing: int
+
+
+def still_given(state: HubState, record: Record | None, decision: Decision) -> StillGiven:
+    """What a decision records of those before: of shards as long as the workload exists, of
+    replicas until the slice is as small as its share."""
     if record is None:
-        return ()
+        return StillGiven(given=(), missing=0)
     now = {share.cluster: share.count for share in decision.shares}
     earlier = {share.cluster: share for share in record.facts.given}
     sharded = record.terms.unit is Unit.SHARDS
@@ -215,9 +279,127 @@ def still_given(state: HubState, record: Record | None, decision: Decision) -> t
             member.abandoned or (not sharded and _is_as_small(member, record.key, now.get(name, 0)))
         )
     }
-    return givens.former(earlier, record.shares, decision.shares, gone, by_index=sharded)
+    given = givens.former(
+        earlier, record.shares, decision.shares, gone, by_index=sharded, seq=record.seq
+    )
+    if not given or sharded:
+        return StillGiven(given=given, missing=0)
+    under_way = any(had.cluster in earlier for had in given)
+    if under_way or record.facts.as_of > decision.as_of - STARTS_S:
+        # what is not ready may be about to be
+        return StillGiven(given=given, missing=record.facts.missing)
+    lacking = sum(_lacking(state, record, share) for share in record.shares)
+    return StillGiven(given=given, missing=lacking)
+
+
+def _lacking(state: HubState, record: Record, share: Share) -> int:
+    """Copies of a share that are not ready; 0 where nobody knows."""
+    member, workload = state.holder(share.cluster), state.workloads.get(record.key)
+    seen = member.slice_of(record.key) if member is not None else None
+    if member is None or workload is None or seen is None:
+        return 0
+    ready = cutting.counted(state, workload, record, seen).ready
+    return max(share.count - ready, 0) if member.speaks_of(record.key.kind) else 0
 
 
 def _is_as_small(member: Member, key: WorkloadKey, count: int) -> bool:
     seen = member.slice_of(key)
     return member.lacks(key) if seen is None else seen.observation.desired <= count
+
+
+def vacated(state: HubState, record: Record) -> tuple[str, ...]:
+    """Clusters that the decision still lists as leaving although they are empty or were released.
+    They stay in the fleet until no decision names them."""
+    empty = tuple(
+        cluster
+        for cluster in sorted(record.terms.leaving)
+        if (member := state.holder(cluster)) is not None and member.lacks(record.key)
+    )
+    return (*empty, *abandoned(state, record))
+
+
+def abandoned(state: HubState, record: Record) -> tuple[str, ...]:
+    """Clusters that the decision names but that were abandoned."""
+    members = state.members
+    return tuple(
+        name for name in sorted(record.clusters) if name in members and members[name].abandoned
+    )
+
+
+def wholly_replaced(
+    state: HubState, ask: Ask | None, workload: Workload, record: Record | None
+) -> bool:
+    """Whether no copy may run that requests more than is asked for now: the decision charges no
+    more, or each cluster that has, or should have, a part of the workload reports that all copies
+    there are of its present generation. A cluster that is not heard does not. Shards keep the
+    account in which they began: for them, whether those of former accounts have ended."""
+    if record is None or ask is None or not charges_more(ask, record):
+        return True
+    if ask.unit is Unit.SHARDS:
+        return all(
+            _ended_in(state, workload, record, held)
+            for former in _former(record)
+            for held in former.held
+        )
+    view = RolloutView(state)
+    return all(
+        _replaced_in(state, view, workload, record, cluster)
+        for cluster in view.clusters(workload.key)
+    )
+
+
+def frees(state: HubState, ask: Ask | None, workload: Workload, record: Record | None) -> bool:
+    """Whether the decision in force charges more than is asked for, or another account, although
+    nothing runs any more as it was before. Shards that have begun keep their template: what each
+    requests has a rule of its own."""
+    if record is None or ask is None or record.terms.held_back or not charges_more(ask, record):
+        return False
+    if not _former(record) and (ask.unit is Unit.SHARDS or not record.shares):
+        return False
+    return wholly_replaced(state, ask, workload, record)
+
+
+def charges_more(ask: Ask | None, record: Record | None) -> bool:
+    """Whether the decision charges each copy more than is asked for, or a former account."""
+    charged = record.terms.charged if record is not None else None
+    if ask is None or charged is None:
+        return False
+    return bool(charged.former) or not charged.shape.requests.within(ask.shape.requests)
+
+
+def _former(record: Record) -> tuple[Former, ...]:
+    return record.terms.charged.former if record.terms.charged is not None else ()
+
+
+def _ended_in(state: HubState, workload: Workload, record: Record, held: FormerCopies) -> bool:
+    """Whether no shard runs in the cluster any more of those that began in a former account."""
+    left = shards.minus(shards.normal(held.ranges), workload.progress().done)
+    member = state.members.get(held.cluster)
+    if not left or (member is not None and member.lacks(workload.key)):
+        return True
+    share, had = record.share_of(held.cluster), record.had(held.cluster)
+    if member is None:
+        return share is None
+    there = [record.facts.may_run.get(held.cluster, ())]
+    there += [part.ranges for part in (share, had) if part is not None]
+    return not any(shards.intersect(left, shards.normal(ranges)) for ranges in there)
+
+
+def _replaced_in(
+    state: HubState, view: RolloutView, workload: Workload, record: Record, cluster: str
+) -> bool:
+    member = state.members.get(cluster)
+    if member is None:
+        return record.share_of(cluster) is None
+    seen = member.slice_of(workload.key)
+    if seen is None:
+        return member.lacks(workload.key)
+    if not view.is_this(seen, workload):
+        return True
+    observed = cutting.counted(state, workload, record, seen)
+    return (
+        member.speaks_of(workload.key.kind)
+        and observed.observed_generation >= observed.generation
+        and observed.updated >= observed.actual
+        and view.compared(member, workload, None, seen).content
+    )

@@ -152,6 +152,8 @@ class MemberTurn(StrEnum):
     """Requeues inadmissible workloads that room there may help."""
     RESYNC = "resync"
     """Queues all workloads that concern it."""
+    RELEASE = "held steps"
+    """Plans the steps again that wait for what it reports."""
 
 
 LEADERS: Final = frozenset(
@@ -173,6 +175,7 @@ class MemberChanged(StrEnum):
     CLEANED = "what it held when it was given up is removed"
     ROOM = "its capacity report"
     COUNTED = "how many slices it holds"
+    FOLLOWED = "a watch of it has recovered"
     UNCLAIMED = "something is to be written there, and it does not know whose it is"
     OPENED = "a maintenance window has ended, or was taken away"
     SAID = "something new is to be said of its credentials, of its removal or of its drain"
@@ -206,6 +209,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.CLEANED: _ALL_BUT_ROOM,
     MemberChanged.ROOM: (MemberTurn.REPORT, MemberTurn.ASK, MemberTurn.HINT_ROOM),
     MemberChanged.COUNTED: (MemberTurn.FIGURES,),
+    MemberChanged.FOLLOWED: (MemberTurn.RELEASE,),
     MemberChanged.UNCLAIMED: (MemberTurn.CLAIM,),
     MemberChanged.OPENED: (MemberTurn.REPORT, MemberTurn.HINT_CLUSTER),
     MemberChanged.SAID: (MemberTurn.REPORT,),

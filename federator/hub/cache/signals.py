@@ -48,6 +48,8 @@ class Signals:
     """The seqs of this term are used up: only a new election gives more."""
     on_space: list[Callable[[str], None]] = field(default_factory=list)
     """A namespace of the host came or went, or its Pod Security level changed."""
+    on_accounts: list[Callable[[], None]] = field(default_factory=list)
+    """A FederatedQuota allows other service accounts, or binds other namespaces or projects."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause has ended: work that was held back is due."""
     heeded: bool = False
@@ -127,6 +129,10 @@ class Signals:
     def space(self, name: str) -> None:
         for listener in self.on_space if self.heeded else ():
             listener(name)
+
+    def accounts(self) -> None:
+        for listener in self.on_accounts if self.heeded else ():
+            listener()
 
     def resumed(self) -> None:
         for listener in self.on_resumed if self.heeded else ():

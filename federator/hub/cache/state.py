@@ -11,6 +11,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.deletion_budget import DeletionBudget
+from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
 from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
@@ -18,7 +19,7 @@ from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
-from federator.hub.records.decisions import ByWorkload, Record
+from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
@@ -76,6 +77,7 @@ class HubState:
     """`Workload.content` before its last change."""
     rules: Policies = field(init=False)
     notices: Notices = field(default_factory=Notices)
+    host_names: HostNames = field(default_factory=HostNames)
     _namespaces: dict[str, set[WorkloadKey]] = field(default_factory=dict)
     _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
@@ -86,6 +88,7 @@ class HubState:
     levels: Mapping[str, Level] = field(default_factory=dict)
     """Namespaces that enforce another level than the default; replaced, never changed."""
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    held_profiles: HeldProfiles = field(default_factory=HeldProfiles)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
     """Shapes that members report capacity for, least recently used first."""
     deletions: DeletionBudget = field(init=False)
@@ -102,7 +105,6 @@ class HubState:
     term: int = 0
     """Term of the decisions this hub makes, above every term it has read."""
     _counter: int = 0
-
     evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
     """Hash of the inputs that placing last computed; absent while that is due."""
 
@@ -296,6 +298,7 @@ class HubState:
         """Stores a workload. Shards that its status records as done are no longer charged."""
         old = self.workloads.get(new.key)
         self.workloads[new.key] = new
+        self.host_names.observe(old, new, self.changed)
         self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
         if old is not None and old.uid != new.uid:
             self._forget_progress(old.uid, new.key)
@@ -306,6 +309,7 @@ class HubState:
     def forget_workload(self, key: WorkloadKey) -> None:
         """Removes a workload that is gone. While its decision stays, finished shards stay free."""
         old = self.workloads.pop(key, None)
+        self.host_names.observe(old, None, self.changed)
         self.evaluated.pop(key, None)
         self.former.pop(key, None)
         if old is not None:
@@ -335,17 +339,19 @@ class HubState:
 
     def refusal(self, workload: Workload) -> Refused | None:
         """Why a workload may not run as it is written; None when it may, or cannot be read."""
-        if workload.ask is None:
-            return None
-        return permitted.refusal(workload.ask, self.levels, self.quotas.values())
+        asked = workload, self.workloads, self.record_of, self._barred
+        return self._barred(workload) or self.host_names.refusal(*asked)
+
+    def _barred(self, workload: Workload) -> Refused | None:
+        """The same by its own namespace and its project's accounts alone."""
+        ask, quotas = workload.ask, self.quotas.values()
+        return permitted.refusal(ask, self.levels, quotas) if ask is not None else None
 
     def refused_in(self, space: str) -> WorkloadKey | None:
         """A workload of a namespace that has a decision but may not run as it is written."""
-        for key, workload in self.workloads.items():
-            placed = key.namespace == space and self.record_of(workload) is not None
-            if placed and self.refusal(workload) is not None:
-                return key
-        return None
+        present = (self.workloads[key] for key in self.workloads_in(space))
+        refused = (w.key for w in present if self.record_of(w) and self.refusal(w))
+        return next(refused, None)
 
     def workloads_in(self, namespace: str) -> list[WorkloadKey]:
         """The workloads of a namespace, sorted; of all namespaces for ""."""
@@ -448,6 +454,7 @@ class HubState:
                 self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
+        self.held_profiles.note(name, new.terms.held_profile)
         if self.ready and self.leading and new.seq > self.issued:
             # No other hub decides while this one leads: the list it began with was an old one.
             self.term, self._counter = min(seqs.term(new.seq) + 1, seqs.TERM_MAX), 0
@@ -541,6 +548,7 @@ class HubState:
         if old is None or old.uid != uid:
             return None
         del self.records[namespace, name]
+        self.held_profiles.note((namespace, name), "")
         self.by_workload.remove(old.key, (namespace, name))
         self.commitments.forget(old.workload_uid)
         self._forget_progress(old.workload_uid, old.key)

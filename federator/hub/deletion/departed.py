@@ -87,6 +87,8 @@ class Departed:
         self.clock = clock
         self.entries: dict[str, Entry] = {}
         """Uid of the cluster -> its entry."""
+        self._version = ""
+        """resourceVersion of the list as it was last read or written; "" where there is none."""
         self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_member(MemberTurn.DEPARTED, self.look)
@@ -104,9 +106,9 @@ class Departed:
         except errors.NotServed:
             raise
         except errors.NotFound:
-            self.entries = {}
+            self.entries, self._version = {}, ""
             return
-        self.entries = parse(raw.text_map(configmap, "data"))
+        self._note(configmap)
 
     async def confirms(self, cluster: str, uid: str = "") -> bool:
         """Whether the host confirms, by a read by name, that the MemberCluster (with that uid, if
@@ -234,9 +236,26 @@ class Departed:
         return share is not None and seen.mark is not None and share.seq == seen.mark.seq
 
     async def _write(self, entries: Mapping[str, Entry]) -> None:
-        """Replaces the list. Only the leader writes it, and it has read it before."""
-        data = render(entries)
+        """Replaces the list if nobody has written it since it was read, and creates it where there
+        is none. After a refusal it is read again, and the next turn begins with what is there.
+        Raises ApiErrors."""
         meta = {"name": self.ref.name, "namespace": self.ref.namespace}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-        await self.host.patch(self.ref, body, kind="apply", force=True)
-        self.entries = parse(data)
+        if self._version:
+            meta["resourceVersion"] = self._version
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": render(entries)}
+        try:
+            self._note(await self.host.patch(self.ref, body, kind="apply", force=True))
+        except errors.ApiError:
+            await self._read_again()
+            raise
+
+    async def _read_again(self) -> None:
+        """Like `load`, but what is known stays when a person has deleted the list."""
+        known = self.entries
+        await self.load()
+        if not self._version:
+            self.entries = known
+
+    def _note(self, configmap: Mapping[str, Any]) -> None:
+        self.entries = parse(raw.text_map(configmap, "data"))
+        self._version = raw.text(configmap, "metadata", "resourceVersion")

@@ -218,7 +218,9 @@ class Finalizing:
             if seen.deleting:
                 continue
             ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
-            outcome = await member.applier.apply(Delete(ref, seen.uid), record.key)
+            # gone only when its pods are, which are charged until then
+            step = Delete(ref, seen.uid, propagation="Foreground")
+            outcome = await member.applier.apply(step, record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error

@@ -1,8 +1,8 @@
 """Removing: a deleted MemberCluster stays until the cluster is empty, or released as its operator
 asked.
 
-Every MemberCluster has our finalizer. Replicas leave a cluster that is being removed as placing
-finds room elsewhere; what cannot leave is named in the condition Removing. In the end it is proven
+Every MemberCluster has our finalizer. A deletion drains the cluster (`placing.draining`), at the
+pace of all drains; what cannot leave is named in the condition Removing. In the end it is proven
 that no slice of ours is left, everything else we made there is deleted, and the finalizer is
 removed. With the annotation `Orphan` everything stays where it is and only decisions drop the
 cluster. `Lost` does the same for an unreachable cluster, and remembers what it holds as stale
@@ -43,8 +43,6 @@ RECHECK_S = 2.0
 """Seconds between two checks of a removal, and between two writes of its condition."""
 WAITING_RECHECK_S = 15.0
 """The same for a removal that waits for a change that will be signalled."""
-STANDS_STILL_S = 10.0
-"""A share that has not changed for so many seconds is not about to leave the cluster."""
 SHOWN = 3
 """Workloads that are named among those that remain."""
 COUNTED = 1000
@@ -74,8 +72,6 @@ class Removing:
         self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
         self._event_reasons: dict[str, str] = {}
         """Uid of the MemberCluster -> the reason in its last Event."""
-        self._given: dict[str, tuple[dict[str, int], float]] = {}
-        """Uid of the MemberCluster -> its shares by decision uid, and since when."""
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
 
@@ -178,20 +174,20 @@ class Removing:
         shown = (
             f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(present)} remain"
         )
-        stays = self._stands_still(member, named)
+        stays = _stays(member)
         stuck = [
             record
             for record in named
-            if record.share_of(name) is not None and self._is_held(record, stays=stays)
+            if record.share_of(name) is not None
+            and (str(record.key) in stays or self._is_left_alone(record))
         ]
         if suspended := [record for record in stuck if self._is_left_alone(record)]:
             names = _shown([record.key for record in suspended])
             return "Suspended", f"{shown}. Suspended workloads are left as they are: {names}."
         if stuck:
-            why = f": {stuck[0].terms.message}" if stuck[0].terms.message else ""
             stayers = _shown([record.key for record in stuck])
-            text = f"{shown}. These have nowhere else to be: {stayers}{why}"
-            return "NowhereToGo", text.removesuffix(".") + "."
+            why = stays[str(stuck[0].key)].removesuffix(".")
+            return "NowhereToGo", f"{shown}. These cannot leave: {stayers}: {why}."
         keys = {record.key for record in named} | {
             key for key in present if key in self.state.workloads
         }
@@ -208,7 +204,7 @@ class Removing:
                 " Delete them there, or"
                 f" leave them with `federator cluster remove {name} --orphan`."
             )
-        return "Emptying", f"{shown}; they leave when they have somewhere to be."
+        return "Emptying", f"{shown}; they leave at the pace of drains, as in status.drain."
 
     def _is_known(self, member: Member, key: WorkloadKey, forgotten: set[str]) -> bool:
         """Whether a slice without a decision is being handled already."""
@@ -225,26 +221,6 @@ class Removing:
         if workload is None or workload.ask is None:
             return False
         return workload.ask.suspended or self.state.refusal(workload) is not None
-
-    def _stands_still(self, member: Member, named: Sequence[Record]) -> bool:
-        """Whether its decisions have given it the same for a while: they were made again since the
-        removal began."""
-        given = {
-            record.uid: share.count for record in named if (share := record.share_of(member.name))
-        }
-        uid, now = str(member.obj["metadata"].get("uid", "")), self.clock.monotonic()
-        before, since_s = self._given.get(uid, ({}, now))
-        if before != given:
-            since_s = now
-        self._given[uid] = (given, since_s)
-        return now - since_s >= STANDS_STILL_S
-
-    def _is_held(self, record: Record, *, stays: bool) -> bool:
-        """Whether a decision in force keeps it there."""
-        workload = self.state.workloads.get(record.key)
-        if workload is None or workload.uid != record.workload_uid:
-            return False
-        return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
 
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
         """Slices of ours by fresh lists from the cluster that joined: the first of each kind, if
@@ -381,7 +357,6 @@ class Removing:
         await self._write_finalizers(member, rest)
         uid = str(member.obj["metadata"].get("uid", ""))
         self._event_reasons.pop(uid, None)
-        self._given.pop(uid, None)
         log.info("%s left the fleet: %s", member.name, message)
 
     async def _write_finalizers(self, member: Member, finalizers: list[str]) -> None:
@@ -405,6 +380,15 @@ class Removing:
 
 
 _OURS = (CLUSTER_FINALIZER,)
+
+
+def _stays(member: Member) -> dict[str, str]:
+    """Workloads that cannot leave it now, as Kind/namespace/name, and why, by the last look of its
+    drain. Those that only wait for the pace are not among them."""
+    return {
+        raw.text(entry, "workload"): raw.text(entry, "why")
+        for entry in raw.objects(member.vitals.drained or {}, "stays")
+    }
 
 
 def _ours(kind: str, member: Member, obj: Mapping[str, Any]) -> WorkloadKey | None:

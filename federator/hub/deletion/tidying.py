@@ -5,8 +5,8 @@ A namespace that the hub made in a member is deleted when the host's is gone, or
 leaves the fleet: only with our mark, and only when it holds nothing of others, by everything that
 the hub may list there (`CONTENTS`; see docs/decisions/0020-namespaces-in-members.md). What cannot
 be read counts as somebody's. Copies of RuntimeProfiles and the host's claim go with the member.
-Until then such a namespace has the Pod Security level of the host's; one that existed before is
-never changed.
+Until then such a namespace has the Pod Security level of the host's, and says which service
+accounts its projects may use (decision 0166); one that existed before is never changed.
 """
 
 import logging
@@ -26,7 +26,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
-from federator.model.kubernetes import pod_security
+from federator.model.kubernetes import accountlists, pod_security
 from federator.model.steps import Delete, ObjectRef, Patch, RequeueAfter
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class Tidying:
         self.queue: WorkQueue[str] = WorkQueue("tidying", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_space.append(lambda _: self.look_everywhere())
+        state.signals.on_accounts.append(self.look_everywhere)
         state.signals.on_member(MemberTurn.TIDY, self.look)
 
     async def run(self) -> None:
@@ -87,8 +88,8 @@ class Tidying:
         self.queue.add_after(member.name, RECHECK_S)
 
     async def turn(self, name: str) -> RequeueAfter | None:
-        """One member: namespaces that we made there with another level than the host's, or without
-        a namespace of the host. Raises ApiErrors."""
+        """One member: namespaces that we made there with another level or other service accounts
+        than the host's, or without a namespace of the host. Raises ApiErrors."""
         member = self.state.members.get(name)
         if (
             member is None
@@ -103,6 +104,12 @@ class Tidying:
             if "deletionTimestamp" in obj["metadata"]:
                 continue
             if space in self.state.spaces:
+                lists = self.state.bindings().account_lists(space)
+                if await self._list_accounts(member, obj, space, lists):
+                    wait_s = RECHECK_S  # its level is compared with the new version
+                    continue
+                if lists:  # who changes them there is noticed at the next look
+                    wait_s = wait_s or KEPT_RECHECK_S
                 if not await self._label(member, obj, space):
                     wait_s = wait_s or KEPT_RECHECK_S
                 continue
@@ -122,7 +129,21 @@ class Tidying:
             )
             await self._delete(member, obj, "namespaces")
             member.namespaces.discard(space)
-        return RequeueAfter(name, wait_s, "namespaces are in use") if wait_s else None
+        return RequeueAfter(name, wait_s, "namespaces are in use or have lists") if wait_s else None
+
+    async def _list_accounts(
+        self, member: Member, obj: dict[str, Any], space: str, lists: Mapping[str, str]
+    ) -> bool:
+        """Gives a namespace of ours the service accounts that its projects may use. Returns whether
+        anything was written. Raises ApiErrors."""
+        meta = obj["metadata"]
+        said = accountlists.ours(raw.text_map(meta, "annotations"))
+        if said == lists or member.applier is None:
+            return False
+        log.info("%s: the namespace %s gets new lists of service accounts", member.name, space)
+        metadata = {"annotations": {**dict.fromkeys(said), **lists}}
+        what = "lists of service accounts"
+        return await self._changed(member, obj, metadata, what, errors.Denied, errors.Invalid)
 
     async def _label(self, member: Member, obj: dict[str, Any], space: str) -> bool:
         """Gives a namespace of ours the Pod Security level of the host's; False when it still has
@@ -147,26 +168,36 @@ class Tidying:
                 needy,
             )
             return False
-        ref = ObjectRef("v1", "namespaces", "", space, "Namespace")
+        # Denied by the rights of an older version, or because a level is not allowed there: the
+        # check on the host holds.
+        metadata = {"labels": wanted.labels}
+        return await self._changed(member, obj, metadata, "Pod Security level", errors.Denied)
+
+    async def _changed(
+        self,
+        member: Member,
+        obj: dict[str, Any],
+        metadata: Mapping[str, Any],
+        what: str,
+        *refusals: type[errors.ApiError],
+    ) -> bool:
+        """Changes the metadata of a namespace of ours. False when the cluster refuses that by one
+        of these errors; raises other ApiErrors."""
+        meta = obj["metadata"]
         patch = Patch(
-            ref,
-            {"metadata": {"labels": wanted.labels}},
+            ObjectRef("v1", "namespaces", "", meta["name"], "Namespace"),
+            {"metadata": metadata},
             uid=meta["uid"],
             resource_version=meta["resourceVersion"],
         )
-        outcome = await member.applier.apply(patch)
-        if isinstance(outcome.error, errors.Denied):
-            # By the rights of an older version, or because a level is not allowed there: the check
-            # on the host holds.
-            log.warning(
-                "%s: the namespace %s keeps its Pod Security level: %s",
-                member.name,
-                space,
-                outcome.error,
-            )
+        assert member.applier is not None
+        error = (await member.applier.apply(patch)).error
+        if isinstance(error, refusals):
+            shown = (member.name, meta["name"], what, error)
+            log.warning("%s: the namespace %s keeps its %s: %s", *shown)
             return False
-        if outcome.error is not None:
-            raise outcome.error
+        if error is not None:
+            raise error
         return True
 
     def _may_write(self, member: Member) -> bool:
@@ -326,4 +357,8 @@ def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
     levels = {
         name: text for name, text in raw.text_map(meta, "labels").items() if name.startswith(LEVELS)
     }
-    return {"kind": obj.get("kind", ""), "metadata": {**kept, "labels": levels}}
+    lists = accountlists.ours(raw.text_map(meta, "annotations"))
+    return {
+        "kind": obj.get("kind", ""),
+        "metadata": {**kept, "labels": levels, "annotations": lists},
+    }

@@ -9,9 +9,9 @@ deleted before the member's lists are in, and never without the uid it was judge
 import logging
 import random
 
-from federator.hub.cache import restored
+from federator.hub.cache import profile_versions, restored
 from federator.hub.cache.rollout_view import RolloutView
-from federator.hub.cache.router import Changed, MemberChanged, SliceTurn
+from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
@@ -77,6 +77,7 @@ class Dispatching:
         """Clusters whose next step waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
         state.signals.to_aggregate.append(self.release)
+        state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
         state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
         state.signals.on_slice(
             SliceTurn.DISPATCH, lambda member, key: self.look_at(member.name, key)
@@ -115,6 +116,7 @@ class Dispatching:
         """A connection is closed. The next one gets a queue of its own, however long the workers of
         this one take to end."""
         self.queues.pop(cluster, None)
+        self.writer.prerequisites.forget(cluster)
         self._breakers.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:
@@ -143,6 +145,13 @@ class Dispatching:
         for cluster in sorted(self.holding.get(key, ())):
             self.look_at(cluster, key)
 
+    def _release_waiting(self, member: Member) -> None:
+        """What the member reports counts again: its own steps and those of other clusters may have
+        waited for that."""
+        for key in list(self.holding):
+            if member.name in self.view.clusters(key):
+                self.state.changed(Changed.REACHED, key)
+
     async def turn(self, member: Member, key: WorkloadKey) -> RequeueAfter | None:
         """Does what is next for one workload in this member."""
         if (due := self._due(member, key)) is None:
@@ -154,9 +163,9 @@ class Dispatching:
         if served is None:
             why = "the spec in force while an edit is held back is not loaded yet"
             return RequeueAfter(key, HOLD_RECHECK_S, why)
-        if self.in_force.undercharged(workload, record):
+        if profile_versions.in_force(self.state, served) is None:
             self.state.changed(Changed.UNDERCHARGED, key)
-            why = "the spec in force asks for more than its decision charges"
+            why = "its decision charges less than every known version of its profile asks for"
             return RequeueAfter(key, HOLD_RECHECK_S, why)
         seen = member.slice_of(key)
         if seen is not None and self.view.is_this(seen, served):
@@ -269,7 +278,9 @@ class Dispatching:
             return False
         if seen.mark.seq <= record.mark(member.name):
             return False
-        if workload.key not in member.disbelieved:
+        # A newer decision may have the higher seq already.
+        current = self.state.record_of(workload) is record
+        if current and workload.key not in member.disbelieved:
             member.to_number.add(workload.key)
             self.state.changed(Changed.NUMBERED, workload.key)
         return True
@@ -338,25 +349,21 @@ class Dispatching:
             self._refused(member, key, (errors.Unreachable.__name__, breaker.why, False))
             return RequeueAfter(key, wait_s, "its API server could not be reached just now")
         profile = self.view.profile_of(workload)
+        if action.kind is not ActionKind.DELETE and (
+            waits := self.writer.prerequisites.wait(
+                member, profile, key.namespace if action.kind is ActionKind.CREATE else ""
+            )
+        ):
+            if (refusal := _refusal(waits[1], key)) is not None:
+                self._refused(member, key, refusal)
+            return RequeueAfter(key, waits[0], "what it needs there could not be created just now")
         undoes = self.drift.undoes(member, workload, share, profile)
         try:
             with breaker.passing():
                 wrote = await self.writer.carry_out(member, workload, record, action)
-        except errors.Denied as refusal:
-            ending = errors.ends_namespace(refusal)
-            why = (
-                ("NamespaceTerminating", ENDING.format(key.namespace))
-                if ending
-                else ("Denied", str(refusal))
-            )
-            self._refused(member, key, (*why, not ending))
-            raise
-        except (errors.Invalid, errors.AlreadyExists) as refusal:
-            self._refused(member, key, (type(refusal).__name__, str(refusal), True))
-            raise
-        except errors.ApiError as trouble:
-            if trouble.transient and not isinstance(trouble, errors.Conflict):
-                self._refused(member, key, (type(trouble).__name__, str(trouble), False))
+        except errors.ApiError as error:
+            if (refusal := _refusal(error, key)) is not None:
+                self._refused(member, key, refusal)
             raise
         seen = member.slice_of(key)
         comparison = self.view.compared(member, workload, share, seen) if seen is not None else None
@@ -382,6 +389,20 @@ class Dispatching:
         """Clears a recorded refusal."""
         if member.refused.pop(key, None) is not None:
             self.state.changed(Changed.ANSWERED, key)
+
+
+def _refusal(error: errors.ApiError, key: WorkloadKey) -> tuple[str, str, bool] | None:
+    """What the status says of a failed write: reason, message, and if it is permanent. None for a
+    failure that says nothing about the slice."""
+    if isinstance(error, errors.Denied):
+        if errors.ends_namespace(error):
+            return "NamespaceTerminating", ENDING.format(key.namespace), False
+        return "Denied", str(error), True
+    if isinstance(error, errors.Invalid | errors.AlreadyExists):
+        return type(error).__name__, str(error), True
+    if error.transient and not isinstance(error, errors.Conflict):
+        return type(error).__name__, str(error), False
+    return None
 
 
 def _is_final(action: Action, share: Share | None) -> bool:

@@ -1,9 +1,8 @@
 """Writes slices: renders what a member should hold, compares it with what it holds, and carries out
 the difference as steps.
 
-Called by dispatching, one action at a time per slice. Also creates what a slice needs in the
-member: its namespace and the copy of its RuntimeProfile. Never adopts: an object that was there
-before is reported by the caller.
+Called by dispatching, one action at a time per slice. What a slice needs in the member is created
+first (`prerequisites`). Never adopts: an object that was there before is reported by the caller.
 """
 
 import dataclasses
@@ -11,10 +10,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import membercluster, runtimeprofile
+from federator.api import membercluster
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch import drift
+from federator.hub.dispatch.prerequisites import Prerequisites
 from federator.hub.host import revisions
 from federator.hub.host.documents import Documents
 from federator.hub.host.revisions import Revisions
@@ -30,7 +30,6 @@ from federator.kube import errors
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Share
-from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
 from federator.scheduling.rollout import Action, ActionKind
@@ -50,10 +49,16 @@ class SliceWriter:
     """Turns actions into requests to one member at a time."""
 
     def __init__(
-        self, state: HubState, view: RolloutView, documents: Documents, history: Revisions
+        self,
+        state: HubState,
+        view: RolloutView,
+        documents: Documents,
+        history: Revisions,
+        prerequisites: Prerequisites,
     ) -> None:
         self.state = state
         self.view = view
+        self.prerequisites = prerequisites
         self.documents = documents
         self.history = history
 
@@ -82,13 +87,7 @@ class SliceWriter:
         profile, mark = self.view.profile_of(workload), seen.mark
         if member.client is None or mark is None or mark.rules.profile != profile or not profile[0]:
             return
-        try:
-            await member.client.get(
-                registry.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile))
-            )
-        except errors.NotFound:
-            member.profiles.discard("-".join(profile))
-            await self._ensure_profile(member, profile)
+        await self.prerequisites.profile_again(member, profile)
 
     async def carry_out(
         self, member: Member, workload: Workload, record: Record, action: Action
@@ -108,7 +107,7 @@ class SliceWriter:
         )
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
-        await self._ensure_profile(member, self.view.profile_of(workload))
+        await self.prerequisites.profile(member, self.view.profile_of(workload))
         if not self._stands(workload, record):
             return None
         if action.kind is ActionKind.CREATE:
@@ -286,7 +285,7 @@ class SliceWriter:
                 raise  # the kind is missing, not the namespace
             except errors.NotFound:
                 member.namespaces.discard(key.namespace)
-        await self._ensure_namespace(member, key.namespace)
+        await self.prerequisites.namespace(member, key.namespace)
         record = self.state.record_of(workload)
         if record is None or record.deleting or record.share_of(member.name) is None:
             # A member that answers slowly: meanwhile the workload was deleted or moved, and its end
@@ -325,35 +324,6 @@ class SliceWriter:
                 )
             raise
 
-    async def _ensure_namespace(self, member: Member, namespace: str) -> None:
-        """Creates the namespace unless it exists. Ours has a mark and the Pod Security level of the
-        host's; an existing one is not changed (`tidying` keeps ours up to date)."""
-        if member.client is None or namespace in member.namespaces:
-            return
-        ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
-        level = self.state.spaces.get(namespace, pod_security.Enforced())
-        labels = {names.FLEET_LABEL: self.state.options.fleet, **level.labels}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace, "labels": labels},
-        }
-        try:
-            await member.client.get(ref)
-        except errors.NotFound:
-            await _done_or_there(member, Create(ref, body))
-        member.namespaces.add(namespace)
-
-    async def _ensure_profile(self, member: Member, profile: tuple[str, str]) -> None:
-        """Copies the pinned version of a RuntimeProfile to the member, once."""
-        name = "-".join(profile)
-        if not profile[0] or name in member.profiles:
-            return
-        body = self.state.profiles[profile[0]]["copy"]
-        ref = registry.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
-        await _done_or_there(member, Create(ref, body))
-        member.profiles.add(name)
-
 
 def _ref(key: WorkloadKey) -> ObjectRef:
     return registry.KINDS[key.kind].ref(key.namespace, key.name)
@@ -367,12 +337,3 @@ async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, An
     if outcome.error is not None:
         raise outcome.error
     return outcome.obj or {}
-
-
-async def _done_or_there(member: Member, step: Create) -> None:
-    """Like `_done` for objects that somebody else may have created meanwhile."""
-    if member.applier is None:
-        raise errors.Unreachable(f"{member.name}: there is no connection")
-    outcome = await member.applier.apply(step)
-    if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
-        raise outcome.error

@@ -1,6 +1,6 @@
 """One entry of the history: what changed, from what to what, and why. Pure.
 
-One line of JSON each, `{v, at, seq, kind, key, wanted, asOf, from, to, cause, evidence,
+One line of JSON each, `{v, at, seq, kind, key, uid, wanted, asOf, from, to, cause, evidence,
 inputsHash}`; empty fields are left out. A reader skips lines that it cannot read: the last one of a
 killed process, or those of a later version.
 """
@@ -53,6 +53,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     v: int = msgspec.field(default=0)
     key: str = ""
     """Kind/namespace/name, or MemberCluster/name; empty for entries about everything."""
+    uid: str = ""
+    """Of the workload: another one may get its name later."""
     seq: int = 0
     """The seq of the decision in force."""
     wanted: int = 0
@@ -94,6 +96,7 @@ def of_decision(
     *,
     at: float,
     cause: str,
+    uid: str,
     why: str = "",
 ) -> Entry:
     """A written decision. `cause` is the reason of its Event, one word; `why` begins its
@@ -102,6 +105,7 @@ def of_decision(
         at=at,
         kind=Kind.DECISION,
         key=str(key),
+        uid=uid,
         seq=decision.seq,
         wanted=decision.wanted,
         as_of=decision.as_of,
@@ -120,6 +124,7 @@ def of_conditions(
     *,
     at: float,
     seq: int,
+    uid: str,
 ) -> Iterator[Entry]:
     """One entry per condition whose status or reason changed."""
     for condition in now:
@@ -131,6 +136,7 @@ def of_conditions(
                 at=at,
                 kind=Kind.CONDITION,
                 key=str(key),
+                uid=uid,
                 seq=seq,
                 before=before,
                 after=after,

@@ -16,10 +16,10 @@ from federator.hub.history.entry import Entry, Kind
 from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Found, Segments, Wanted
 from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.model.decision import Decision
-from federator.model.names import WorkloadKey
 from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
@@ -56,19 +56,31 @@ class Journal:
         return self._segments is not None
 
     def decided(
-        self, key: WorkloadKey, before: Record | None, decision: Decision, cause: str, why: str = ""
+        self,
+        workload: Workload,
+        before: Record | None,
+        decision: Decision,
+        cause: str,
+        why: str = "",
     ) -> None:
         """A decision is on the host. `why`: what led to it, as the beginning of its evidence."""
         if self.kept:
-            at = self._clock.now()
-            self._note(entries.of_decision(key, before, decision, at=at, cause=cause, why=why))
+            key, uid, at = workload.key, workload.uid, self._clock.now()
+            self._note(
+                entries.of_decision(key, before, decision, at=at, cause=cause, uid=uid, why=why)
+            )
 
     def turned(
-        self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], seq: int
+        self,
+        workload: Workload,
+        was: Sequence[Mapping[str, Any]],
+        now: Sequence[Condition],
+        seq: int,
     ) -> None:
         """A workload's status is on the host."""
         if self.kept:
-            for entry in entries.of_conditions(key, was, now, at=self._clock.now(), seq=seq):
+            key, uid, at = workload.key, workload.uid, self._clock.now()
+            for entry in entries.of_conditions(key, was, now, at=at, seq=seq, uid=uid):
                 self._note(entry)
 
     def cluster(self, name: str, reason: str, evidence: str, *, lost: bool) -> None:

@@ -28,6 +28,11 @@ class Wanted:
     """Epoch seconds, both included."""
     limit: int
     """At most so many, the newest ones."""
+    uid: str = ""
+    """Of the object that has the name now, created at `born`; "" when there is none: then only the
+    last object of the name is told of."""
+    born: float = 0.0
+    """Epoch seconds. An earlier entry without a uid is about a former object of the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +58,9 @@ class Segments:
         """Appends lines. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files = self._files()
-        current = files[-1] if files else self._numbered(1)
+        current = files[-1] if files else self._next()
         if files and current.stat().st_size >= self._segment_bytes:
-            current = self._numbered(_number(current) + 1)
+            current = self._next()
             files.append(current)
             for old in files[: -self._segments]:
                 old.unlink(missing_ok=True)
@@ -79,10 +84,15 @@ class Segments:
         newest: list[Entry] = []
         more = False
         begins: float | None = None
+        uid = wanted.uid
         for entry in self._newest_first(stop, wanted.key):
-            if entry.at > wanted.until or (
-                wanted.key not in ("", entry.key) and entry.kind not in ABOUT_ALL
-            ):
+            if wanted.key not in ("", entry.key) and entry.kind not in ABOUT_ALL:
+                continue
+            if wanted.key == entry.key:
+                uid = uid or entry.uid
+                if entry.uid != uid if entry.uid else entry.at < wanted.born:
+                    continue
+            if entry.at > wanted.until:
                 continue
             if entry.at < wanted.since:
                 break
@@ -112,11 +122,15 @@ class Segments:
                     yield entry
 
     def _files(self) -> list[Path]:
+        """The segments. Whatever else has such a name, a folder or a pipe, is left alone."""
         return sorted(
-            (path for path in self._folder.glob(PATTERN) if _number(path) > 0), key=_number
+            (path for path in self._folder.glob(PATTERN) if _number(path) > 0 and path.is_file()),
+            key=_number,
         )
 
-    def _numbered(self, number: int) -> Path:
+    def _next(self) -> Path:
+        """The segment after the last one, with a number that no other entry of the folder has."""
+        number = max(map(_number, self._folder.glob(PATTERN)), default=0) + 1
         return self._folder / PATTERN.replace("*", f"{number:08d}")
 
 

@@ -56,7 +56,7 @@ class Events:
         now = {share.cluster: share.count for share in decision.shares}
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         reason, why = evacuated or (_named(was, now, before, decision), "")
-        self._journal.decided(workload.key, before, decision, reason, why)
+        self._journal.decided(workload, before, decision, reason, why)
         if now != was and reason != "Preempted":
             where = (
                 ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items()))
@@ -109,13 +109,13 @@ class Events:
 
     def changed(
         self,
-        key: WorkloadKey,
+        workload: Workload,
         was: Sequence[Mapping[str, Any]],
         now: Sequence[Condition],
         record: Record | None,
     ) -> None:
         """A workload's status was written: its changed conditions go into the history."""
-        self._journal.turned(key, was, now, record.seq if record is not None else 0)
+        self._journal.turned(workload, was, now, record.seq if record is not None else 0)
 
     def repeats(self, uid: str, reason: str) -> bool:
         """Whether this problem of this workload was reported recently: crashing pods come and

@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, membercluster, raw, runtimeprofile
-from federator.hub.cache import pauses, policying, progress
+from federator.api import federatedquota, membercluster, raw
+from federator.hub.cache import pauses, policying, profile_versions, progress
 from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
@@ -294,7 +294,8 @@ class Hosting:
 
     def _summarised(self, kind: str, obj: dict[str, Any]) -> Workload:
         entry = self.state.profiles.get(registry.verbs_of(kind).profile(obj))
-        summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
+        profile, former = (entry["object"], entry["priced"]) if entry is not None else (None, ())
+        summary = workloads.summarise(kind, obj, profile, former)
         self.documents.offer(summary.key, obj, summary)
         return summary
 
@@ -388,6 +389,8 @@ class Hosting:
             return
         self.state.observe_quota(key[1], new)
         self.state.signals.booked()
+        if _accounts(old) != _accounts(new):
+            self.state.signals.accounts()
         self.requeueing.everything(tell=_binds(old) != _binds(new))
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
@@ -396,11 +399,9 @@ class Hosting:
         if new is None:
             self.state.observe_profile(name, None)
         else:
-            content, cached = runtimeprofile.content_hash(new), self.state.profiles.get(name)
-            if cached is not None and cached["hash"] == content:
+            if not profile_versions.observe(self.state, name, new):
                 return
-            copy = runtimeprofile.member_copy(new, self.state.options.fleet)
-            self.state.observe_profile(name, {"object": new, "hash": content, "copy": copy})
+            self.state.held_profiles.changed(name)
         for workload in list(self.state.workloads.values()):
             served = self.state.served.get(workload.key)
             if name in (
@@ -466,6 +467,11 @@ def _binds(account: QuotaAccount | None) -> tuple[Any, ...]:
     if account is None:
         return ()
     return account.projects, account.namespaces, account.unknown_projects, account.parent
+
+
+def _accounts(account: QuotaAccount | None) -> tuple[Any, ...]:
+    """The part of an account that says which service accounts projects may use in namespaces."""
+    return () if account is None else (*_binds(account), account.service_accounts)
 
 
 def _uid(obj: Mapping[str, Any]) -> str:

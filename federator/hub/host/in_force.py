@@ -9,14 +9,13 @@ by dispatching.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from federator.api import raw
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.documents import Documents
-from federator.hub.records import workloads
+from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Served, Workload
@@ -26,10 +25,8 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
 from federator.model import names
-from federator.model.ask import Admitted, Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef
-from federator.placement.quota import quota
 
 log = logging.getLogger(__name__)
 
@@ -165,37 +162,6 @@ class SpecsInForce:
         self._state.changed(Changed.SERVED, workload.key)
         return self._state.serving(workload, record)
 
-    def admitted(self, workload: Workload, record: Record) -> Admitted | None:
-        """What the decision in force charges; None when it does not say. While an edit is held
-        back, the RuntimeProfile counts as it is now: an operator writes it, it reaches the pods of
-        the spec in force, and it is admitted."""
-        charged, served = record.terms.charged, self._state.served.get(workload.key)
-        if charged is None or not record.terms.held_back or served is None:
-            return charged
-        if not served.serves(workload, record.terms.revision):
-            return charged
-        entry = self._state.profiles.get(served.profile)
-        asked = workloads.requests(
-            workload, served.spec, entry["object"] if entry is not None else None
-        )
-        if asked is None:
-            return charged
-        requests = quota.with_defaults(
-            asked[0], self._state.bindings().accounts(charged.project), asked[1]
-        )
-        if workload.verbs.unit is Unit.SHARDS:
-            # shards that have begun keep their template
-            requests = requests.upper(charged.shape.requests)
-        return replace(charged, shape=replace(charged.shape, requests=requests))
-
-    def undercharged(self, workload: Workload, record: Record) -> bool:
-        """Whether the spec in force asks for more than its decision charges. No member may get it
-        before."""
-        charged, now = record.terms.charged, self.admitted(workload, record)
-        if charged is None or now is None:
-            return False
-        return not now.shape.requests.within(charged.shape.requests)
-
     def came_to_nothing(self, workload: Workload, record: Record) -> bool:
         """Whether no cluster has got its share of the decision in force, and what it was made for
         is lost: the hub died before the first slice, and the workload or its RuntimeProfile has
@@ -315,13 +281,17 @@ def _proven(
     """The spec in the slice `live` if it is the admitted one, by the revision's name or by the
     digest that the decision charges; both are sealed. A member may hold anything, and its
     administrator may edit it. The digest does not cover the generation, so the decision's counts.
+    Labels and annotations that others added to the slice are left out of the comparison.
     """
     charged, revision = record.terms.charged, record.terms.revision
     if revision and revision.endswith(f"-{_digest(*candidate)}"):
         return candidate
     if charged is None or not charged.content:
         return None
-    same = workloads.content_digest(workload.verbs, live) == charged.content
+    same = charged.content in (
+        workloads.content_digest(workload.verbs, live),
+        workloads.content_digest(workload.verbs, slices.with_our_notes(live)),
+    )
     return (charged.generation, candidate[1]) if same else None
 
 

@@ -7,6 +7,7 @@ connection.
 """
 
 import asyncio
+import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,6 +27,7 @@ from federator.kube.login import kubeconfigs
 from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
 from federator.kube.watch.gates import place_in
+from federator.kube.watch.list_budget import ListBudget
 from federator.kube.wire.transport import TakesToken, Transport
 from federator.model.steps import ObjectRef
 
@@ -67,6 +69,8 @@ class ConnectionLimits:
     def __init__(self) -> None:
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
         self.lists = asyncio.Semaphore(LISTS_MAX)
+        self.budgets: dict[str, ListBudget] = {}
+        """Processor time for the lists of each member; it outlives its connections."""
 
 
 class Connection:
@@ -82,6 +86,7 @@ class Connection:
         clock: Clock,
         rng: random.Random,
         answered: Callable[[Member], None],
+        followed: Callable[[Member], None],
         changed: Callable[[Member], None],
         limits: "ConnectionLimits",
         use_of: Callable[[str], asyncio.Event],
@@ -96,6 +101,8 @@ class Connection:
         self.rng = rng
         self.answered = answered
         """Called after each probe that was answered."""
+        self.followed = followed
+        """Called when one of its watches has recovered from trouble."""
         self.changed = changed
         """Called after any change that placing, status aggregation or the report may depend on."""
         self.limits = limits
@@ -248,6 +255,26 @@ class Connection:
             self.changed(self.member)
         return False
 
+    def _watch(self, client: clients.Client, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Starts reading what the member holds."""
+        member = self.member
+        member.attach(client, self.clock)
+        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
+        new = ListBudget(self.clock, self.options.member_lists_processor_s)
+        budget = self.limits.budgets.setdefault(member.name, new)
+        made = member.make_reflectors(
+            client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of
+        )
+        for reflector in made:
+            reflector.on_recovered = functools.partial(self.followed, member)
+        return [
+            *(
+                group.create_task(reflector.run(), name=f"{member.name} {reflector.plural}")
+                for reflector in made
+            ),
+            group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
+        ]
+
     async def _serve(self, transport: Transport) -> None:
         """Probes until the credentials have been refused for longer than a blip, or are no longer
         those of the Secret that the MemberCluster names. The Secret is read again while something
@@ -274,20 +301,7 @@ class Connection:
                     if member.duplicate_of:
                         break
                     if not tasks and live:
-                        member.attach(client, self.clock)
-                        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
-                        made = member.make_reflectors(
-                            client, self.clock, self.rng, lists=lists, use_of=self.use_of
-                        )
-                        tasks = [
-                            *(
-                                group.create_task(
-                                    reflector.run(), name=f"{member.name} {reflector.plural}"
-                                )
-                                for reflector in made
-                            ),
-                            group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
-                        ]
+                        tasks = self._watch(client, group)
                     if served not in (None, member.apis):
                         # list kinds that are served again now, not after the next probe
                         break
@@ -403,11 +417,19 @@ class Connection:
         """The member answered: judges it, and signals what has changed."""
         member = self.member
         self._judge(ProbeResult.HEARD, "answers", reason="Ready")
+        endless = {
+            plural: reflector.trouble
+            for plural, reflector in member.reflectors.items()
+            if isinstance(reflector.trouble, errors.Endless)
+        }
         failing = [
-            plural for plural, reflector in member.reflectors.items() if reflector.watch_failing
+            plural
+            for plural, reflector in member.reflectors.items()
+            if reflector.watch_failing and plural not in endless
         ]
         ready, _ = member.readiness()
-        news = member.vitals.note_watches(failing)
+        news = member.vitals.note_lists(endless)
+        news = member.vitals.note_watches(failing) or news
         now_s = self.clock.monotonic()
         news = member.note_bounds(now_s) or news
         news = member.trust.look(now_s) or news

@@ -33,6 +33,7 @@ from federator.kube.control.lanes import Lane
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.kube.store import Bound, Store, version_number
 from federator.kube.tokens import Token
+from federator.kube.watch.list_budget import ListBudget
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.model import seq as seqs
@@ -414,12 +415,15 @@ class Member:
         rng: random.Random,
         *,
         lists: Sequence[asyncio.Semaphore],
+        budget: ListBudget,
         use_of: Callable[[str], asyncio.Event],
     ) -> list[Reflector[Any]]:
         """Makes the reflectors of a new connection; while they run, they keep slices and the
-        capacity report in memory. `lists` bounds concurrent lists. Kinds whose `use_of` is not set
-        are not watched, because a watch costs a connection."""
+        capacity report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds whose
+        `use_of` is not set are not watched, because a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
+        common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify}
+        common |= {"bounds": lists, "budget": budget}
         made: list[Reflector[Any]] = []
         for kind in registry.WORKLOADS.values():
             if f"{kind.kind}.{kind.group}" not in self.apis:
@@ -440,11 +444,8 @@ class Member:
                     else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     on_rewind=lambda: self.on_rewind(self),
-                    bounds=lists,
                     wanted=use_of(kind.kind),
-                    clock=clock,
-                    rng=rng,
-                    verify=verify,
+                    **common,
                 )
             )
         capacity = registry.KINDS["ClusterCapacity"]
@@ -457,10 +458,7 @@ class Member:
                 project=lambda obj: capacity_report.only(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 on_rewind=lambda: self.on_rewind(self),
-                bounds=lists,
-                clock=clock,
-                rng=rng,
-                verify=verify,
+                **common,
             )
         )
         self.reflectors.update({reflector.plural: reflector for reflector in made})

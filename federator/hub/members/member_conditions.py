@@ -14,6 +14,7 @@ from typing import Any
 from federator.api import membercluster
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, MAINTENANCE
 from federator.hub.members.reachability import ReachabilityState
+from federator.kube import errors
 from federator.model.names import WorkloadKey
 from federator.runtime.fencing import Promise
 from federator.status.conditions import FALSE, TRUE, Condition
@@ -21,6 +22,7 @@ from federator.status.conditions import FALSE, TRUE, Condition
 OWNED = (
     membercluster.CLOCK_SYNCED,
     "Watching",
+    "Listing",
     "Authenticated",
     "SlicesKnown",
     "CredentialsRenewed",
@@ -114,6 +116,8 @@ class Vitals:
     """Why it refuses our credentials; "" when it accepts them."""
     watch_trouble: str = ""
     """Which watches fail; "" when none does."""
+    list_trouble: tuple[str, str] = ("", "")
+    """Reason and message for lists that are not read to their end; "" while all are."""
     strangers: tuple[WorkloadKey, ...] = ()
     """Slices of this federation that nothing on the host accounts for."""
     renewal: Condition | None = None
@@ -163,6 +167,16 @@ class Vitals:
         news, self.watch_trouble = trouble != self.watch_trouble, trouble
         return news
 
+    def note_lists(self, troubles: Mapping[str, errors.Endless]) -> bool:
+        """Takes the collections whose lists are not read to their end, with why; returns whether
+        that is new."""
+        costly = any(isinstance(error, errors.OverBudget) for error in troubles.values())
+        reason = "ProcessorBudget" if costly else "EndlessList"
+        why = "; ".join(f"{plural}: {error}" for plural, error in sorted(troubles.items())[:3])
+        trouble = (reason, why) if troubles else ("", "")
+        news, self.list_trouble = trouble != self.list_trouble, trouble
+        return news
+
     def note_strangers(self, strangers: Sequence[WorkloadKey]) -> None:
         """Takes the unknown slices that are there now; two observations in a row count."""
         self.strangers = tuple(key for key in strangers if key in self._met)
@@ -181,6 +195,13 @@ class Vitals:
                 " comes from lists."
             )
             conditions.append(Condition("Watching", FALSE, "WatchFailing", message))
+        if self.list_trouble[0]:
+            reason, why = self.list_trouble
+            message = (
+                "Lists are not read to their end, and are tried again after one to fifteen minutes:"
+                f" {why}"
+            )[:1000]
+            conditions.append(Condition("Listing", FALSE, reason, message))
         if self.strangers:
             shown = ", ".join(str(key) for key in self.strangers[:3])
             more = f" and {len(self.strangers) - 3} more" if len(self.strangers) > 3 else ""

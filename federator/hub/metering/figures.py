@@ -30,6 +30,7 @@ PUBLISHED = (
     "federator_copies",
     "federator_copies_short",
     "federator_quota",
+    "federator_profile_held_back",
     "federator_cluster_capacity",
     "federator_cluster_free",
     "federator_reconcile_waiting",
@@ -80,6 +81,9 @@ class Figures:
             "federator_copies": dict(copies),
             "federator_copies_short": dict(short),
             "federator_quota": self._quota(),
+            "federator_profile_held_back": {
+                (name,): count for name, count in self._state.held_profiles.counts().items()
+            },
             **self._room(),
             "federator_reconcile_waiting": {
                 (kind, str(step)): count for (kind, step), count in self._times.waiting().items()
@@ -132,6 +136,15 @@ def standing(workload: Workload, record: Record | None) -> tuple[str, str]:
     if record.terms.shortfall <= 0:
         return PLACED, Reason.CHOSEN.value
     return (SHORT if record.shares else WAITING), record.terms.reason.value
+
+
+async def forget_cluster(state: HubState, name: str, ending: Sequence[asyncio.Task[None]]) -> None:
+    """Drops the metrics of a cluster that has left, once its cancelled tasks have ended and measure
+    nothing any more. A cluster that has joined under the same name meanwhile keeps them."""
+    if ending:
+        await asyncio.wait(ending)
+    if state.metrics is not None and name not in state.members:
+        state.metrics.forget_cluster(name)
 
 
 def count(metrics: Metrics | None, record: Record | None, decision: Decision) -> None:

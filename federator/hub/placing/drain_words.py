@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import raw
-from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
+from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, DrainWish
 from federator.hub.members.member import Member
 from federator.model import plaintext
 from federator.scheduling.evacuation import Rehearsed, Waits
@@ -29,6 +29,14 @@ def timeless(figures: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (figures or {}).items() if name != "estimatedEnd"}
 
 
+def forced(wish: DrainWish) -> str:
+    """Why a drain begins although copies may have no other place, as the end of a sentence; "" when
+    it is not forced."""
+    if wish.deleted:
+        return ", because the MemberCluster is deleted"
+    return ", whether or not all of them have another place (force)" if wish.force else ""
+
+
 def of_drained(
     left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
 ) -> tuple[str, str]:
@@ -43,6 +51,16 @@ def of_drained(
     if moving or not held:
         return "Emptying", f"{text}."
     return "Waiting", plaintext.clipped(f"{text}, and none moves now. {_listed(held)}.")
+
+
+def of_deleted(
+    left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
+) -> tuple[str, str]:
+    """The same of a cluster whose MemberCluster is deleted."""
+    if not left:
+        ending = "Pods may still be ending, within their grace period"
+        return "Emptied", f"Nothing of {copies(total)} is left. {ending}."
+    return of_drained(left, total, under_way, held, moving=moving)
 
 
 def of_lost(

@@ -1,7 +1,9 @@
-"""Drains and failovers: copies leave clusters that operators want empty (`spec.drain`) or declared
-dead (`spec.declaredDead`), or that the governor holds to be lost, at a pace, and never for nowhere.
+"""Drains and failovers: copies leave clusters that operators want empty (`spec.drain`), deleted or
+declared dead (`spec.declaredDead`), or that the governor holds to be lost, at a pace, and never for
+nowhere.
 
-A wish is admitted when a rehearsal finds a place for every copy, or when it is forced. From then on
+A wish is admitted when a rehearsal finds a place for every copy, or when it is forced. A deletion
+is a forced wish that nobody can take back; its finalizer does the rest (`deletion.removal`). Then
 turns are given (`scheduling.evacuation`): the next decision on a workload that has one may take so
 many copies out. Placing decides where they go, dispatching keeps the old ones until the new ones
 are ready. Nothing of this is kept but in the status of the MemberCluster: a new leader goes on from
@@ -24,12 +26,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.api import membercluster, raw
-from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING_OVER
+from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING_OVER, Removal
 from federator.hub.cache import progress
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.hub.placing import drain_words
 from federator.hub.placing.drilling import trial_entry
 from federator.hub.placing.governing import Governing
@@ -39,7 +42,9 @@ from federator.hub.placing.placer import Placing
 from federator.hub.placing.returning import Returning
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube import clock as clocks
+from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import plaintext
@@ -158,7 +163,7 @@ class Draining:
         for member in wished:
             if member.gone or member.draining or await self._admit(member, admitted):
                 admitted.append(member)
-        drained = [_Drained(member, self._since_s(member), member.gone) for member in admitted]
+        drained = [_Drained(member, self._since_s(member), _is_lost(member)) for member in admitted]
         occupants = await self._occupants({cluster.member.name: cluster for cluster in drained})
         now_s = self.clock.monotonic()
         self._forget_before(now_s - evacuation.MINUTE_S)
@@ -169,10 +174,31 @@ class Draining:
         paced = evacuation.pace(occupants.values(), a_minute, given, now_s)
         self._grant(paced, now_s)
         moving = [self._report(cluster, paced, occupants) for cluster in drained]
+        for cluster in drained:
+            if not cluster.copies and not cluster.gone:
+                await self._remove(cluster.member)
         if not any(moving):
             moving.append(self._bring_home(a_minute, now_s))
         wait_s = LOOK_S if any(moving) or newly else WATCH_S
         return RequeueAfter(key, wait_s, "clusters are to be empty")
+
+    async def _remove(self, member: Member) -> None:
+        """Deletes the MemberCluster of an empty cluster that is to be removed, in the state in
+        which it was read: a drain that was taken back meanwhile is a conflict, and the next look
+        finds it. Raises ApiErrors."""
+        wish, meta = member.drain, member.obj["metadata"]
+        if wish is None or not wish.remove:
+            return
+        ref = registry.KINDS["MemberCluster"].ref("", member.name)
+        try:
+            await self.placing.host.client.delete(
+                ref, uid=meta["uid"], resource_version=meta["resourceVersion"]
+            )
+        except errors.NotServed:
+            raise
+        except (errors.Conflict, errors.NotFound):
+            return
+        log.info("%s is empty, and is removed from the fleet", member.name)
 
     # -- whether it may begin -------------------------------------------------
 
@@ -181,7 +207,7 @@ class Draining:
         wish = member.drain
         if wish is None or not self.state.ready:
             return False
-        if not member.heard:
+        if not (member.heard or wish.deleted or _never_joined(member)):
             self._refuse(
                 member, "NotHeard", f"It begins when the cluster is heard: {_why(member)}."
             )
@@ -197,10 +223,10 @@ class Draining:
             return False
         begun = {"since": self.clock.rfc3339(), "copies": total, "left": total}
         member.vitals.drained = begun
-        forced = ", whether or not all of them have another place (force)" if wish.force else ""
-        note = f"{drain_words.copies(total)} are to leave{forced}."
+        note = f"{drain_words.copies(total)} are to leave{drain_words.forced(wish)}."
         member.vitals.drain = drain_words.condition(member, TRUE, "Emptying", note)
-        self.events.drain(member, "Draining", note)
+        if not wish.deleted:  # the Events of its removal say it
+            self.events.drain(member, "Draining", note)
         self._tell(member)
         return True
 
@@ -258,7 +284,8 @@ class Draining:
         lost = (
             name
             for name, member in self.state.members.items()
-            if member.gone or member.health is Health.UNREACHABLE
+            if (member.gone or member.health is Health.UNREACHABLE)
+            and member.removal is Removal.NONE
         )
         look = _Look(drained, frozenset(lost))
         for number, record in enumerate(list(self.state.records.values()), 1):
@@ -281,6 +308,8 @@ class Draining:
         for name, cluster in look.drained.items():
             share, seen = record.share_of(name), slices.get(name)
             given = copies_of(remaining(share, done)) if share is not None else 0
+            if share is not None and cluster.member.removal is not Removal.NONE:
+                given = max(given, 1)  # a decision has to drop the share itself
             there = 0
             is_there = seen is not None and seen.serves(self.state.options.fleet, workload.uid)
             if seen is not None and is_there and not cluster.gone:
@@ -411,15 +440,15 @@ class Draining:
             metrics.child("federator_duplicate_risk_total").inc(copies)
 
     def _moved_before(self) -> int:
-        """Copies that drains moved within the last minute, perhaps by another leader."""
+        """Copies that drains moved within the last minute, perhaps by another leader. A decision
+        that names a drain among its causes counts whole: what it moved is not told apart."""
         since_s = self.clock.now() - evacuation.MINUTE_S
         return sum(
             record.terms.moved
             for record in self.state.records.values()
             if record.terms.moved
             and record.facts.as_of > since_s
-            and record.terms.causes
-            and record.terms.causes[-1].startswith((DRAIN, FAILOVER, FAILBACK))
+            and any(cause.startswith((DRAIN, FAILOVER, FAILBACK)) for cause in record.terms.causes)
         )
 
     def _forget_before(self, since_s: float) -> None:
@@ -469,6 +498,7 @@ class Draining:
             for waits in held[:DRAIN_STAYS_MAX]
         ]
         words = drain_words.of_lost if member.gone else drain_words.of_drained
+        words = drain_words.of_deleted if member.removal is not Removal.NONE else words
         reason, message = words(left, total, drained.under_way, held, moving=moving)
         if member.unreachable and left and not self.governing.a_minute(a_minute):
             there = f"{drain_words.copies(left)} are there"
@@ -492,7 +522,12 @@ class Draining:
             return
         vitals.drain, vitals.drained = said, figures if figures is not None else vitals.drained
         if turned and (
-            (reason in ("Emptied", "Moved") and figures and figures["copies"])
+            (
+                reason in ("Emptied", "Moved")
+                and figures
+                and figures["copies"]
+                and member.removal is Removal.NONE
+            )
             or (said.type != DRAINING and reason == "Moving")
         ):
             begins = "DeclaredDead" if said.type == DEAD else "FailingOver"
@@ -520,7 +555,7 @@ class Draining:
                 return
         elif member.drain is not None and not member.dead:
             return
-        if said is not None and said.status == TRUE:
+        if said is not None and said.status == TRUE and member.removal is Removal.NONE:
             figures = member.vitals.drained or {}
             left = raw.integer(figures, "left")
             if said.type == DRAINING:
@@ -538,6 +573,19 @@ class Draining:
     def _tell(self, member: Member) -> None:
         self._told_s[member.name] = self.clock.monotonic()
         self.state.signals.member_changed(MemberChanged.SAID, member)
+
+
+def _never_joined(member: Member) -> bool:
+    """Whether it is to be removed and the hub never reached it: it holds nothing."""
+    wish = member.drain
+    return wish is not None and wish.remove and not member.identity
+
+
+def _is_lost(member: Member) -> bool:
+    """Whether nothing that it holds is waited for: it is lost, or deleted and unreachable, because
+    the governor judges no deleted cluster."""
+    unreachable = member.reachability.state in (Reachability.LOST, Reachability.REFUSED)
+    return member.gone or (unreachable and member.removal is not Removal.NONE)
 
 
 def _finish_s(member: Member) -> int:

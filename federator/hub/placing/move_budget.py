@@ -340,6 +340,8 @@ def _left(member: Member, now_s: float, copies: int) -> FailedOver | None:
 
 def _drained(member: Member) -> str:
     wish = member.drain
+    if wish is not None and wish.deleted:
+        return f"{member.name} for its removal"
     return f"{member.name} for its maintenance" if wish and wish.window else member.name
 
 

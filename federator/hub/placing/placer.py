@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api.placement import placementdecision
-from federator.hub.cache import policying, progress, restored, rollout_view
+from federator.hub.cache import policying, profile_versions, progress, restored, rollout_view
 from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
@@ -97,7 +97,7 @@ class Placing:
         state.signals.on_member(
             MemberTurn.HINT_ROOM, lambda member: self.requeue(Hint(HintKind.ROOM, member.name))
         )
-        state.signals.on_slice(SliceTurn.CAPS, self._note_unschedulable)
+        state.signals.on_slice(SliceTurn.CAPS, self._note_slice)
 
     async def run(self) -> None:
         options = self.state.options
@@ -113,10 +113,17 @@ class Placing:
         for key in self.inadmissible.requeued_by(*hints):
             self.queue.add(key)
 
-    def _note_unschedulable(self, member: Member, key: WorkloadKey) -> None:
-        """A slice changed: pods that its scheduler could not bind may have to move."""
+    def _note_slice(self, member: Member, key: WorkloadKey) -> None:
+        """A slice changed: pods that its scheduler could not bind may have to move, and the last
+        copy may be gone that is charged for what was in force before."""
         if (in_s := self.caps.note(key, member.slice_of(key), member.name)) is not None:
             self.queue.add_after(key, in_s)
+        workload = self.state.workloads.get(key)
+        record = self.state.record_of(workload) if workload is not None else None
+        if workload is None or not rollout_view.charges_more(workload.ask, record):
+            return  # nearly always: what quotas charge besides is not looked up
+        if rollout_view.frees(self.state, self.asked(workload), workload, record):
+            self.queue.add(key)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
         """One batch: decides synchronously, then writes concurrently, decisions that free something
@@ -194,10 +201,14 @@ class Placing:
         void = (
             record is not None and not overtaken and self.in_force.came_to_nothing(workload, record)
         )
+        admitted = None if void else self._admitted(workload, record)
+        asked = self.asked(workload)
         return Standing(
             held=() if void else self.holdings(workload, record),
             recorded=record.recorded if record is not None else None,
-            admitted=None if void else self._admitted(workload, record),
+            admitted=admitted,
+            support=profile_versions.support(state, workload, asked, admitted),
+            replaced=rollout_view.wholly_replaced(state, asked, workload, record),
             capped=self.caps.capped(key),
             done=progress.done(state, workload, record),
             ended=workload.progress().ending is not None,
@@ -383,8 +394,9 @@ class Placing:
             open_shards=bool(progress.open_shards(self.state, workload)),
             capped=self.caps.exceeded(workload.key, record),
             leaves=self.moves.granted(workload.key) > 0,
-            vacated=bool(self.vacated(record)),
+            vacated=bool(rollout_view.vacated(self.state, record)),
             stopped=self._stopped(workload, record),
+            frees=rollout_view.frees(self.state, ask, workload, record),
         )
 
     def _stopped(self, workload: Workload, record: Record) -> bool:
@@ -410,16 +422,10 @@ class Placing:
 
     def _admitted(self, workload: Workload, record: Record | None) -> Admitted | None:
         """What the decision in force charges; None without a decision, or when it does not say."""
-        if record is None:
+        if record is None or (charged := record.terms.charged) is None:
             return None
-        charged = self.in_force.admitted(workload, record)
         uid, vetted, content = self._vetted.get(workload.key, ("", 0, b""))
-        if (
-            charged is None
-            or record.terms.held_back
-            or uid != workload.uid
-            or vetted <= charged.generation
-        ):
+        if record.terms.held_back or uid != workload.uid or vetted <= charged.generation:
             return charged
         return dataclasses.replace(charged, generation=vetted, content=content)
 
@@ -437,23 +443,6 @@ class Placing:
         workload = self.state.workloads.get(key)
         return workload is not None and restored.behind(self.state, workload)
 
-    def vacated(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision still lists as leaving although they are empty or were
-        released. They stay in the fleet until no decision names them."""
-        empty = tuple(
-            cluster
-            for cluster in sorted(record.terms.leaving)
-            if (member := self.state.holder(cluster)) is not None and member.lacks(record.key)
-        )
-        return (*empty, *self.abandoned(record))
-
-    def abandoned(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision names but that were abandoned."""
-        members = self.state.members
-        return tuple(
-            name for name in sorted(record.clusters) if name in members and members[name].abandoned
-        )
-
     def asked(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
         return self._asks.of(workload, self.state.rules, self.state.bindings())
@@ -462,12 +451,20 @@ class Placing:
         """What the workload has, by its decision and by its members' reports."""
         return decisions.holdings(restored.shares(self.state, workload, record), record)
 
+    def _stands(self, item: Due, record: Record, decision: Decision) -> bool:
+        """Whether the decision in force says all that a new one does."""
+        if not decisions.says(record, decision) or self.overtaken(item.workload.key):
+            return False
+        frees = item.refused is None and rollout_view.frees(
+            self.state, item.ask, item.workload, record
+        )
+        return not (frees or record.lost or rollout_view.vacated(self.state, record))
+
     async def _commit(self, item: Due, decided: Decided) -> errors.ApiError | None:
         """Writes a decision if it says anything new. Returns the error when it could not."""
         decision = decided.decision
         key, record = item.workload.key, item.record
-        said = record is not None and decisions.says(record, decision) and not self.overtaken(key)
-        if record is not None and said and not (record.lost or self.vacated(record)):
+        if record is not None and self._stands(item, record, decision):
             self.state.changed(Changed.STANDS, key)
             return None
         try:
@@ -548,7 +545,7 @@ class Placing:
             item.ask,
             leaving,
             rebalanced=rebalanced,
-            given=rollout_view.still_given(self.state, record, decision),
+            **rollout_view.still_given(self.state, record, decision),
             revision=revision,
             content=self._content(item, (decision.under or item.ask).generation),
             failovers=self.moves.failovers(record, decision),
@@ -584,9 +581,9 @@ class Placing:
             cause += f", and {unbound}" if unbound else ""
         elif unbound:
             cause = unbound
-        elif abandoned := self.abandoned(record):
+        elif abandoned := rollout_view.abandoned(self.state, record):
             cause = f"{', '.join(abandoned[:3])} left the fleet"
-        elif not record.terms.shortfall and (vacated := self.vacated(record)):
+        elif not record.terms.shortfall and (vacated := rollout_view.vacated(self.state, record)):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:
             cause = "room or quota changed"

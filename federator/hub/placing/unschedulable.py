@@ -9,6 +9,7 @@ waiting time is measured here, from when it was first read: a member's clock may
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from federator.hub.cache import cutting
 from federator.hub.cache.state import HubState
@@ -17,6 +18,9 @@ from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.model.names import WorkloadKey
+
+PLACED_S: Final = 5.0
+"""Seconds within which placing has decided with a new cap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,18 @@ class UnschedulableCaps:
             for name, cap in self._of(workload).by_cluster.items()
             if cap.until_s > now
         }
+
+    def lasting(self, key: WorkloadKey) -> frozenset[str]:
+        """Clusters with a cap that placing has had the time to act on: what it still gives them
+        beyond that has no place elsewhere."""
+        if key not in self._caps:
+            return frozenset()
+        now, valid_s = self.clock.monotonic(), self.state.options.unschedulable_decay_s
+        return frozenset(
+            name
+            for name, cap in self._caps[key].by_cluster.items()
+            if now < cap.until_s <= now + valid_s - PLACED_S
+        )
 
     def exceeded(self, key: WorkloadKey, record: Record) -> bool:
         """Whether a decision gives a cluster more than its scheduler could bind."""

@@ -7,10 +7,10 @@ never kept: only whose token a hash was, for some seconds.
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from federator.api import raw
 from federator.hub.query.router import Right
@@ -20,6 +20,7 @@ from federator.kube.clock import Clock
 from federator.kube.tlsserver import Incoming
 from federator.model.steps import ObjectRef
 
+T = TypeVar("T")
 REMEMBERED_S = 10.0
 """Seconds for which the host's answer about a token is used, accepted or not."""
 REMEMBERED_MAX = 1024
@@ -29,6 +30,15 @@ REVIEWS_AT_ONCE = 16
 """Concurrent reviews on the host; others wait."""
 REVIEWS_WAITING_MAX = 64
 """With so many reviews waiting, further requests are refused with a retry."""
+UNKNOWN_AT_ONCE = 4
+"""Of them, reviews of tokens that the host did not accept lately. Callers whose token it accepted
+do not wait for those."""
+UNKNOWN_WAITING_MAX = 32
+UNKNOWN_OF_ONE_ADDRESS = 8
+"""Requests with such tokens at once from one address."""
+KNOWN_S = 600.0
+"""Seconds for which a token that the host accepted keeps its place. Its right to anything ends
+sooner: it is reviewed again after `REMEMBERED_S`."""
 AUTHENTICATED = "system:authenticated"
 _TOKENS = ObjectRef("authentication.k8s.io/v1", "tokenreviews", "", "", "TokenReview")
 _RIGHTS = ObjectRef(
@@ -65,8 +75,12 @@ class Access:
         self._reviews = reviews
         self._clock = clock
         self._cached_users: OrderedDict[bytes, tuple[float, User | None]] = OrderedDict()
-        self._gate = asyncio.Semaphore(REVIEWS_AT_ONCE)
-        self._waiting = 0
+        self._known: OrderedDict[bytes, float] = OrderedDict()
+        """Hashes of tokens that the host accepted, until when they keep their place."""
+        self._reviews_of_known = _Places(REVIEWS_AT_ONCE - UNKNOWN_AT_ONCE, REVIEWS_WAITING_MAX)
+        self._reviews_of_unknown = _Places(UNKNOWN_AT_ONCE, UNKNOWN_WAITING_MAX)
+        self._unknown: Counter[str] = Counter()
+        """Requests with unknown tokens that wait for the host, by address."""
 
     async def who(self, request: Incoming) -> User:
         """The user. Raises `Refused` 401 for none, 503 while the host does not answer."""
@@ -76,7 +90,10 @@ class Access:
                 raise Refused(
                     401, "Unauthorized", "a bearer token or a client certificate is needed"
                 )
-            return await self._of_token(token.strip())
+            if not token.isascii():
+                # No token has such bytes, and they could not be hashed or sent to the host.
+                raise Refused(401, "Unauthorized", "the bearer token is not ASCII text")
+            return await self._of_token(token.strip(), request.address)
         if request.certificate is not None:
             return User(request.certificate.name, (*request.certificate.groups, AUTHENTICATED))
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
@@ -92,23 +109,44 @@ class Access:
                 403, "Forbidden", f'user "{user.name}" cannot {" and ".join(missing)} {where}'
             )
 
-    async def _of_token(self, token: str) -> User:
+    async def _of_token(self, token: str, address: str) -> User:
         digest, now = hashlib.sha256(token.encode()).digest(), self._clock.monotonic()
         cached = self._cached_users.get(digest)
         if cached is None or cached[0] <= now:
-            user = await self._review(token)
-            self._cached_users[digest] = (now + REMEMBERED_S, user)
-            while len(self._cached_users) > REMEMBERED_MAX:
-                self._cached_users.popitem(last=False)
+            if self._known.get(digest, 0.0) > now:
+                user = await self._review(token, self._reviews_of_known)
+            else:
+                user = await self._review_unknown(token, address)
+            _remember(self._cached_users, digest, (now + REMEMBERED_S, user))
+            if user is not None:
+                _remember(self._known, digest, now + KNOWN_S)
         else:
             user = cached[1]
         if user is None:
             raise Refused(401, "Unauthorized", "the host does not know this token")
         return user
 
-    async def _review(self, token: str) -> User | None:
+    async def _review_unknown(self, token: str, address: str) -> User | None:
+        """Of a token that anybody may have invented."""
+        if self._unknown[address] >= UNKNOWN_OF_ONE_ADDRESS:
+            raise Refused(
+                429,
+                "TooManyRequests",
+                f"{UNKNOWN_OF_ONE_ADDRESS} requests from your address wait until the host knows"
+                " their tokens; try again after one of them has been answered",
+                retry_after_s=1,
+            )
+        self._unknown[address] += 1
+        try:
+            return await self._review(token, self._reviews_of_unknown)
+        finally:
+            self._unknown[address] -= 1
+            if not self._unknown[address]:
+                del self._unknown[address]
+
+    async def _review(self, token: str, places: "_Places") -> User | None:
         body = {"apiVersion": _TOKENS.api_version, "kind": _TOKENS.kind, "spec": {"token": token}}
-        status = await self._asked(_TOKENS, body)
+        status = await self._asked(_TOKENS, body, places)
         name = raw.text(status, "user", "username")
         if status.get("authenticated") is not True or not name:
             return None
@@ -139,25 +177,46 @@ class Access:
         if user.extra:
             spec["extra"] = dict(user.extra)
         status = await self._asked(
-            _RIGHTS, {"apiVersion": _RIGHTS.api_version, "kind": _RIGHTS.kind, "spec": spec}
+            _RIGHTS,
+            {"apiVersion": _RIGHTS.api_version, "kind": _RIGHTS.kind, "spec": spec},
+            self._reviews_of_known,
         )
         return status.get("allowed") is True and status.get("denied") is not True
 
-    async def _asked(self, ref: ObjectRef, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _asked(
+        self, ref: ObjectRef, body: Mapping[str, Any], places: "_Places"
+    ) -> Mapping[str, Any]:
         """The status of a review. Its body may hold a token, so no error text of it is passed
         on."""
-        if self._waiting >= REVIEWS_WAITING_MAX:
+        if places.waiting >= places.waiting_max:
             raise Refused(
                 429, "TooManyRequests", "too many reviews wait for the host", retry_after_s=1
             )
-        self._waiting += 1
+        places.waiting += 1
         try:
-            async with asyncio.timeout(REVIEW_S), self._gate:
+            async with asyncio.timeout(REVIEW_S), places.gate:
                 answer = await self._reviews.create(ref, body)
         except (errors.ApiError, TimeoutError) as trouble:
             why = "may not be asked" if isinstance(trouble, errors.Denied) else "cannot be asked"
             sentence = f"the host {why} by this hub who you are and what you may ({ref.plural})"
             raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=2) from None
         finally:
-            self._waiting -= 1
+            places.waiting -= 1
         return raw.mapping(answer, "status")
+
+
+class _Places:
+    """Reviews at the host at once; others wait, up to a bound."""
+
+    def __init__(self, at_once: int, waiting_max: int) -> None:
+        self.gate = asyncio.Semaphore(at_once)
+        self.waiting_max = waiting_max
+        self.waiting = 0
+
+
+def _remember(cache: OrderedDict[bytes, T], digest: bytes, value: T) -> None:
+    """Keeps the value as the newest of a bounded number."""
+    cache[digest] = value
+    cache.move_to_end(digest)
+    while len(cache) > REMEMBERED_MAX:
+        cache.popitem(last=False)

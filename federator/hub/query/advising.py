@@ -196,8 +196,9 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises
     `Refused`."""
     verbs, namespace = registry.verbs_of(kind), raw.text(obj, "metadata", "namespace")
-    profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
-    workload = workloads.summarise(kind, obj, profile)
+    versions = inputs.state.profiles.get(verbs.profile(obj), {})
+    profile = versions.get("object")
+    workload = workloads.summarise(kind, obj, profile, versions.get("priced", ()))
     decision = registry.KINDS["PlacementDecision"].ref(
         namespace, decisions.name_of(workload.key, workload.uid)
     )

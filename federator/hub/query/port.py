@@ -1,7 +1,7 @@
 """One request to the query port, from who asks to the answer. Knows no socket: `serving` puts it
 behind one.
 
-The order is the point: bounds, then who asks, then whether this hub leads, and only then is the
+The order is the point: who asks, then bounds, then whether this hub leads, and only then is the
 request read; what it needs is asked of the host, and then it is answered. Every refusal is a
 Kubernetes Status.
 """
@@ -51,11 +51,13 @@ class QueryPort:
         """Total: whatever goes wrong is an answer, and one that names nothing of what went wrong
         inside."""
         asked = "other"
-        self._running += 1
+        known = False
         try:
+            user = await self._access.who(request)  # strangers take no places of known callers
+            self._running += 1
+            known = True
             if self._running > self._sources().options.requests_at_once:
                 raise Refused(429, "TooManyRequests", "too many requests at once", retry_after_s=1)
-            user = await self._access.who(request)
             route, given = self._routed(request)
             asked = route.name
             answer = await self._answered(request, user, route, given)
@@ -68,7 +70,7 @@ class QueryPort:
             log.exception("the query port failed at %s", asked)
             sent = status(500, "InternalError", "the query port failed; its log says why")
         finally:
-            self._running -= 1
+            self._running -= int(known)
         if self._metrics is not None:
             self._metrics.child("federator_query_requests_total", asked, str(sent.status)).inc()
         return sent

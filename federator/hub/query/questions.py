@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from federator.api import raw
 from federator.hub.cache.state import HubState
 from federator.hub.history.entry import ABOUT_ALL, Entry
 from federator.hub.history.journal import Journal
@@ -104,11 +105,15 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
         )
     parts = (question.given["kind"], question.namespace, question.given["name"])
     now = sources.clock.now()
+    uid, born = await _life(sources, question)
+    since = now - question.parameters.get("since_seconds", SINCE_MAX_S)
     wanted = WantedEntries(
         key="/".join(filter(None, parts)),
-        since=now - question.parameters.get("since_seconds", SINCE_MAX_S),
+        since=since if uid else max(since, born),
         until=now - question.parameters.get("before_seconds", 0),
         limit=question.parameters.get("limit", HISTORY_LIMIT),
+        uid=uid,
+        born=born,
     )
     try:
         page = await sources.journal.read(wanted, sources.compute)
@@ -129,6 +134,29 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
         "more": page.more,
         "begins": page.begins,
     }
+
+
+async def _life(sources: Sources, question: Question) -> tuple[str, float]:
+    """(uid, epoch seconds of its creation) of the workload that has the name now. When there is
+    none, ("", creation of its namespace): what was there before belonged to somebody else. Of a
+    cluster ("", 0): operators read all that had its name. Raises `Refused`."""
+    namespace, timeout_s = question.namespace, sources.options.member_timeout_s
+    if not namespace:
+        return "", 0.0
+    ref = registry.KINDS[question.given["kind"]].ref(namespace, question.given["name"])
+    try:
+        try:
+            meta = raw.mapping(await sources.host.get(ref, timeout_s=timeout_s), "metadata")
+            return raw.text(meta, "uid"), raw.epoch_s(raw.text(meta, "creationTimestamp"))
+        except errors.NotFound:
+            chosen = f"metadata.name={namespace}"
+            listing = await sources.host.list("v1", "namespaces", field_selector=chosen)
+    except errors.ApiError:
+        raise Refused(
+            503, "ServiceUnavailable", "the host did not say who has this name now"
+        ) from None
+    created = [raw.text(obj, "metadata", "creationTimestamp") for obj in listing.items]
+    return "", raw.epoch_s(created[0]) if created else sources.clock.now()
 
 
 def _shown(entry: Entry) -> Any:

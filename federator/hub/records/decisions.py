@@ -6,7 +6,7 @@ member is known to be empty. Records come from the reflector and, sooner, from t
 own writes; the higher seq wins, then the newer version.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,6 +159,7 @@ class Record:
             whole=ask.in_one if ask is not None else terms.unit is Unit.SHARDS,
             run_s=ask.run_s if ask is not None else None,
             began_s=facts.as_of,
+            former=terms.charged.former if terms.charged is not None else (),
         )
 
 
@@ -223,9 +224,13 @@ def _takes(message: str) -> str:
 
 
 def _charges_alike(record: Record, decision: Decision) -> bool:
-    """Whether the charge for what stays in force while an edit is held back is unchanged. The hash
-    of the inputs does not cover a RuntimeProfile that only the former spec names."""
+    """Whether former accounts are charged as before, and the charge for what stays in force while
+    an edit is held back is unchanged. The hash of the inputs does not cover a RuntimeProfile that
+    only the former spec names."""
     charged, under = record.terms.charged, decision.under
+    former = under.former if under is not None else ()
+    if charged is not None and charged.former != former:
+        return False
     if not decision.held_back or charged is None or under is None:
         return True
     return charged.shape.requests == under.shape.requests
@@ -249,6 +254,7 @@ def says(record: Record, decision: Decision) -> bool:
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
         and record.terms.held_back == decision.held_back
+        and record.terms.held_profile == decision.held_profile
         and _charges_alike(record, decision)
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
@@ -265,6 +271,45 @@ def says(record: Record, decision: Decision) -> bool:
             or record.terms.message == plaintext.clipped(decision.message)
         )
     )
+
+
+class HeldProfiles:
+    """Which decisions keep a former version of which RuntimeProfile. `on_changed` listeners get the
+    name of a profile whose count or content has changed."""
+
+    def __init__(self) -> None:
+        self.on_changed: list[Callable[[str], None]] = []
+        self._of: dict[ObjectName, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def note(self, decision: ObjectName, profile: str) -> None:
+        """A decision holds this profile back; "" for none."""
+        before = self._of.pop(decision, "")
+        if profile:
+            self._of[decision] = profile
+        if before == profile:
+            return
+        for name, more in ((before, -1), (profile, 1)):
+            if name:
+                self._counts[name] = self._counts.get(name, 0) + more
+                self.changed(name)
+
+    def changed(self, profile: str) -> None:
+        """Calls the listeners."""
+        for listener in self.on_changed:
+            listener(profile)
+
+    def count(self, profile: str) -> int:
+        """Decisions that keep a former version of this profile."""
+        return self._counts.get(profile, 0)
+
+    def counts(self) -> dict[str, int]:
+        """Profile -> decisions that keep a former version of it."""
+        return {name: count for name, count in self._counts.items() if count}
+
+    def first(self, profile: str) -> ObjectName | None:
+        """The first of these decisions by namespace and name."""
+        return min((which for which, name in self._of.items() if name == profile), default=None)
 
 
 class ByWorkload:

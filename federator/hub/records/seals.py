@@ -140,13 +140,17 @@ class Seals:
                 break
         return self._key != before
 
-    def _take(self, secret: Mapping[str, Any]) -> None:
-        text = raw.text(secret, "data", KEY)
+    @staticmethod
+    def _key_in(secret: Mapping[str, Any]) -> bytes:
+        """The key in the Secret; empty when it has none that can be used."""
         try:
-            key = base64.b64decode(text, validate=True)
+            key = base64.b64decode(raw.text(secret, "data", KEY), validate=True)
         except ValueError:
             key = b""
-        self._key = key if 16 <= len(key) <= 64 else b""
+        return key if 16 <= len(key) <= 64 else b""
+
+    def _take(self, secret: Mapping[str, Any]) -> None:
+        self._key = self._key_in(secret)
         self.complete = bool(self._key) and bool(
             raw.text_map(secret["metadata"], "annotations").get(ALL_SEALED)
         )
@@ -162,8 +166,16 @@ class Seals:
         return await host.patch(ref, {"metadata": meta, "data": data})
 
     async def finish(self, host: clients.Client, namespace: str, when: str) -> None:
-        """Notes that every decision is sealed from now on. Raises ApiErrors."""
+        """Notes that every decision is sealed from now on. Raises ApiErrors, `errors.Conflict` when
+        another key has come meanwhile, which the decisions are not sealed with."""
         ref = ObjectRef("v1", "secrets", namespace, SECRET, "Secret")
-        await host.patch(ref, {"metadata": {"annotations": {ALL_SEALED: when}}})
+        secret = await host.get(ref)
+        if self._key_in(secret) != self._key:
+            raise errors.Conflict(
+                f"the Secret {namespace}/{SECRET} has another key now", reason="Conflict"
+            )
+        version = secret["metadata"]["resourceVersion"]
+        meta = {"resourceVersion": version, "annotations": {ALL_SEALED: when}}
+        await host.patch(ref, {"metadata": meta})
         self.complete = True
         log.info("every decision is sealed: none is obeyed without from now on")

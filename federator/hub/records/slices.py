@@ -443,6 +443,22 @@ def _ours(meta: Mapping[str, Any], *, carried: bool) -> dict[str, Any]:
     }
 
 
+def with_our_notes(live: Mapping[str, Any]) -> dict[str, Any]:
+    """The slice without labels and annotations that others added in its member, by the API server's
+    record of field managers."""
+    meta = live["metadata"]
+    ours = _ours(meta, carried=False)
+    notes = {
+        part: {
+            name: text
+            for name, text in raw.mapping(meta, part).items()
+            if f"f:{name}" in raw.mapping(ours, "f:metadata", f"f:{part}")
+        }
+        for part in _NOTES
+    }
+    return {**live, "metadata": {**meta, **notes}}
+
+
 def share_part(
     patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mapping[str, Any]
 ) -> dict[str, Any]:

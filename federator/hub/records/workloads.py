@@ -6,7 +6,7 @@ rendered (`hub/host/documents.py`).
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,9 @@ from federator.hub.records import packing
 from federator.kinds import asks, read, registry
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import effective
-from federator.kinds.verbs import SliceMark, WorkloadVerbs
+from federator.kinds.verbs import DEFAULT_PROFILE, SliceMark, WorkloadVerbs
 from federator.model import interning, names, shards
-from federator.model.ask import DEFAULT_POLICY, Ask, Unit
+from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Unit
 from federator.model.decision import Share
 from federator.model.ending import EARLY, NO_RULES, Ending, EndRules
 from federator.model.errors import FieldError
@@ -30,6 +30,17 @@ from federator.model.shards import Ranges
 
 NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster="", seq=0)
 """The mark used where only the content of a slice matters, not whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formerly:
+    """The pods of a workload with a former version of its RuntimeProfile."""
+
+    version: str
+    """Hash of the version."""
+    shape: PodShape
+    own: Resources | None
+    """As `Ask.own`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,13 @@ class Workload:
     status: bytes
     """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
+    by_number: bool = False
+    """`max_unavailable` is a number, which every cluster applies to its own share."""
     end_rules: EndRules = NO_RULES
     """When it ends before all its shards are done."""
+    formerly: tuple["Formerly", ...] = ()
+    """Its pods with the former versions of its RuntimeProfile that need another shape, the newest
+    first."""
     served: Mapping[str, Any] | None = None
     """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
     own."""
@@ -188,8 +204,14 @@ def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Workload:
-    """Total: whatever an API server can hold gives a summary, if need be one with a `problem`."""
+def summarise(
+    kind: str,
+    obj: Mapping[str, Any],
+    profile: Mapping[str, Any] | None,
+    former: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Workload:
+    """Total: whatever an API server can hold gives a summary, if need be one with a `problem`.
+    `former`: hash and object of the versions before `profile`, the newest first."""
     meta = obj["metadata"]
     key = names.key(kind, meta.get("namespace", ""), meta["name"])
     ask: Ask | None = None
@@ -199,6 +221,7 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
     try:
         if refused := read.host_problems(obj):
             raise refused[0]
+        _check_profile(obj, profile)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
         created = interning.value(created_s(obj))
@@ -221,11 +244,44 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,
+        by_number=verbs.by_number(obj),
         end_rules=_end_rules(verbs, obj),
+        formerly=_formerly(obj, verbs, former) if ask is not None else (),
     )
 
 
 _workload = quickly(Workload)
+
+
+def _formerly(
+    obj: Mapping[str, Any],
+    verbs: WorkloadVerbs,
+    former: Sequence[tuple[str, Mapping[str, Any]]],
+) -> tuple[Formerly, ...]:
+    """The pods with each former version under which the object can be read."""
+    shapes: list[Formerly] = []
+    for version, profile in former:
+        try:
+            shape = asks.shape_of(obj, verbs, profile)
+            own = asks.own_requests(obj, verbs, shape)
+        except FieldError:
+            continue
+        shapes.append(Formerly(version, shape, own))
+    return tuple(shapes)
+
+
+def _check_profile(obj: Mapping[str, Any], profile: Mapping[str, Any] | None) -> None:
+    """Raises FieldError if the RuntimeProfile that an object names does not exist: its pods would
+    run without the platform's containers. The profile "default" need not exist."""
+    named = raw.text(obj, "spec", "runtimeProfile")
+    if profile is None and named not in ("", DEFAULT_PROFILE):
+        raise FieldError(
+            "spec.runtimeProfile",
+            (
+                f"there is no RuntimeProfile {named!r}; name one that `kubectl get runtimeprofiles`"
+                f" shows, or leave the field out for {DEFAULT_PROFILE!r}"
+            ),
+        )
 
 
 def _end_rules(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> EndRules:

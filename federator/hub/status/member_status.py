@@ -514,13 +514,14 @@ class Reporting:
 
 
 def _ready(member: Member) -> str:
-    """The summary of a member that accepts work, or would, but for its drain."""
+    """The summary of a member that accepts work, or would, but for its drain or a contradiction."""
     drain, maintenance = member.vitals.drain, member.vitals.maintenance
+    state = f"Untrustworthy ({member.trust.why})" if member.trust.why else "Ready"
     if drain is not None:
-        return f"Ready; {drain.reason}: {drain.message}"
+        return f"{state}; {drain.reason}: {drain.message}"
     if maintenance is not None and maintenance.reason in ("Announced", "UnderWay"):
-        return f"Ready; Maintenance {maintenance.reason}: {maintenance.message}"
-    return "Ready"
+        return f"{state}; Maintenance {maintenance.reason}: {maintenance.message}"
+    return state
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,9 +212,13 @@ class StatusAggregation:
             overdue=start != "" and self._left_s(workload, start) <= 0,
         )
         observations, refusals, in_flight, waiting = self._gathered(served, record)
+        placing = self._placing(workload, record)
+        if placing is not None:
+            short = (name for name, why in in_flight.items() if rollout.NO_ROOM in why)
+            placing = dataclasses.replace(placing, without_room=tuple(sorted(short)))
         return fold(
             wanted,
-            self._placing(workload, record),
+            placing,
             observations,
             refusals=refusals,
             in_flight=in_flight,
@@ -274,6 +278,7 @@ class StatusAggregation:
             to_move=record.terms.to_move,
             decision_refused=self.state.objection(foreign) if foreign is not None else "",
             held_back=record.terms.held_back > 0,
+            profile_held_back=bool(record.terms.held_profile),
             project_refused=refused,
             surplus=record.terms.surplus,
             notice=self.state.notices.text(workload),
@@ -415,7 +420,7 @@ class StatusAggregation:
 
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
         was = raw.objects(live, "conditions")
-        self.events.changed(workload.key, was, result.conditions, self.state.record_of(workload))
+        self.events.changed(workload, was, result.conditions, self.state.record_of(workload))
         for transition in transitions.of(live, result):
             if not (
                 transition.reason in transitions.TROUBLES
@@ -435,20 +440,23 @@ class StatusAggregation:
         A job set has settled when the shards that clusters were given have finished; its conditions
         are steady earlier, while it runs as decided.
         """
-        waiting: list[str] = []
+        waiting = list(self.unsettled())
+        return not waiting, waiting
+
+    def unsettled(self) -> Iterator[str]:
+        """A sentence for each workload that has not settled, computed one by one."""
         for key, workload in sorted(self.state.workloads.items()):
             result = self.fold(workload)
             if not result.settled:
-                waiting.append(f"{key}: {result.waiting_for}")
+                yield f"{key}: {result.waiting_for}"
             elif (
                 result.unit is Unit.SHARDS
                 and not result.finished
                 and any(row.share > row.completed + row.failed for row in result.rows)
             ):
-                waiting.append(f"{key}: {result.summary}")
+                yield f"{key}: {result.summary}"
             elif self._patch(workload, workload.live_status(), result):
-                waiting.append(f"{key}: its status is still to be written")
-        return not waiting, waiting
+                yield f"{key}: its status is still to be written"
 
 
 def _capital(sentence: str) -> str:

@@ -14,12 +14,13 @@ from federator.status.conditions import Condition
 SCHEDULED: Final = "Scheduled"
 SUSPENDED: Final = "Suspended"
 NEVER: Final = "NeverRuns"
+TOO_MANY: Final = "TooManyCronJobs"
 REFUSED: Final = "RunRefused"
 NATIVE: Final = "Native"
 HANDING_OVER: Final = "HandingOver"
 NAME_TAKEN: Final = "NameTaken"
 NOT_READY: Final = "ClustersNotReady"
-STALLING: Final = frozenset({ask.INVALID, ask.UNKNOWN_ZONE, NEVER})
+STALLING: Final = frozenset({ask.INVALID, ask.UNKNOWN_ZONE, NEVER, TOO_MANY})
 """Only a person can resolve these."""
 
 
@@ -77,6 +78,13 @@ def _ready(obj: Obj, plan: Plan, refused: str) -> Condition:
 
     if recurrence.problem:
         return not_ready(recurrence.reason, f"It makes no runs: {recurrence.problem}.")
+    if plan.beyond:
+        return not_ready(
+            TOO_MANY,
+            f"It makes no runs: {plan.beyond} older cron jobs of this namespace do, and no more may"
+            " (hub.cron_jobs_per_namespace). Delete cron jobs of the namespace, or ask an operator"
+            " for a higher limit.",
+        )
     if recurrence.suspended:
         return not_ready(SUSPENDED, "It makes no runs while spec.suspend is true.")
     if refused:

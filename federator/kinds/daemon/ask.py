@@ -12,14 +12,11 @@ from federator.kinds import verbs
 from federator.kinds.daemon.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
+from federator.model.ask import ANY_NUMBER
 from federator.model.decision import Share
 from federator.model.kubernetes.taints import Effect, Taint
 
 DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
-ANY_NUMBER: Final = 1 << 20
-"""Of clusters: one that loses the daemon does not wait for others to have it, which run none of its
-pods.
-"""
 
 
 def count(obj: Obj) -> int:

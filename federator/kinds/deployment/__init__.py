@@ -30,6 +30,7 @@ VERBS: Final = WorkloadVerbs(
     profile=ask.no_profile,
     sidecars=ask.no_parameters,
     max_unavailable=ask.max_unavailable,
+    by_number=ask.by_number,
     render_slice=ask.render_slice,
     amount="replicas",
     read_mark=verbs.mark_of_annotation,

@@ -67,6 +67,12 @@ def max_unavailable(obj: Obj) -> int:
     return verbs.share_of_copies(value, count(obj), default_percent=25)
 
 
+def by_number(obj: Obj) -> bool:
+    recreates = raw.text(obj, "spec", "strategy", "type") == "Recreate"
+    value = raw.at(obj, "spec", "strategy", "rollingUpdate", "maxUnavailable")
+    return isinstance(value, int) and not recreates
+
+
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     metadata = verbs.slice_metadata(obj, mark)
     annotations = metadata.setdefault("annotations", {})

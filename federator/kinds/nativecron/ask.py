@@ -4,7 +4,7 @@ Its copies are the pods of one run, as many as run at once: a cluster may begin 
 without asking, so what a run takes is placed and charged in each cluster all the time.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
@@ -14,11 +14,9 @@ from federator.kinds.nativecron import rulings
 from federator.kinds.nativecron.schema import API_VERSION, KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
+from federator.model.ask import ANY_NUMBER
 from federator.model.decision import Share
 from federator.model.errors import FieldError
-
-ANY_NUMBER: Final = 1 << 20
-"""A cluster that loses it does not wait for others, which have runs of their own."""
 
 
 def count(obj: Obj) -> int:

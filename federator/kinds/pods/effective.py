@@ -40,6 +40,7 @@ def pod_shape(
     pod = raw.mapping(template, "spec")
     if raw.items(pod, "resourceClaims"):
         raise FieldError(f"{POD}.resourceClaims", CLAIMS)
+    injection.check_volumes(pod, profile)  # answers below are remembered without their volumes
     containers = [
         (c.get("name"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
         for field in ("initContainers", "containers")

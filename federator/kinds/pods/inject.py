@@ -2,8 +2,8 @@
 is never changed.
 
 Used by `effective` (what a copy will really need, on the host) and by the expanders (what the
-member writes), so that both see the same pod. Where a workload already has a volume, variable,
-label or annotation of the same name, the workload's own stands; a container of the same name is
+member writes), so that both see the same pod. Where a workload already has a variable, label or
+annotation of the same name, the workload's own stands; a container or a volume of the same name is
 refused.
 """
 
@@ -28,7 +28,7 @@ def inject(
     `sidecars` are the workload's parameters by container name. `batch`: every sidecar becomes a
     native one, since a pod with an endless container never completes. Without a profile the
     template comes back as it is. Raises FieldError for parameters that the profile does not know or
-    misses, and for a container name that is taken.
+    misses, and for the name of a container or a volume that is taken.
     """
     if profile is None:
         return dict(template)
@@ -39,6 +39,7 @@ def inject(
     own_init, own = raw.objects(pod, "initContainers"), raw.objects(pod, "containers")
     first, beside = _added(support, sidecars, batch=batch)
     _check_names(first + beside, own_init, own, name)
+    check_volumes(pod, profile)
     pod["initContainers"] = first + [_supported(container, support) for container in own_init]
     pod["containers"] = [_supported(container, support) for container in own] + beside
     if not pod["initContainers"]:
@@ -185,6 +186,23 @@ def _check_names(
                         f"{profile!r} adds; rename this one"
                     ),
                 )
+
+
+def check_volumes(pod: Obj, profile: Obj | None) -> None:
+    """Raises FieldError for a volume with the name of one of the profile's: the containers of the
+    profile would mount the workload's volume instead of their own."""
+    support = raw.mapping(profile, "spec") if profile is not None else raw.NO_FIELDS
+    taken = {raw.text(volume, "name") for volume in raw.objects(support, "volumes")}
+    for index, volume in enumerate(raw.objects(pod, "volumes") if taken else ()):
+        if (name := raw.text(volume, "name")) in taken:
+            raise FieldError(
+                f"{TEMPLATE}.spec.volumes[{index}].name",
+                (
+                    f"{name!r} names a volume that RuntimeProfile "
+                    f"{raw.text(profile, 'metadata', 'name')!r} adds; rename this one, and its"
+                    " volumeMounts"
+                ),
+            )
 
 
 def _names(entries: Mapping[str, Any]) -> str:

@@ -32,28 +32,64 @@ SYSTEM_PRIORITY: Final = "system-"
 def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
     """Of all pods of the workload together. Raises FieldError as injection does."""
     if verbs.gang is None:
-        return interning.value(_of_template(obj, verbs.pod_template(obj), verbs, profile))
+        of_pods = _of_template(obj, verbs.pod_template(obj), verbs, profile)
+        return interning.value(of_pods if verbs.carried else _with_doors(of_pods, obj))
     per_role = [
         _at(_of_template(obj, role.template, verbs, profile), role.path)
         for role in verbs.gang.roles(obj)
     ]
-    joined = {
+    joined: dict[str, Any] = {
         name: next(filter(None, (getattr(privileges, name) for privileges in per_role)), "")
         for name in _FIELDS
     }
-    return interning.value(Privileges(**joined))
+    graces = [privileges.grace for privileges in per_role if privileges.grace is not None]
+    longest = max(graces, key=lambda grace: grace[1], default=None)
+    return interning.value(Privileges(**joined, grace=longest))
 
 
-_FIELDS: Final = tuple(field.name for field in fields(Privileges))
+_FIELDS: Final = tuple(field.name for field in fields(Privileges) if field.default == "")
+
+
+def _with_doors(privileges: Privileges, obj: Obj) -> Privileges:
+    """With what a workload's Services and doors from outside ask for."""
+    spec = raw.mapping(obj, "spec")
+    services = [("spec.service", raw.mapping(spec, "service"))]
+    for index, service in enumerate(raw.objects(spec, "additionalServices")):
+        services.append((f"spec.additionalServices[{index}]", service))
+    hosts = tuple(
+        (f"spec.loadBalancers[{index}].host", raw.text(door, "host") or EVERY_HOST)
+        for index, door in enumerate(raw.objects(spec, "loadBalancers"))
+    )
+    annotations = tuple(
+        (f"{path}.annotations", key)
+        for path, service in services
+        for key in sorted(raw.text_map(service, "annotations"))
+    )
+    types = tuple(
+        (f"{path}.type", kind)
+        for path, service in services
+        if (kind := raw.text(service, "type")) in OUTSIDE
+    )
+    if not (hosts or annotations or types):
+        return privileges
+    return replace(privileges, hosts=hosts, service_annotations=annotations, service_types=types)
+
+
+EVERY_HOST: Final = "*"
+OUTSIDE: Final = ("NodePort", "LoadBalancer")
+"""Types of Services that are open to the outside."""
 
 
 def _at(privileges: Privileges, path: str) -> Privileges:
     """The same with the path at which the template stands."""
-    texts = {
+    texts: dict[str, Any] = {
         name: path + text.removeprefix(inject.TEMPLATE)
         for name in ("baseline", "restricted", "nodes")
         if (text := getattr(privileges, name)).startswith(f"{inject.TEMPLATE}.")
     }
+    if privileges.grace is not None:
+        field, seconds = privileges.grace
+        texts["grace"] = (path + field.removeprefix(inject.TEMPLATE), seconds)
     return replace(privileges, **texts)
 
 
@@ -72,6 +108,7 @@ def _of_template(obj: Obj, template: Obj, verbs: WorkloadVerbs, profile: Obj | N
         service_account=_account(obj, spec, carried=verbs.carried),
         iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
         priority_class=interning.text(named) if named not in ("", own) else "",
+        grace=_grace(spec),
     )
 
 
@@ -134,6 +171,12 @@ def _account(obj: Obj, spec: Obj, *, carried: bool) -> str:
     if named in ("", _OWN_ACCOUNT) or (not carried and named == raw.text(obj, "metadata", "name")):
         return ""
     return interning.text(named)
+
+
+def _grace(spec: Obj) -> tuple[str, int] | None:
+    """The time that the pods may take to end; None where the template leaves it to Kubernetes."""
+    seconds = raw.integer(spec, "terminationGracePeriodSeconds")
+    return (f"{inject.TEMPLATE}.spec.terminationGracePeriodSeconds", seconds) if seconds else None
 
 
 class _Source:

@@ -27,6 +27,7 @@ VERBS: Final = WorkloadVerbs(
     profile=workloads.profile,
     sidecars=workloads.sidecars,
     max_unavailable=ask.max_unavailable,
+    by_number=ask.by_number,
     disruptions=ask.disruptions,
     render_slice=ask.render_slice,
     amount="replicas",

@@ -44,6 +44,10 @@ def max_unavailable(obj: Obj) -> int:
     return verbs.share_of_copies(value, copies, default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
 
 
+def by_number(obj: Obj) -> bool:
+    return isinstance(raw.at(obj, "spec", "updateStrategy", "maxUnavailable"), int)
+
+
 def budget(obj: Obj) -> int | str | None:
     """Pods of one cluster's share that may be missing while nodes are drained or others take back
     what they lent, as a number or in percent; None without a budget."""

@@ -9,7 +9,7 @@ from federator.kinds import verbs
 from federator.kinds.shared import workloads
 from federator.kinds.statefulset.schema import API_VERSION, KIND
 from federator.kinds.verbs import SliceMark
-from federator.model.ask import Ordinals
+from federator.model.ask import ANY_NUMBER, Ordinals
 from federator.model.decision import Share
 
 DEFAULTS: Final[dict[str, Any]] = {
@@ -17,8 +17,6 @@ DEFAULTS: Final[dict[str, Any]] = {
     "podManagementPolicy": "OrderedReady",
     "claimRetention": "Retain",
 }
-ANY_NUMBER: Final = 1 << 20
-"""Of ordinals: they leave no cluster for another, so a shrink never waits for one that grows."""
 
 
 def count(obj: Obj) -> int:

@@ -10,6 +10,7 @@ import asyncio
 import collections
 import contextlib
 import logging
+import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Listing, Store, Version, version_number
 from federator.kube.watch import gates, object_reader
+from federator.kube.watch.list_budget import ListBudget
 from federator.kube.watchmeter import WatchMeter
 from federator.kube.wire import decode
 from federator.kube.wire.watch_stream import WatchStream
@@ -42,6 +44,19 @@ SLICE = 128
 """Events handled before other work gets its turn (F20)."""
 LISTED_MAX = 16
 """A list of more than so many times as many objects as are kept is not read to its end."""
+LISTED_MORE = 50_000
+"""Nor is one of more than twice as many and these: that costs a process some seconds."""
+PAGES_FREE = 64
+"""So many pages of such a list may come as they like; of more, each has a quarter of what was asked
+for on average."""
+ENDLESS_S = 60.0
+"""Seconds until a list that had no end is tried again at first; twice as long each time."""
+ENDLESS_MAX_S = 900.0
+UNSERVED_S = 15.0
+"""Seconds until an optional kind that is not served is looked for again at first; twice as long
+each time. Operators that bring such a kind are installed once in the life of a cluster, and each
+look at each kind is a request."""
+UNSERVED_MAX_S = 60.0
 LOOK_AGAIN_S = 600.0
 """Seconds between lists of a collection that is not watched, about."""
 _TOMBSTONES = 4096
@@ -55,13 +70,15 @@ class Reflector(Generic[T]):
 
     `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the
     collection is listed now and then, and not watched. `silence_s`: a watch that says nothing for
-    so long is dropped.
+    so long is dropped. `budget`: of the server, for processor time of lists; None for no limit.
     """
 
     served: bool | None = None
     """Whether the server has such a collection, by its last word on that; None before."""
     on_served: Callable[[], None] | None = None
     """Called when `served` has changed."""
+    on_recovered: Callable[[], None] | None = None
+    """Called when a watch has stood for a while after trouble."""
 
     def __init__(
         self,
@@ -86,6 +103,7 @@ class Reflector(Generic[T]):
         metrics: WatchMeter | None = None,
         verify: Callable[[], Awaitable[None]] | None = None,
         optional: bool = False,
+        budget: ListBudget | None = None,
     ) -> None:
         self.client = client
         self.api_version = api_version
@@ -102,21 +120,19 @@ class Reflector(Generic[T]):
         self._reader = object_reader.ObjectReader(api_version, project, project_raw, shape)
         self._namespace = namespace
         self._chosen = {"label_selector": label_selector, "field_selector": field_selector}
-        self._on_change = on_change
-        self._on_rewind = on_rewind
-        self._clock = clock
-        self._rng = rng
-        self._bounds = bounds
-        self._wanted = wanted
+        self._on_change, self._on_rewind = on_change, on_rewind
+        self._clock, self._rng = clock, rng
+        self._bounds, self._wanted = bounds, wanted
         self._silence_s = silence_s
         self._metrics = metrics
-        self._optional = optional  # that the kind is not served is no trouble
+        self._optional = optional
+        self._budget = budget if budget is not None else ListBudget(clock, math.inf)
         self._verify = verify
         """Raises an ApiError when another server answers than was meant. Before all is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
-        self._wait = gates.Wait()
-        self._instant_ends = 0
-        self._rewinds = 0
+        self._endless = backoff.Backoff(rng, base_s=ENDLESS_S, cap_s=ENDLESS_MAX_S)
+        self._unserved = backoff.Backoff(rng, base_s=UNSERVED_S, cap_s=UNSERVED_MAX_S)
+        self._wait, self._instant_ends, self._rewinds = gates.Wait(), 0, 0
         self._refused = -1  # the version of the last list, where that was refused
         self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
@@ -147,14 +163,15 @@ class Reflector(Generic[T]):
             except errors.Malformed as exc:
                 self._note("malformed", exc)
                 self._stale = True
-                await asyncio.sleep(self._waits.next())
+                waits = self._endless if isinstance(exc, errors.Endless) else self._waits
+                await asyncio.sleep(waits.next())
             except errors.ApiError as exc:
                 self._note(type(exc).__name__.lower(), exc)
                 # A server that was away may have been restored meanwhile, to versions above those
                 # we know: only a whole list tells. One that is merely busy was there all the time.
                 self._stale = self._stale or not (self._open or isinstance(exc, errors.Throttled))
                 self._doubt = True
-                wait_s = self._waits.next()
+                wait_s = (self._unserved if self._is_absent(exc) else self._waits).next()
                 if not exc.transient:
                     wait_s = max(wait_s, self._rng.uniform(2.0, 4.0))
                 await self._wait.at_most(
@@ -182,6 +199,8 @@ class Reflector(Generic[T]):
             )
         self._publish(rows, version)
         self._heard()
+        self._endless.reset()
+        self._unserved.reset()
         self.store.mark_synced()
         self.answered.set()
         self._is_served(True)
@@ -191,22 +210,29 @@ class Reflector(Generic[T]):
     async def _read_list(self) -> tuple[Listing[T], str]:
         """The whole list or an exception: a part of a list is worth nothing (F18)."""
         rows = self.store.listing()
-        version, read = "", 0
+        version, read, number = "", 0, 0
+        most = self.store.bound.objects if self.store.bound is not None else 0
+        self._budget.check(self.client.cluster, self.plural)
         pages = self._pages(PAGE_SIZE)
         async with contextlib.aclosing(pages):
             async for page in pages:
+                number += 1
                 version = page.metadata.resourceVersion
                 kind = page.kind.removesuffix("List")
                 items = page.items or []
                 read += len(items)
-                if self.store.bound is not None and read > self.store.bound.objects * LISTED_MAX:
-                    raise errors.Malformed(
+                sparse = number - PAGES_FREE > 4 * read // PAGE_SIZE
+                if most and (sparse or read > min(most * LISTED_MAX, 2 * most + LISTED_MORE)):
+                    raise errors.Endless(
                         f"{self.client.cluster}: the list of {self.plural} has no end ({read})."
                     )
                 for start in range(0, len(items), SLICE):
-                    for raw in items[start : start + SLICE]:
-                        self._read_row(raw, kind, rows)
+                    with self._budget.measured():
+                        for raw in items[start : start + SLICE]:
+                            self._read_row(raw, kind, rows)
                     await asyncio.sleep(0)
+                if page.metadata.continue_:
+                    self._budget.check(self.client.cluster, self.plural)
         if not version:
             raise errors.Malformed(
                 f"{self.client.cluster}: the list of {self.plural} has no resourceVersion."
@@ -234,7 +260,12 @@ class Reflector(Generic[T]):
 
     def _pages(self, limit: int) -> AsyncGenerator[decode.Page, None]:
         return self.client.pages(
-            self.api_version, self.plural, self._namespace, limit=limit, **self._chosen
+            self.api_version,
+            self.plural,
+            self._namespace,
+            limit=limit,
+            measured=self._budget.measured,
+            **self._chosen,
         )
 
     async def _is_behind(self) -> bool:
@@ -347,7 +378,9 @@ class Reflector(Generic[T]):
         self._waits.reset()
         self._instant_ends = 0
         self.watch_failing = False
-        self.trouble = None
+        recovered, self.trouble = self.trouble is not None, None
+        if recovered and self.on_recovered is not None:
+            self.on_recovered()
 
     async def _take_in(self, stream: WatchStream, batch: list[bytes]) -> None:
         if self._metrics is not None:
@@ -442,7 +475,7 @@ class Reflector(Generic[T]):
         if isinstance(error, errors.NotFound):
             self.answered.set()
             self._is_served(False)
-        if self._optional and isinstance(error, errors.NotServed):
+        if self._is_absent(error):
             return
         if isinstance(error, errors.OwnShortage):
             failing = False  # no request was sent
@@ -451,6 +484,10 @@ class Reflector(Generic[T]):
         ):
             self.watch_failing = True
         self._count(what, error)
+
+    def _is_absent(self, error: errors.ApiError) -> bool:
+        """Whether the server does not serve an optional kind, which is no trouble."""
+        return self._optional and isinstance(error, errors.NotServed)
 
     def _is_served(self, served: bool) -> None:
         changed, self.served = served is not self.served, served

@@ -5,6 +5,7 @@ objects raw, so that their consumers pay for the fields they keep and for nothin
 """
 
 import contextlib
+import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -90,6 +91,7 @@ named_decoder = msgspec.json.Decoder(Named)
 any_decoder = msgspec.json.Decoder()
 
 
+@functools.cache
 def event_decoder_of(object_type: Any) -> msgspec.json.Decoder[WatchEvent]:
     """A decoder of watch events that makes `object_type` of their objects: a Struct, dict[str, Any]
     or msgspec.Raw."""

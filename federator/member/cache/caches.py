@@ -15,13 +15,12 @@ from typing import Any, Final
 from federator.api import raw, runtimeprofile
 from federator.kinds import registry
 from federator.kinds.natives import CARRIES, NATIVES, OPTIONAL, RUNS_PODS
-from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Store
 from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
-from federator.member.cache import jobs, rows
+from federator.member.cache import jobs, listed, rows
 from federator.member.cache.highest import Highest
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
@@ -140,6 +139,8 @@ class Caches:
         self.nodes: Store[Node] = Store("Node")
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
         self.profiles.add_index("hash", lambda obj: (runtimeprofile.content_hash(obj),))
+        self.spaces: Store[tuple[tuple[str, str], ...]] = Store("Namespace")
+        """What namespaces say of the service accounts of their projects; most say nothing."""
         self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
         self.commitments = PodBooks()
         self.nodes_epoch = 0
@@ -246,6 +247,10 @@ class Caches:
             return next((obj for _, obj in self.profiles.by_index("hash", content_hash)), None)
         return self.profiles.get(("", name))
 
+    def account_lists(self, namespace: str) -> dict[str, str]:
+        """What a namespace says of the service accounts of its projects."""
+        return dict(self.spaces.get(("", namespace)) or ())
+
     @property
     def natives_synced(self) -> bool:
         """Everything that expansion compares with has been listed in this process's life."""
@@ -254,8 +259,9 @@ class Caches:
         optional = [(self.natives[kind], self.reflectors[kind]) for kind in OPTIONAL]
         return (
             all(store.synced for store in stores)
-            and _listed_or_absent(self.profiles, self.reflectors["RuntimeProfile"])
-            and all(_listed_or_withheld(store, reflector) for store, reflector in optional)
+            and listed.listed_or_absent(self.profiles, self.reflectors["RuntimeProfile"])
+            and listed.listed_or_withheld(self.spaces, self.reflectors["Namespace"])
+            and all(listed.listed_or_withheld(store, reflector) for store, reflector in optional)
         )
 
     @property
@@ -269,7 +275,7 @@ class Caches:
             self.natives["Job"],
         ]
         slices = [
-            _listed_or_absent(store, self.reflectors[f"slices of {kind}"])
+            listed.listed_or_absent(store, self.reflectors[f"slices of {kind}"])
             for kind, store in self.slices.items()
         ]
         return (
@@ -282,7 +288,7 @@ class Caches:
     @property
     def answered(self) -> bool:
         """Whether it is known what the ClusterCapacity says, or that there is none."""
-        return _listed_or_absent(self.questions, self.reflectors["ClusterCapacity"])
+        return listed.listed_or_absent(self.questions, self.reflectors["ClusterCapacity"])
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for one of those above."""
@@ -350,14 +356,19 @@ class Caches:
                 "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
             )
             yield _Watched(
-                f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen
+                f"slices of {kind}",
+                _served(kind),
+                slices,
+                rows.slice_of(kind),
+                self._on_slice,
+                chosen,
             )
         for kind, natives in self.natives.items():
             yield _Watched(
                 kind,
                 (NATIVES[kind].api_version, NATIVES[kind].plural),
                 natives,
-                _native_of(kind, shapes),
+                rows.native_of(kind, shapes),
                 self._on_native,
                 optional=NATIVES[kind].optional,
             )
@@ -381,10 +392,24 @@ class Caches:
         )
         refused = ("v1", "events"), self.refusals, rows.refusal_rows, self._on_refusal
         yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
-        yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
+        yield from self._watched_for_all()
+
+    def _watched_for_all(self) -> "Iterator[_Watched]":
+        """The same for what concerns many slices at once."""
+        yield _Watched(
+            "Node", ("v1", "nodes"), self.nodes, rows.node_of(self._options), self._on_node
+        )
         profile = "RuntimeProfile"
         yield _Watched(
             profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile)
+        )
+        yield _Watched(
+            "Namespace",
+            ("v1", "namespaces"),
+            self.spaces,
+            rows.account_lists,
+            self._on_space,
+            optional=True,
         )
         question = "ClusterCapacity"
         yield _Watched(
@@ -395,6 +420,12 @@ class Caches:
         """Slices become something else where a kind is served that they could do without."""
         for row in self.every_slice():
             self.signals.expand(row.key)
+
+    def _on_space(self, key: Key, old: Any, new: Any) -> None:
+        if (old or ()) != (new or ()):
+            for row in self.every_slice():
+                if row.key.namespace == key[1]:
+                    self.signals.expand(row.key)
 
     def _on_question(self, _: Key, __: Any, new: dict[str, Any] | None) -> None:
         if new is not None:
@@ -492,7 +523,7 @@ class Caches:
             slice_key = self.slice_of_pod(row.controller_uid)
             if slice_key is not None:
                 self.signals.roll_up(slice_key)
-        if (_room(old)) != _room(new):
+        if rows.room(old) != rows.room(new):
             self.signals.survey()
         if new is not None and new.ready and (old is None or not old.ready):
             self.signals.node(new.node)
@@ -556,43 +587,9 @@ class Caches:
         return changed
 
 
-def _listed_or_withheld(store: Store[Any], reflector: Reflector[Any]) -> bool:
-    """Listed, or known not to be served, or not shown to this process: its rights may be those of a
-    release that did not know the kind."""
-    return _listed_or_absent(store, reflector) or isinstance(reflector.trouble, errors.Denied)
-
-
-def _listed_or_absent(store: Store[Any], reflector: Reflector[Any]) -> bool:
-    """Listed, or known not to be served at all."""
-    return store.synced or isinstance(reflector.trouble, errors.NotFound)
-
-
 def _is_slice(row: SliceRow | None) -> bool:
     """Natives of ours carry the fleet's label too: of their kind only what is marked is a slice."""
     return row is not None and (row.mark is not None or not row.verbs.carried)
-
-
-def _room(row: PodRow | None) -> tuple[Any, ...]:
-    """What of a pod free room depends on."""
-    return (
-        ()
-        if row is None
-        else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
-    )
-
-
-def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
-    return lambda obj: rows.slice_row(kind, obj)
-
-
-def _native_of(kind: str, shapes: rows.Shapes) -> Callable[[dict[str, Any]], NativeRow]:
-    if kind == "DaemonSet":
-        return lambda obj: rows.daemon_row(obj, shapes)
-    return lambda obj: rows.native_row(kind, obj)
-
-
-def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:
-    return lambda obj: rows.node_row(obj, options.gpu_labels, options.family_labels)
 
 
 def _served(kind: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ server can hold gives a row.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,14 +18,15 @@ from federator.api import capacityfields, raw
 from federator.api.raw import Obj
 from federator.kinds import registry
 from federator.kinds.labels import COMPONENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, piece_of
+from federator.kinds.natives import pod_templates
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.kube import clock
-from federator.member.options import FIELD_MANAGER
-from federator.model import names
+from federator.member.options import FIELD_MANAGER, MemberOptions
+from federator.model import interning, names
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
-from federator.model.kubernetes import owned_fields, quantity
+from federator.model.kubernetes import accountlists, owned_fields, quantity
 from federator.model.kubernetes.taints import REFUSING, Taint
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.resources import PODS, ZERO, Resources
@@ -145,6 +146,8 @@ class NativeRow:
     replicas_ours: bool = False
     """Whether its `spec.replicas` is as member processes applied it last: no autoscaler, and nobody
     else, has changed it since."""
+    account: str = ""
+    """The service account of its pods; "" for the default, and for what has no pod template."""
     applied: bytes | None = None
     """The fields that member processes applied (FieldsV1, as JSON); dropped together with
     `document`."""
@@ -187,9 +190,27 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
         role=raw.text(labels, COMPONENT_LABEL) if kind == "Job" else "",
         group=_group_of(spec) if kind == "Job" else "",
+        account=_account_of(kind, obj),
         replicas_ours="f:replicas" in raw.mapping(applied, "f:spec"),
         applied=msgspec.json.encode(applied),
     )
+
+
+def _account_of(kind: str, obj: Obj) -> str:
+    accounts = (account_of(template) for template in pod_templates({**obj, "kind": kind}))
+    return interning.text(next(accounts, ""))
+
+
+def account_of(template: Obj) -> str:
+    """The service account that pods run as, "" for the namespace's default."""
+    spec = raw.mapping(template, "spec")
+    name = raw.text(spec, "serviceAccountName") or raw.text(spec, "serviceAccount")
+    return "" if name in accountlists.DEFAULT else name
+
+
+def account_lists(obj: Obj) -> tuple[tuple[str, str], ...]:
+    """What a namespace says of the service accounts of its projects; () for nothing."""
+    return tuple(accountlists.ours(raw.text_map(obj, "metadata", "annotations")).items())
 
 
 def _group_of(job: Obj) -> str:
@@ -416,3 +437,26 @@ def daemon_row(obj: Obj, shapes: Shapes) -> NativeRow:
     row = native_row("DaemonSet", obj)
     row.shape = shapes.of(raw.mapping(obj, "spec", "template", "spec"))
     return row
+
+
+def room(row: PodRow | None) -> tuple[Any, ...]:
+    """What of a pod free room depends on."""
+    return (
+        ()
+        if row is None
+        else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
+    )
+
+
+def slice_of(kind: str) -> Callable[[Obj], SliceRow]:
+    return lambda obj: slice_row(kind, obj)
+
+
+def native_of(kind: str, shapes: Shapes) -> Callable[[Obj], NativeRow]:
+    if kind == "DaemonSet":
+        return lambda obj: daemon_row(obj, shapes)
+    return lambda obj: native_row(kind, obj)
+
+
+def node_of(options: MemberOptions) -> Callable[[Obj], Node]:
+    return lambda obj: node_row(obj, options.gpu_labels, options.family_labels)

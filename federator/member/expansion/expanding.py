@@ -28,7 +28,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, Outcome
 from federator.member.cache import jobs
 from federator.member.cache.caches import Caches, native_ref
-from federator.member.cache.rows import NativeKey, SliceRow
+from federator.member.cache.rows import NativeKey, SliceRow, account_of
 from federator.member.expansion import comparing, references, results
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
 from federator.member.expansion.results import Judgement, Result
@@ -36,7 +36,7 @@ from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.errors import FieldError
-from federator.model.kubernetes import quantity
+from federator.model.kubernetes import accountlists, quantity
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING, RepeatFigures
 from federator.model.steps import Create, RequeueAfter
@@ -213,7 +213,28 @@ class Expander:
         for kind in dict.fromkeys(body["kind"] for body in made):
             if kind in OPTIONAL and not self._caches.offers(kind):
                 raise Refused(results.FAILED, self._not_served(kind), again=True)
+        self._allowed(row, made)
         return tuple(_canonical(body) for body in made)
+
+    def _allowed(self, row: SliceRow, made: Natives) -> None:
+        """Raises `Refused` if pods would run under a service account that the namespace does not
+        list for the project of the slice. What runs under it keeps running, and may shrink."""
+        namespace = row.key.namespace
+        project = raw.text(row.obj(), "spec", "project") or namespace
+        said = self._caches.account_lists(namespace)
+        for body in made if said else ():
+            live = self._caches.native(comparing.native_key(body))
+            kept = live.account if live is not None and live.owner_uid == row.uid else ""
+            for account in {account_of(template) for template in pod_templates(body)}:
+                own = account in ("", row.key.name, kept)
+                if not own and not accountlists.allows(said, project, account):
+                    raise Refused(
+                        results.NOT_ALLOWED,
+                        f"spec.template.spec.serviceAccountName: is {account}; namespace"
+                        f" {namespace} of cluster {self._cluster} lists for project {project}:"
+                        f" {accountlists.listed(said, project)}. Add it to spec.serviceAccounts of"
+                        " the project's FederatedQuotas, or use another one.",
+                    )
 
     def _grouped(self, row: SliceRow, obj: raw.Obj, made: Natives) -> Natives:
         """The natives of a gang with its PodGroup, where the cluster has these."""
@@ -416,7 +437,7 @@ class Expander:
             templates = [row.verbs.pod_template(row.obj())]
         missing: set[NativeKey] = set()
         for template in templates[:1]:
-            account = ("ServiceAccount", namespace, references.service_account(template))
+            account = ("ServiceAccount", namespace, account_of(template))
             if account[2] and account not in made and self._caches.native(account) is None:
                 await self._make_account(account, mark)
             for kind, name in references.of_template(template):

@@ -27,13 +27,6 @@ def of_template(template: Obj) -> tuple[Reference, ...]:
     return tuple(sorted(references))
 
 
-def service_account(template: Obj) -> str:
-    """The service account that the pods run as, "" for the namespace's default."""
-    spec = raw.mapping(template, "spec")
-    name = raw.text(spec, "serviceAccountName") or raw.text(spec, "serviceAccount")
-    return "" if name == "default" else name
-
-
 def _of_volumes(spec: Obj) -> Iterator[Reference]:
     for volume in raw.objects(spec, "volumes"):
         sources = [volume, *raw.objects(volume, "projected", "sources")]

@@ -15,6 +15,8 @@ from federator.status.conditions import FALSE, TRUE, Condition
 
 CONFLICT: Final = "Conflict"
 FAILED: Final = "ExpansionFailed"
+NOT_ALLOWED: Final = "ServiceAccountNotAllowed"
+"""The namespace does not list the pods' service account for the project."""
 STUBBORN: Final = "CannotConverge"
 ENDING: Final = "NamespaceTerminating"
 

@@ -51,10 +51,11 @@ class Party:
         )
 
     def last_key(self) -> tuple[int, int, int, str]:
-        """The `next_key` under which its last seat was given."""
+        """Sort key: the largest gives its last seat back first, in the reverse order of
+        `next_key`."""
         return (
             -((self.weight << SCALE) // (2 * self.seats - 1)),
-            self.seats - 1,
+            self.seats,
             self.order,
             self.name,
         )
@@ -119,10 +120,8 @@ def _leap(able: Sequence[Party], missing: int) -> int:
     With q the sum of weights, p is near the total: weights 3 and 1 (q 4) and 100 seats give p =
     100, a (2 * 3 * 100 + 4) // 8 = 75, b (2 * 1 * 100 + 4) // 8 = 25.
     """
-    if not able:
-        return 0
     q = sum(party.weight for party in able)
-    low, high = 0, missing + sum(party.seats for party in able)
+    low, high = 0, missing
     while _given(able, high, q) <= missing and any(
         _seats_at(party, high, q) < party.cap for party in able
     ):
@@ -189,8 +188,6 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
     """Takes most of a large number of seats at once: all seats whose quotient is below 1 / (2 * p /
     q), for the smallest p / q that takes at most `surplus`. These were given last, so the remaining
     ones can be taken one by one. Returns how many were taken."""
-    if not able:
-        return 0
     q = sum(party.weight for party in able) or 1
 
     def kept(party: Party, p: int) -> int:
@@ -202,7 +199,7 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
     def taken(p: int) -> int:
         return sum(party.seats - kept(party, p) for party in able)
 
-    low, high = 0, 2 * sum(party.seats for party in able)
+    low, high = 0, sum(party.seats for party in able)
     while taken(high) > surplus:
         if taken(2 * high) == taken(high):
             return 0

@@ -42,20 +42,38 @@ class _Way:
 
 
 _WAYS: Final = (_Way(2), _Way(None), _Way(None, keeps_open=True))
-"""Each for what comes out of the one before with a hard rule broken."""
+"""Each for what the one before breaks a hard rule with, or leaves unplaced because domains that
+minDomains wants are not in use."""
 
 
 def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
     """Gives up to `missing` more seats; returns the seats that no cluster may take."""
     before = [party.seats for party in parties]
-    left = missing
+    tried: list[tuple[bool, int, list[int]]] = []
     for way in _WAYS:
-        for party, seats in zip(parties, before, strict=True):
-            party.seats = seats
+        _put(parties, before)
         left = _fill(parties, missing, rules, idle, way)
-        if not overgrown(parties, before, rules, idle):
+        broken = overgrown(parties, before, rules, idle)
+        tried.append((broken, left, [party.seats for party in parties]))
+        if not broken and not (left and _lacking(parties, rules, idle)):
             break
+    _, left, best = min(tried, key=lambda result: result[:2])
+    _put(parties, best)
     return left
+
+
+def _put(parties: Sequence[Party], seats: Sequence[int]) -> None:
+    for party, count in zip(parties, seats, strict=True):
+        party.seats = count
+
+
+def _lacking(parties: Sequence[Party], rules: _Rules, idle: _Idle) -> bool:
+    """Whether fewer domains are used than a hard rule wants: until then only a copy that opens one
+    is placed."""
+    return any(
+        rule.hard and domains.of_rule(at, rule, parties, idle).lacking()
+        for at, rule in enumerate(rules)
+    )
 
 
 def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, way: _Way) -> int:

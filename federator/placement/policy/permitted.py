@@ -5,16 +5,15 @@ Pure. Checked before clusters are filtered, and again before anything is written
 refused workload keeps what runs, unchanged.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from federator.model import names
 from federator.model.ask import NO_PRIVILEGES, Ask
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.accountlists import any_matches
 from federator.model.kubernetes.pod_security import Level
 from federator.placement.quota import quota
 
@@ -63,7 +62,9 @@ def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
     """Every account that covers the project must list what is used. An account without a list lists
     nothing; a project that no account covers is not limited."""
     wanted = ask.privileges
-    if not (wanted.service_account or wanted.iam_role or wanted.priority_class):
+    named = wanted.service_account or wanted.iam_role or wanted.priority_class
+    opened = wanted.hosts or wanted.service_annotations or wanted.service_types
+    if not (named or opened or wanted.grace):
         return
     template = "spec.template.spec"
     for account in quota.accounts_of(ask.project, quotas):
@@ -82,10 +83,46 @@ def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
                 account.priority_classes,
             ),
         ):
-            if value and not any(_matches(pattern, value) for pattern in listed):
+            if value and not any_matches(listed, value):
                 yield Refused(
                     Reason.IDENTITY_NOT_ALLOWED, _unlisted(path, value, field, listed, account)
                 )
+        for values, field, limits in (
+            (wanted.hosts, "hosts", account.hosts),
+            (wanted.service_annotations, "serviceAnnotations", account.service_annotations),
+            (wanted.service_types, "serviceTypes", account.service_types),
+        ):
+            for path, value in values if limits is not None else ():
+                if not any_matches(limits or (), value):
+                    yield Refused(
+                        Reason.IDENTITY_NOT_ALLOWED,
+                        _unlisted(path, value, field, limits or (), account),
+                    )
+        if too_long := _too_long(wanted.grace, account):
+            yield Refused(Reason.IDENTITY_NOT_ALLOWED, too_long)
+
+
+def _too_long(grace: tuple[str, int] | None, account: QuotaAccount) -> str:
+    """Why pods may not take so long to end, as a sentence; "" when they may."""
+    if grace is None or account.max_grace_s is None or grace[1] <= account.max_grace_s:
+        return ""
+    path, seconds = grace
+    return (
+        f"{path}: is {seconds}; FederatedQuota {account.name} allows its projects at most"
+        f" {account.max_grace_s} seconds (spec.maxTerminationGracePeriodSeconds)"
+    )
+
+
+def taken(path: str, host: str, other: str) -> Refused:
+    """A host name that another namespace had first, or that overlaps `other`, which it had. The
+    message does not name the workload."""
+    what = "every host (a door without a host)" if host == "*" else host
+    overlaps = f"which overlaps {other}, " if other != host else ""
+    return Refused(
+        Reason.IDENTITY_NOT_ALLOWED,
+        f"{path}: is {what}, {overlaps}which a workload of another namespace had first; choose"
+        " another name, or have that workload give it up",
+    )
 
 
 def _unlisted(
@@ -96,12 +133,3 @@ def _unlisted(
         f"{path}: is {value}; FederatedQuota {account.name} allows its projects {allowed} "
         f"(spec.{field})"
     )
-
-
-@lru_cache(maxsize=4096)
-def _matches(pattern: str, value: str) -> bool:
-    """`*` stands for any text, including none."""
-    head, *rest = pattern.split("*")
-    if not rest:
-        return pattern == value
-    return re.fullmatch(".*".join(map(re.escape, (head, *rest))), value) is not None

@@ -15,6 +15,7 @@ from typing import Final
 from federator.model.ask import DEFAULT_POLICY, Demand, Policy
 from federator.model.errors import FieldError
 from federator.model.fleet import QuotaAccount
+from federator.model.kubernetes import accountlists
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Tree
 
@@ -361,6 +362,14 @@ class Bindings:
     def accounts(self, project: str) -> tuple[QuotaAccount, ...]:
         """The accounts that cover a project."""
         return self._accounts.get(project, ())
+
+    def account_lists(self, namespace: str) -> dict[str, str]:
+        """What the namespace says in members of the service accounts of its projects."""
+        projects = {
+            project: tuple(account.service_accounts for account in self.accounts(project))
+            for project in self.of(namespace)
+        }
+        return accountlists.annotations(projects, unlisted=self._unknown)
 
     def speaks(self, namespace: str, project: str) -> bool:
         """Whether a claim of the project counts: the namespace is bound to it, or no account covers

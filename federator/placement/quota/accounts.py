@@ -5,7 +5,7 @@ An account with faults still limits, by the fields that can be understood. Pure.
 """
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,6 +53,15 @@ def troubles(account: QuotaAccount, tree: Tree, capacity: Resources) -> tuple[Tr
         *_promises(account, tree, capacity),
         *_resources(account, capacity),
     )
+
+
+def unknown_parents(accounts: Iterable[QuotaAccount]) -> Iterator[tuple[str, str]]:
+    """(account, sentence) of those whose parent is none of these accounts, by name."""
+    every = {account.name: account for account in accounts}
+    for name in sorted(every):
+        for trouble in _parents(every[name], every):
+            if trouble.reason == UNKNOWN_PARENT:
+                yield name, trouble.message
 
 
 def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:

@@ -1,6 +1,7 @@
 """What projects use in parts of the fleet for which accounts have limits of their own, and which of
 these limits a decision would break."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,9 +63,10 @@ def usage_with_domains(
         return usage
     cells: dict[_Key, dict[str, int]] = {}
     for commitment in commitments:
-        for root in _roots(tree, commitment.project):
-            if root in domains:
-                _add(cells, _key(commitment), domains[root].cells(commitment))
+        for part in _parts(commitment):
+            for root in _roots(tree, part.project):
+                if root in domains:
+                    _add(cells, part.key, domains[root].cells(part))
 
     def both(project: str, tier: Tier) -> Resources:
         more = cells.get((project, tier), _NO_CELLS)
@@ -85,7 +87,8 @@ class InDomains:
         """Project -> the trees with domains that it is charged to."""
         self._used: dict[_Key, dict[str, int]] = {}
         for commitment in commitments:
-            _add(self._used, _key(commitment), self._cells(commitment))
+            for key, cells in self._charges(commitment).items():
+                _add(self._used, key, cells)
         self._uses = Uses(tree, self._usage)
         self._counted: dict[str, Mapping[_Key, _Amounts]] = {}
         """uid -> what is counted of a workload that was decided on."""
@@ -141,7 +144,7 @@ class InDomains:
             self.claim(
                 after.uid, project, tier, {of: some for of, some in left.items() if some > 0}
             )
-        new, former = {_key(after): self._cells(after)}, self._now(after.uid)
+        new, former = self._charges(after), self._now(after.uid)
         both: dict[_Key, _Amounts] = {}
         for key in {**new, **former}:
             has, gets = former.get(key, _NO_CELLS), new.get(key, _NO_CELLS)
@@ -161,10 +164,16 @@ class InDomains:
         return self._roots[project]
 
     def _cells(self, commitment: Commitment) -> _Amounts:
+        """What its own project and tier are charged."""
+        return self._charges(commitment, own=True).get(_key(commitment), _NO_CELLS)
+
+    def _charges(self, commitment: Commitment, *, own: bool = False) -> Mapping[_Key, _Amounts]:
+        """What all accounts are charged for it; with `own` only that of its project and tier."""
         cells: dict[_Key, dict[str, int]] = {}
-        for root in self._of(commitment.project):
-            _add(cells, _key(commitment), self._domains[root].cells(commitment))
-        return cells.get(_key(commitment), _NO_CELLS)
+        for part in itertools.islice(_parts(commitment), 1 if own else None):
+            for root in self._of(part.project):
+                _add(cells, part.key, self._domains[root].cells(part))
+        return cells
 
     def _had(self, after: Commitment) -> _Amounts:
         """What the accounts that it is charged to were charged for it before."""
@@ -179,7 +188,7 @@ class InDomains:
         if uid in self._counted:
             return self._counted[uid]
         before = self._commitments.commitment(uid)
-        return {_key(before): self._cells(before)} if before is not None else {}
+        return self._charges(before) if before is not None else {}
 
     @contextmanager
     def _without(self, uid: str) -> Iterator[None]:
@@ -252,18 +261,16 @@ class _Domains:
                     made.limited[domain.name, tier] = before | resources
         return made
 
-    def cells(self, commitment: Commitment) -> _Amounts:
-        """What a commitment uses in each domain."""
+    def cells(self, part: "_Part") -> _Amounts:
+        """What it uses in each domain."""
         cells: dict[str, int] = {}
         for name, clusters in self.within.items():
-            limited = self.limited.get((name, commitment.tier))
+            limited = self.limited.get((name, part.tier))
             if not limited:
                 continue
-            copies = sum(
-                copies_of(holding) for holding in commitment.holdings if holding.cluster in clusters
-            )
+            copies = sum(copies for cluster, copies in part.copies if cluster in clusters)
             for resource in limited:
-                if amount := commitment.shape.requests[resource] * copies:
+                if amount := part.requests[resource] * copies:
                     cells[cell(resource, name)] = amount
         return cells
 
@@ -277,6 +284,34 @@ def _of_roots(tree: Tree, clusters: Labels) -> dict[str, _Domains]:
 def _roots(tree: Tree, project: str) -> list[str]:
     """The trees that a project is charged to."""
     return sorted({tree.path(name)[-1] for name in tree.charged(project)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one account is charged for a commitment."""
+
+    project: str
+    tier: Tier
+    requests: Resources
+    copies: list[tuple[str, int]]
+    """By cluster."""
+
+    @property
+    def key(self) -> _Key:
+        return self.project, self.tier
+
+
+def _parts(commitment: Commitment) -> Iterator[_Part]:
+    """What its own project and tier are charged first, then what others are in addition."""
+    yield _Part(
+        commitment.project,
+        commitment.tier,
+        commitment.shape.requests,
+        [(holding.cluster, copies_of(holding)) for holding in commitment.holdings],
+    )
+    for left in commitment.former:
+        there = [(held.cluster, held.copies) for held in left.held]
+        yield _Part(left.project, left.tier, left.requests, there)
 
 
 def _key(commitment: Commitment) -> _Key:

@@ -377,7 +377,7 @@ def _over(edit: Edit, account: str, uses: Uses, own: Commitment | None) -> str:
 def _edited(limit: Limit, account: str, tier: Tier, name: str) -> str:
     """As `allows`, without the name of the resource where the account's own limit binds."""
     said = allows(limit, account, tier, name)
-    return said.replace(f" {name} (", " (", 1) if limit.account == account else said
+    return said.replace(f" {name} (", " (") if limit.account == account else said
 
 
 def amounts(requests: Resources) -> str:

@@ -70,8 +70,9 @@ class Uses:
         path = self.tree.path(name)
         if len(path) == 1:
             most, use = bounds[name].most, table[name]
-            if less is not None and less.tier is tier and name in self.tree.charged(less.project):
-                use -= less.usage[resource]
+            for project, of, amounts in less.charges if less is not None else ():
+                if of is tier and name in self.tree.charged(project):
+                    use -= amounts[resource]
             return None if most is None else max(most - use, 0)
         used = self._without(bounds, table, tier, resource, less)
         best, kept = None, 0
@@ -172,19 +173,20 @@ class Uses:
         less: Commitment | None,
     ) -> Mapping[str, int]:
         """The use of those accounts for which it is another without this commitment."""
-        if less is None or less.tier is not tier:
+        if less is None:
             return NOBODY
         others: dict[str, int] = {}
-        for name in self.tree.charged(less.project):
-            if name not in table:
-                continue
-            gone = less.usage[resource]
-            for account in self.tree.path(name):
-                before, kept = others.get(account, table[account]), bounds[account].kept
-                others[account] = before - gone
-                gone = max(before - kept, 0) - max(before - gone - kept, 0)
-                if not gone:
-                    break
+        for project, of, amounts in less.charges:
+            for name in self.tree.charged(project) if of is tier else ():
+                if name not in table:
+                    continue
+                gone = amounts[resource]
+                for account in self.tree.path(name):
+                    before, kept = others.get(account, table[account]), bounds[account].kept
+                    others[account] = before - gone
+                    gone = max(before - kept, 0) - max(before - gone - kept, 0)
+                    if not gone:
+                        break
         return others
 
     def _balanced(self, root: str, tier: Tier, resource: str) -> dict[str, Balance]:

@@ -441,8 +441,8 @@ class Commitments:
         """Usage summed afresh from all commitments; must equal `usage` at any time."""
         totals: dict[tuple[str, Tier], Resources] = {}
         for commitment in self._commitments.values():
-            key = (commitment.project, commitment.tier)
-            totals[key] = totals.get(key, ZERO) + commitment.usage
+            for project, tier, amounts in commitment.charges:
+                totals[project, tier] = totals.get((project, tier), ZERO) + amounts
         return totals
 
     def _touch(self, cluster: str) -> None:

@@ -392,10 +392,16 @@ class Ledger:
     def _to_count(self, uid: str, new: Commitment | None, former: Commitment | None) -> None:
         """The workload has one of these commitments now, had the other, or the one below."""
         for commitment in (new, former, self._below.commitment(uid)):
-            if commitment is not None and commitment.project in self._named:
+            if commitment is not None and self._is_named(commitment):
                 self._uncounted.add(uid)
                 return
         self._set_aside.add(uid)
+
+    def _is_named(self, commitment: Commitment) -> bool:
+        """Whether an account names a project that is charged for it."""
+        return commitment.project in self._named or any(
+            former.project in self._named for former in commitment.former
+        )
 
     def _recount(self, *, everything: bool = False) -> None:
         """Updates the difference between holdings here and in the commitments.
@@ -420,15 +426,19 @@ class Ledger:
         self._uncounted.clear()
 
     def _count(self, commitment: Commitment, sign: int) -> None:
+        for former in commitment.former:
+            self._move((former.project, former.tier), former.requests * (former.copies * sign))
         copies = commitment.copies
         if not copies:
             return
         key = (commitment.project, commitment.tier)
-        moved = commitment.shape.requests * (copies * sign)
+        self._move(key, commitment.shape.requests * (copies * sign))
+        self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+
+    def _move(self, key: tuple[str, Tier], moved: Resources) -> None:
         self._usage[key] = self._usage.get(key, ZERO) + moved
         if self._uses is not None:
             self._uses.moved(*key, moved)
-        self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
 
 
 def _named(quotas: tuple[QuotaAccount, ...]) -> frozenset[str]:

@@ -63,14 +63,11 @@ class Sums:
     def count(self, commitment: Commitment, sign: int) -> None:
         """Counts a commitment in (+1), or out again (-1)."""
         copies = commitment.copies
+        for left in commitment.former:
+            self._add((left.project, left.tier), left.requests, sign * left.copies)
         if copies:
-            key, more = (commitment.project, commitment.tier), sign * copies
-            self._usage.pop(key, None)
-            totals = self._totals.setdefault(key, {})
-            for name, amount in commitment.shape.requests.items():
-                totals[name] = totals.get(name, 0) + more * amount
-            if not any(totals.values()):
-                del self._totals[key]
+            key = (commitment.project, commitment.tier)
+            self._add(key, commitment.shape.requests, sign * copies)
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
             if commitment.tier is Tier.PREEMPTIBLE:
                 self._count_preemptible(commitment, sign)
@@ -98,6 +95,15 @@ class Sums:
         if ends:
             made._ending = {cluster: dict(here) for cluster, here in self._ending.items()}
         return made
+
+    def _add(self, key: tuple[str, Tier], requests: Resources, copies: int) -> None:
+        """The account holds so many more copies; fewer with a negative number."""
+        self._usage.pop(key, None)
+        totals = self._totals.setdefault(key, {})
+        for name, amount in requests.items():
+            totals[name] = totals.get(name, 0) + copies * amount
+        if not any(totals.values()):
+            del self._totals[key]
 
     def _count_preemptible(self, commitment: Commitment, sign: int) -> None:
         if sign > 0:

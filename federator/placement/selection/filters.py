@@ -97,7 +97,7 @@ def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
-    """Its MemberCluster is being deleted."""
+    """Its MemberCluster is being deleted, and its finalizer empties it."""
     return "is being removed from the fleet" if cluster.removing else None
 
 
@@ -270,7 +270,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, moves=True),
     "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, moves=True),
     "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
-    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True),
+    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True, passing=True),
     "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
     "dead": Filter(Reason.CLUSTER_UNHEALTHY, refuses_dead, moves=True, passing=True),
     "unreachable": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unreachable, moves=True, passing=True),

@@ -118,9 +118,9 @@ def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
 
 
 def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int:
-    """Copies that a division (`got`) moves because of an edit of the policy or of labels. Copies
-    that leave because the count shrank, a scheduler could not bind them, or the cluster is being
-    removed do not count."""
+    """Copies that a division (`got`) moves because of an edit of the policy or of labels, or out of
+    clusters that are being emptied. Copies that leave because the count shrank, or a scheduler
+    could not bind them, do not count."""
     losses = sum(
         max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0)
         for candidate in taking
@@ -210,11 +210,11 @@ def forced(
 
 
 def edited(candidate: Candidate) -> bool:
-    """Whether copies leave the cluster because of an edit of a policy or of labels, and not because
-    it is being removed, has a taint, or could not schedule them."""
+    """Whether copies leave the cluster because of an edit of a policy or of labels, or because it
+    is being emptied, and not because it has a taint or could not schedule them."""
     refusal = candidate.place.refusal
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
-    return not (candidate.place.view.removing or tainted or candidate.limit is Reason.UNSCHEDULABLE)
+    return not (tainted or candidate.limit is Reason.UNSCHEDULABLE)
 
 
 def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> dict[str, int]:

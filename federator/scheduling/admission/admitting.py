@@ -37,6 +37,9 @@ class Outcome(StrEnum):
     WAITS = "Waits"
     PREEMPTS = "Preempts"
     """It waits for what its victims leave."""
+    YIELDS = "Yields"
+    """It is judged again after workloads of other accounts to which what it borrows is
+    guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,12 @@ class Verdict:
     victims: tuple[Victim, ...] = ()
     later: bool = False
     """It would fit, but for what others got or reclaim in this very round."""
+
+
+Covered = Callable[[Want], object]
+"""Whether the guarantee of its account holds anything of it now."""
+Behind = Callable[[str, Covered], Sequence[Want]]
+"""Leaf -> what waits behind its first, given what says whether its guarantee holds one."""
 
 
 @dataclass(slots=True)
@@ -87,18 +96,97 @@ class Round:
                 (spared if holder.spared else held).setdefault(holder.node, []).append(holder)
         return Round(usage, held, spared=spared)
 
-    def run(self, wants: Mapping[str, Want]) -> dict[str, Verdict]:
-        """The verdict of each, by uid; at most one of each account."""
+    def run(self, wants: Mapping[str, Want], behind: Behind | None = None) -> dict[str, Verdict]:
+        """The verdict of each, by uid; at most one of each account. `behind`: what waits behind
+        these; None where nobody yields to anybody."""
         self._settle()
         self.slowed = set()
         nominees = [self._nominated(uid, wants[uid]) for uid in sorted(wants)]
         verdicts: dict[str, Verdict] = {}
+        held = list(filter(self._has_left, self.usage.account)) if behind is not None else []
         while nominees:
             nominee = self._next(nominees)
             nominees.remove(nominee)
             with self._without(nominee.want):
-                verdicts[nominee.uid] = self._processed(nominee)
+                if behind is not None and self._yields(nominee, nominees, behind, held):
+                    verdicts[nominee.uid] = Verdict(Outcome.YIELDS, nominee.assignment)
+                else:
+                    verdicts[nominee.uid] = self._processed(nominee)
         return verdicts
+
+    def covered(self, want: Want) -> Mapping[str, int]:
+        """What the guarantee of its account holds of it now, by cell; nothing where that is less
+        than the least that is of use."""
+        if want.gives is not None:
+            return {}
+        copies = self._own(want)
+        if copies < want.least:
+            return {}
+        assignment = domains.assign(want, copies, self.usage, domains.nobody)
+        return (
+            assignment.needs if assignment.mode is not Mode.NEVER and not assignment.height else {}
+        )
+
+    def _has_left(self, node: str) -> bool:
+        """Whether it holds less than its guarantee of anything."""
+        return any(self.usage.excess(node, cell) < 0 for cell in self.usage.bounds)
+
+    def _yields(
+        self,
+        nominee: _Nominee,
+        others: Sequence[_Nominee],
+        behind: Behind,
+        held: Sequence[str],
+    ) -> bool:
+        """Whether it borrows, or waits to borrow, what is guaranteed to workloads that are judged
+        after it in this batch, of the accounts `held`. The order Priority goes before
+        guarantees."""
+        want, assignment = nominee.want, nominee.assignment
+        _, root = self._rules(want.node)
+        claims = nominee.uid in self.claiming
+        if not assignment.height or claims or root.ordering is Ordering.PRIORITY:
+            return False
+        heads = {other.want.node: other.want for other in others}
+        beyond = self._beyond(nominee)
+        after = [
+            other
+            for node in held
+            if self._branch(want.node, node) in beyond
+            for other in (*filter(None, [heads.get(node)]), *behind(node, self.covered))
+        ]
+        if assignment.mode is not Mode.FREE and not nominee.victims:
+            return any(map(self.covered, after))  # it would keep all of it for itself
+        reserved: list[tuple[str, Amounts]] = []
+        for other in after:
+            if other.node == want.node or not self._has_left(other.node):
+                continue
+            if needs := self.covered(other):
+                self.usage.add(other.node, needs)
+                reserved.append((other.node, needs))
+        fits = self._still_fits(nominee)
+        for node, needs in reserved:
+            self.usage.add(node, needs, -1)
+        return not fits and self._still_fits(nominee)
+
+    def _beyond(self, nominee: _Nominee) -> Set[str]:
+        """Its account and those above it that would hold more than their guarantee."""
+        usage, node, needs = self.usage, nominee.want.node, nominee.assignment.needs
+        usage.add(node, needs)
+        cells = [name for name in needs if usage.promised(name)]
+        beyond = {
+            name
+            for name in usage.paths[node]
+            if any(usage.excess(name, cell) > 0 for cell in cells)
+        }
+        usage.add(node, needs, -1)
+        return beyond
+
+    def _branch(self, node: str, other: str) -> str:
+        """The highest account above a leaf that is not above the other, or the leaf itself: what is
+        used within the guarantee of that takes nothing from the other."""
+        above = frozenset(self.usage.paths[other])
+        apart = [name for name in self.usage.paths[node] if name not in above]
+        return apart[-1] if apart else node
 
     def _settle(self) -> None:
         """Who was told to leave in the round before holds nothing any more."""
@@ -202,13 +290,16 @@ class Round:
         decide the order, or where domains do."""
         usage = self.usage
         _, root = self._rules(want.node)
-        by_borrowing = root.ordering in (None, Ordering.BORROW_LAST)
-        if not by_borrowing or want.cells is not None or any(map(domain_of, usage.bounds)):
+        if (
+            root.ordering is Ordering.PRIORITY
+            or want.cells is not None
+            or any(map(domain_of, usage.bounds))
+        ):
             return want.copies
         left = (
             max(-usage.excess(want.node, name), 0) // each
             for name, each in want.each.items()
-            if each and name in usage.bounds
+            if each and usage.promised(name)
         )
         return min(want.copies, min(left, default=want.copies))
 
@@ -283,12 +374,13 @@ class Round:
         if assignment.mode is Mode.NEVER:
             return Verdict(Outcome.WAITS, assignment)
         if assignment.mode is not Mode.FREE and not chosen:
-            if not want.edit_of and not self._comes_back(want.node):
-                self.usage.add(want.node, self._reserved(nominee))
+            self._keep_for(nominee)
             return Verdict(Outcome.WAITS, assignment)
         if any(victim.holder.uid in self.leaving for victim in chosen):
             return Verdict(Outcome.WAITS, assignment, later=True)
         if not self._still_fits(nominee) or self._takes_guarantee(nominee):
+            if not assignment.height:
+                self._keep_for(nominee)  # or one that borrows would have it in this batch
             return Verdict(Outcome.WAITS, assignment, later=True)
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
@@ -322,6 +414,11 @@ class Round:
             self.usage.add(victim.holder.node, scaled(victim.holder.each, victim.copies))
         return fits
 
+    def _keep_for(self, nominee: _Nominee) -> None:
+        """Nobody after it in this cycle takes what one that waits is guaranteed, or may borrow."""
+        if not nominee.want.edit_of and not self._comes_back(nominee.want.node):
+            self.usage.add(nominee.want.node, self._reserved(nominee))
+
     def _comes_back(self, node: str) -> bool:
         """Whether what others borrow meanwhile can be reclaimed in any case."""
         account, _ = self._rules(node)
@@ -341,6 +438,68 @@ class Round:
             left = amount if most is None else min(amount, most - used)
             kept[name] = left if nominee.assignment.height else max(left, 0)
         return kept
+
+
+class Queues:
+    """What waits in the accounts of one tree: leaf -> its wants, each with the uid of its workload.
+
+    One workload of each account is judged at a time. One that yields keeps its place until those
+    have been judged to whom what it borrows is guaranteed. Where the first workload of every
+    account yields, those within their guarantee go before them.
+    """
+
+    def __init__(self, wants: Iterable[tuple[str, Want]], strict: Callable[[str], bool]) -> None:
+        """`wants`: in order. `strict`: whether nothing of a leaf goes before its first."""
+        self._queues: dict[str, list[tuple[str, Want]]] = {}
+        for uid, want in wants:
+            self._queues.setdefault(want.node, []).append((uid, want))
+        self._strict = strict
+        self._hurried: set[tuple[str, int]] = set()
+
+    def heads(self) -> dict[str, Want]:
+        """The first of each account, by uid; nothing when all have been judged."""
+        return dict(queue[0] for queue in self._queues.values())
+
+    def behind(self, node: str, covered: Covered) -> list[Want]:
+        """Those behind the first of an account that may be judged in this batch. In a strict
+        account one that its guarantee does not hold stops those behind it."""
+        queue = [want for _, want in self._queues.get(node, ())]
+        if not self._strict(node):
+            return queue[1:]
+        for at, want in enumerate(queue):
+            if not covered(want):
+                return queue[1:at]
+        return queue[1:]
+
+    def judged(self, node: str, rest: Want | None = None) -> None:
+        """The first of an account has been judged, but for `rest` of it."""
+        queue = self._queues[node]
+        uid, _ = queue.pop(0)
+        if rest is not None:
+            queue.insert(0, (uid, rest))
+        if not queue:
+            del self._queues[node]
+
+    def stop(self, node: str) -> list[tuple[str, Want]]:
+        """Takes all that is left of an account."""
+        return self._queues.pop(node, [])
+
+    def hurry(self, covered: Covered) -> bool:
+        """Those that the guarantee of their account holds go before its others, once. Returns
+        whether any does."""
+        moved = False
+        for node, queue in self._queues.items():
+            if self._strict(node):
+                continue
+            first = [
+                (uid, want)
+                for uid, want in queue[1:]
+                if (uid, id(want)) not in self._hurried and covered(want)
+            ]
+            self._hurried |= {(uid, id(want)) for uid, want in first}
+            queue[:] = [*first, *(pair for pair in queue if pair not in first)]
+            moved = moved or bool(first)
+        return moved
 
 
 def age(want: Want, uid: str) -> tuple[int, float, str]:

@@ -21,6 +21,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import leaving
 from federator.placement.selection.leaving import Allowance, Leave
+from federator.scheduling import editing
 from federator.scheduling.entry import Entry
 
 Made = tuple[Decision, Commitment]
@@ -158,8 +159,11 @@ class _Search:
     def _held_back(self, over: Over, decision: Decision) -> bool:
         """Lets the old generation stay in force where copies that stay ask for more."""
         ask, admitted = self.entry.ask, self.entry.standing.admitted
-        edited = admitted is not None and admitted.generation != ask.generation
-        if not edited or decision.held_back or ask.uid in self.ledger.held_back:
+        edited = admitted is not None and editing.may_ask_for_more(
+            ask, admitted, self.entry.standing.support
+        )
+        held = decision.held_back or decision.held_profile
+        if not edited or held or ask.uid in self.ledger.held_back:
             return False
         kept = Admission(0, Reason.QUOTA_EXCEEDED, over.why)
         self.ledger.held_back = {**self.ledger.held_back, ask.uid: kept}

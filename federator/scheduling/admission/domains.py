@@ -7,12 +7,13 @@ borrows least far up the tree (`fungibility` says when the first usable one is e
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from federator.model.ask import Tier
-from federator.model.fleet import Fungibility, Ordering, QuotaAccount, Take
+from federator.model.fleet import Domain, Fungibility, Ordering, QuotaAccount, Take
 from federator.model.resources import Resources, cell, domain_of, resource_of
+from federator.placement.quota.tree import Tree
 from federator.scheduling.admission.holders import Place, Victim, Why, Winner, scaled
 from federator.scheduling.admission.tree_usage import TreeUsage
 
@@ -203,7 +204,7 @@ class _Search:
             return Mode.NEVER, 0
         height, within = usage.lowest(want.node, subject, amount)
         if amount <= usage.available(want.node, subject):
-            return Mode.FREE, height
+            return Mode.FREE, height if usage.promised(subject) else 0
         guaranteed = amount <= usage.bounds[subject][want.node].pool
         if not (guaranteed or within or _while_borrowing(account, usage)):
             return Mode.NEVER, height
@@ -245,9 +246,33 @@ def _enough(option: _Option, rules: Fungibility) -> bool:
     return False
 
 
+def _over_borrowing(option: _Option) -> tuple[bool, int, Mode]:
+    """The order of domains where others leave rather than the account borrows. Where too little is
+    free and nobody may leave, a workload would only wait: it borrows in another domain instead."""
+    return option.mode is not Mode.NOBODY_LEAVES, -option.height, option.mode
+
+
 def _better(subject: _Option, other: _Option, rules: Fungibility) -> bool:
     if subject.mode is Mode.NEVER or other.mode is Mode.NEVER:
         return subject.mode is not Mode.NEVER and other.mode is Mode.NEVER
     if rules.preemption_over_borrowing:
-        return (-subject.height, subject.mode) > (-other.height, other.mode)
+        return _over_borrowing(subject) > _over_borrowing(other)
     return (subject.mode, -subject.height) > (other.mode, -other.height)
+
+
+def nobody(_: Winner) -> None:
+    """Nobody is asked to leave."""
+
+
+def of_tree(tree: Tree, root: str) -> dict[str, Domain]:
+    """All domains of a tree, by name, with all that any account of it limits there."""
+    every: dict[str, Domain] = {}
+    for name in reversed(tree.family(root)):
+        for domain in tree.accounts[name].domains:
+            before = every.get(domain.name, domain).limited
+            limited = {
+                tier: before.get(tier, frozenset()) | domain.limited.get(tier, frozenset())
+                for tier in {*before, *domain.limited}
+            }
+            every[domain.name] = replace(domain, limited=limited)
+    return every

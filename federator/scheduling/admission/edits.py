@@ -44,11 +44,20 @@ def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
     without `domains` to another."""
     ask, standing = entry.ask, entry.standing
     admitted = standing.admitted
-    if admitted is None or admitted.generation == ask.generation or not standing.held:
+    if admitted is None or not standing.held:
+        return None
+    if not editing.may_ask_for_more(ask, admitted, standing.support):
         return None
     if ask.shape.every_node:  # its nodes are charged, however many a cluster gets
         return None
-    edit = editing.propose(ask, admitted, standing.held, ledger.snapshot, finished=standing.done)
+    edit = editing.propose(
+        ask,
+        admitted,
+        standing.held,
+        ledger.snapshot,
+        finished=standing.done,
+        replaced=standing.replaced,
+    )
     if edit is None or not (wants_more(edit, ledger) or (domains and goes_over(edit, ledger))):
         return None
     refused = ledger.edit(edit.edit)

@@ -1,13 +1,16 @@
 """Who may be told to leave: holders of quota, the rules of an account, and the victims of one."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
 from federator.model import decision
-from federator.model.fleet import Take
+from federator.model.ask import Former
+from federator.model.fleet import Commitment, Take
 from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
 from federator.scheduling.admission.tree_usage import Amounts, TreeUsage
 
 
@@ -61,6 +64,34 @@ class Holder:
     def workload(self) -> str:
         """The uid of its workload: parts of one that leave apart are holders of their own."""
         return self.uid.partition(" ")[0]
+
+
+def of_former(
+    commitment: Commitment,
+    node_of: Callable[[Former], str | None],
+    cells: Callable[[Resources, str], Amounts],
+) -> Iterator[Holder]:
+    """What accounts are charged for copies of a workload that has left them. They stay: for such an
+    account the workload would leave its present one.
+
+    `node_of`: the leaf of the account, None where another tree or tier is charged. `cells`: what
+    amounts in a cluster come to."""
+    for left in commitment.former:
+        if (node := node_of(left)) is None:
+            continue
+        total: Counter[str] = Counter()
+        for held in left.held:
+            total.update(cells(left.requests * held.copies, held.cluster))
+        yield Holder(
+            f"{commitment.uid} former {left.project}",
+            commitment.key,
+            node,
+            commitment.priority,
+            commitment.created_s,
+            max((holding.seq for holding in commitment.holdings), default=0),
+            total,
+            stays=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,12 +100,14 @@ class Given:
 
 
 def needed(leaves: Leaves) -> bool:
-    """Whether who leaves is told before, and counts for the pace."""
-    return leaves.by.tier is not Tier.PREEMPTIBLE and leaves.why not in (
-        Why.WITHIN,
-        Why.ROOM,
-        Why.LENT,
-    )
+    """Whether the victim gets notice, and its copies count for the pace."""
+    return has_pace(leaves.by.tier, leaves.why)
+
+
+def has_pace(tier: Tier, why: str) -> bool:
+    """The same by tier and the right (`Why`) by which copies leave: for their own tier, or for
+    another that is not Preemptible."""
+    return tier is not Tier.PREEMPTIBLE and why not in (Why.WITHIN, Why.ROOM, Why.LENT)
 
 
 def pending(

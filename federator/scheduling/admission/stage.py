@@ -1,17 +1,18 @@
 """Who gets quota in one scheduling cycle, before the cycle decides where.
 
-Only trees of accounts that say anything of order, domains or preemption are judged here
-(`managed`); of the others each decision takes what is left when it is made (`quota.admit`).
+Trees of accounts in which anything is guaranteed, or that say anything of order, domains or
+preemption, are judged here (`managed`); of the others each decision takes what is left when it is
+made (`quota.admit`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from federator.model.ask import Ask, Tier, Unit
+from federator.model.ask import Ask, Tier
 from federator.model.decision import TAKES, Reason
-from federator.model.fleet import Commitment, Domain, QuotaAccount, copies_of, remaining
+from federator.model.fleet import Commitment, QuotaAccount, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources, cell, domain_of, resource_of
 from federator.placement.contradictions import contradiction
@@ -21,12 +22,13 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
-from federator.scheduling.admission import budgets, domains, edits, everywhere
-from federator.scheduling.admission.admitting import Outcome, Round, Verdict, age
+from federator.scheduling import editing
+from federator.scheduling.admission import budgets, domains, edits, everywhere, holders
+from federator.scheduling.admission.admitting import Outcome, Queues, Round, Verdict, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.everywhere import is_everywhere
-from federator.scheduling.admission.holders import Holder, Victim, Winner
+from federator.scheduling.admission.holders import Holder, Victim
 from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
@@ -66,8 +68,13 @@ class Staged:
 
 
 def managed(tree: Tree, root: str) -> bool:
-    """Whether a tree says anything of order, domains or preemption."""
+    """Whether a tree is judged here: several accounts of which any has a guarantee, or one that
+    says anything of order, domains or preemption."""
     accounts = [tree.accounts[name] for name in tree.family(root)]
+    if len(accounts) > 1 and any(
+        said.guaranteed or said.withheld for account in accounts for said in account.tiers.values()
+    ):
+        return True
     return any(
         account.preemption.any or account.domains or account.strict or account.ordering is not None
         for account in accounts
@@ -105,7 +112,7 @@ def run(
             continue
         root = tree.path(charged[0])[-1]
         if _is_edit(entry):
-            by_domain = bool(_domains(tree, root))
+            by_domain = bool(domains.of_tree(tree, root))
             asked = None
             if managed(tree, root):
                 asked = edits.proposed(entry, ledger, domains=by_domain)
@@ -113,14 +120,14 @@ def run(
                 edited[entry.ask.uid] = asked
             elif not by_domain:
                 continue
-            elif held := _held(entry):
+            elif held := entry.held:
                 _no_more(entry, held, staged)
                 continue
         if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
             entry.ask, tree.accounts.values()
         ):
             continue
-        if entry.ask.uid not in edited and ledger.barred(entry.ask, _most(entry.ask), _held(entry)):
+        if entry.ask.uid not in edited and ledger.barred(entry.ask, entry.ask.at_once, entry.held):
             barred.append(entry)  # nobody leaves for it
             continue
         if managed(tree, root):
@@ -140,7 +147,7 @@ def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
     they are judged in the next cycle."""
     for entry in barred:
         ask = entry.ask
-        staged.rulings[ask.uid] = ledger.admission(ask, _most(ask), _held(entry))
+        staged.rulings[ask.uid] = ledger.admission(ask, ask.at_once, entry.held)
         staged.later.append(ask)
 
 
@@ -156,25 +163,18 @@ def _is_edit(entry: Entry) -> bool:
     """Whether what runs of it was admitted as something else. Until its edit is, it gets no copies
     beyond these. One that only asks for more copies, or fewer, is no edit in that sense."""
     ask, admitted = entry.ask, entry.standing.admitted
-    if admitted is None or admitted.generation == ask.generation or not entry.standing.held:
+    if admitted is None or not entry.standing.held:
+        return False
+    if not editing.may_ask_for_more(ask, admitted, entry.standing.support):
         return False
     before = (admitted.project, admitted.tier, admitted.shape.requests)
     return before != (ask.project, ask.tier, ask.shape.requests)
 
 
-def _held(entry: Entry) -> int:
-    done = entry.standing.done
-    return sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
-
-
-def _most(ask: Ask) -> int:
-    return min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
-
-
 def _no_more(entry: Entry, copies: int, staged: Staged, *, soon: bool = True) -> None:
     """What an edit asks for besides so many copies is judged when these are charged by it: only
     here is anything known of domains. `soon`: that is in the next cycle."""
-    if is_everywhere(entry.ask) or _most(entry.ask) > copies:
+    if is_everywhere(entry.ask) or entry.ask.at_once > copies:
         message = "its edit goes before further copies (spec.domains)"
         staged.rulings[entry.ask.uid] = Admission(copies, Reason.QUOTA_EXCEEDED, message)
         if soon:
@@ -198,7 +198,7 @@ class _Tree:
         self.tree, self.root, self.tier, self.spare = ledger.tree, root, tier, spare
         self.edited = edited
         self.ledger, self.heads = ledger, heads
-        self.domains = _domains(self.tree, root)
+        self.domains = domains.of_tree(self.tree, root)
         self._limited = {
             name: domain.limited.get(tier, frozenset()) for name, domain in self.domains.items()
         }
@@ -215,20 +215,9 @@ class _Tree:
         """uid -> copies that were admitted in earlier rounds of this cycle."""
         self.places = edits.Places(self._domains_of, self._limited)
         projects = set(self.tree.under(root))
-        self.round = Round.of(
-            self.tree,
-            root,
-            tier,
-            (
-                holder
-                for commitment in commitments
-                if commitment.project in projects and commitment.tier is tier
-                for holder in self._holders(commitment)
-            ),
-        )
+        self.round = Round.of(self.tree, root, tier, self._all_holders(projects))
 
     def run(self, staged: Staged) -> None:
-        queues: dict[str, list[tuple[str, Want]]] = {}
         wants = ((uid, want) for uid, entry in self.heads.items() for want in self._wants(entry))
         growing = [
             (uid, want)
@@ -239,26 +228,40 @@ class _Tree:
                 or not self._lacks_only_room(self.heads[uid], want)
             )
         ]
-        for uid, want in sorted(growing, key=lambda pair: self._place(*pair)):
-            queues.setdefault(want.node, []).append((uid, want))
-        while queues:
-            heads = dict(queue.pop(0) for queue in queues.values())
-            for uid, verdict in self.round.run(heads).items():
-                node = heads[uid].node
-                self._note(uid, heads[uid], verdict, staged)
-                if (rest := self._rest(uid, heads[uid], verdict)) is not None:
-                    queues[node].insert(0, (uid, rest))
-                if heads[uid].there:
-                    self._sum_up(uid, verdict, staged)
-                account = self.tree.accounts[self.round.usage.account[node]]
-                waits = verdict.outcome is not Outcome.ADMITTED and uid not in self.edited
-                if account.strict and waits:
-                    for other, want in queues[node]:
-                        if other == uid:  # the rest of what is everywhere
-                            continue
-                        self._wait(other, want, _behind(account, self.heads[uid].ask), staged)
-                    queues[node] = []
-            queues = {node: queue for node, queue in queues.items() if queue}
+        queues = Queues(
+            sorted(growing, key=lambda pair: self._place(*pair)),
+            lambda node: self._account(node).strict,
+        )
+        yields = True
+        while heads := queues.heads():
+            verdicts = self.round.run(heads, queues.behind if yields else None)
+            judged = {
+                uid: verdict
+                for uid, verdict in verdicts.items()
+                if verdict.outcome is not Outcome.YIELDS
+            }
+            for uid, verdict in judged.items():
+                self._judged(uid, heads[uid], verdict, queues, staged)
+            yields = bool(judged) or queues.hurry(self.round.covered)
+
+    def _account(self, node: str) -> QuotaAccount:
+        return self.tree.accounts[self.round.usage.account[node]]
+
+    def _judged(
+        self, uid: str, want: Want, verdict: Verdict, queues: Queues, staged: Staged
+    ) -> None:
+        """Notes what the first of an account got, and goes on to the next."""
+        node, account = want.node, self._account(want.node)
+        self._note(uid, want, verdict, staged)
+        queues.judged(node, self._rest(uid, want, verdict))
+        if want.there:
+            self._sum_up(uid, verdict, staged)
+        waits = verdict.outcome is not Outcome.ADMITTED and uid not in self.edited
+        if account.strict and waits:
+            for other, later in queues.stop(node):
+                if other == uid:  # the rest of what is everywhere
+                    continue
+                self._wait(other, later, _behind(account, self.heads[uid].ask), staged)
 
     def _place(self, uid: str, want: Want) -> tuple[bool, tuple[int, float, str]]:
         """Its place among those of its account. What others have left for one of them, and is free,
@@ -284,7 +287,7 @@ class _Tree:
         if verdict.outcome is Outcome.ADMITTED:
             self.got[uid] = self.got.get(uid, 0) + verdict.assignment.copies
         if (ruling := staged.rulings.get(uid)) is not None:
-            copies = _held(self.heads[uid]) + self.got.get(uid, 0)
+            copies = self.heads[uid].held + self.got.get(uid, 0)
             staged.rulings[uid] = replace(ruling, copies=copies)
 
     def _wants(self, entry: Entry) -> Iterator[Want]:
@@ -304,8 +307,8 @@ class _Tree:
     def _want(self, entry: Entry, node: str) -> Want | None:
         """What one that is divided lacks; None when nothing."""
         ask = entry.ask
-        held = _held(entry)
-        copies = _most(ask) - held
+        held = entry.held
+        copies = ask.at_once - held
         if copies <= 0:
             return None
         least = 1
@@ -355,7 +358,7 @@ class _Tree:
         together = ask.policy.division.max_clusters == 1
         room = max(rooms, default=0) if together else sum(rooms)
         return room < want.least and (
-            domains.assign(want, want.least, self.round.usage, _nobody).mode is Mode.FREE
+            domains.assign(want, want.least, self.round.usage, domains.nobody).mode is Mode.FREE
         )
 
     def _allowed(self, entry: Entry, places: dict[str, frozenset[str]], domain: str) -> bool:
@@ -367,6 +370,21 @@ class _Tree:
         within = self.within.get(domain, frozenset())
         holds = {holding.cluster for holding in entry.standing.held if copies_of(holding)}
         return holds <= within if holds else bool(within & places[""])
+
+    def _all_holders(self, projects: Collection[str]) -> Iterator[Holder]:
+        for commitment in self.commitments:
+            if commitment.project in projects and commitment.tier is self.tier:
+                yield from self._holders(commitment)
+                continue  # the tree as a whole is charged for its copies by these holders
+            yield from holders.of_former(
+                commitment,
+                lambda left: (
+                    leaf(self.tree, left.project)
+                    if left.project in projects and left.tier is self.tier
+                    else None
+                ),
+                lambda amounts, cluster: self._cells(amounts, self._domains_of(cluster)),
+            )
 
     def _holders(self, commitment: Commitment) -> Iterator[Holder]:
         """What a commitment uses: replicas in clusters of different domains apart, as only they
@@ -501,19 +519,32 @@ class _Tree:
         if uid in self.edited:
             staged.held_back[uid] = Admission(0, Reason.QUOTA_EXCEEDED, message)
             if self.domains:
-                _no_more(self.heads[uid], _held(self.heads[uid]), staged, soon=False)
+                _no_more(self.heads[uid], self.heads[uid].held, staged, soon=False)
             return
         self._rule(self.heads[uid], want, 0, message, staged)
 
     def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
-        held = _held(entry) + self.got.get(entry.ask.uid, 0)
+        held = entry.held + self.got.get(entry.ask.uid, 0)
         judged = self.ledger.admission(entry.ask, held + want.copies, held)
         copies = held + more
         if copies >= held + want.copies:
             return
         reason = judged.reason if judged.reason is not Reason.CHOSEN else Reason.QUOTA_EXCEEDED
-        said = judged.message if judged.message and not message else message or judged.message
+        said = message or judged.message or self._overtaken(want)
         staged.rulings[entry.ask.uid] = Admission(copies, reason, said)
+
+    def _overtaken(self, want: Want) -> str:
+        """Why a workload waits although the account's limits would admit it now."""
+        account, needs = self.round.usage.account[want.node], want.each * want.copies
+        amounts = (
+            f"{quantity.render_amount(name, needs[name])} {name}"
+            for name in self.tree.names(account, self.tier)
+            if needs[name] > 0
+        )
+        return (
+            f"FederatedQuota {account} has less than {' and '.join(amounts)} left for it after what"
+            " workloads before it in the order got, take back or wait for"
+        )
 
     def _short(self, want: Want, verdict: Verdict) -> str:
         """Why not all is admitted, beyond what the account's own limits say: "" when they do."""
@@ -544,24 +575,6 @@ class _Tree:
             f"FederatedQuota {account} has less than {need} {resource_of(name)} for it in"
             f" {domain_of(name)} (spec.domains)"
         )
-
-
-def _nobody(_: Winner) -> None:
-    """Nobody is asked to leave."""
-
-
-def _domains(tree: Tree, root: str) -> dict[str, Domain]:
-    """All domains of a tree, by name, with all that any account of it limits there."""
-    every: dict[str, Domain] = {}
-    for name in reversed(tree.family(root)):
-        for domain in tree.accounts[name].domains:
-            before = every.get(domain.name, domain).limited
-            limited = {
-                tier: before.get(tier, frozenset()) | domain.limited.get(tier, frozenset())
-                for tier in {*before, *domain.limited}
-            }
-            every[domain.name] = replace(domain, limited=limited)
-    return every
 
 
 def _behind(account: QuotaAccount, first: Ask) -> str:

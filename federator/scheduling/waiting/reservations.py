@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from federator.model.ask import Ask, PodShape, Tier, Unit
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, copies_of
 from federator.model.names import WorkloadKey
@@ -79,20 +79,18 @@ def reserves(ask: Ask, tree: Tree) -> bool:
 def in_one_cluster(ask: Ask) -> bool:
     if ask.shape.parts:
         return True
-    copies = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
     division = ask.policy.division
-    if division.max_per_cluster is not None and division.max_per_cluster < copies:
+    if division.max_per_cluster is not None and division.max_per_cluster < ask.at_once:
         return False
     alone = ask.policy.require_all and division.max_clusters == 1
-    return alone or (copies == 1 and ask.whole)
+    return alone or (ask.at_once == 1 and ask.whole)
 
 
 def wanted(ask: Ask) -> Pods:
     """The pods with which it would start."""
     if ask.shape.parts:
         return ask.shape.granted([part.min for part in ask.shape.parts]).pods
-    copies = min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count
-    return ((ask.shape, copies),)
+    return ((ask.shape, ask.at_once),)
 
 
 class Reservations:

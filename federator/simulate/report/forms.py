@@ -208,7 +208,7 @@ def files(
         "clusters.csv": _csv(
             ("cluster", "resource", "capacity", "mean", "peak"),
             (
-                (_safe(use.cluster), use.resource, use.capacity, use.mean, use.peak)
+                (safe(use.cluster), use.resource, use.capacity, use.mean, use.peak)
                 for use in measures.clusters
             ),
         ),
@@ -229,7 +229,7 @@ def files(
             (
                 (
                     by,
-                    _safe(group.group),
+                    safe(group.group),
                     group.works,
                     group.started,
                     group.waited,
@@ -294,10 +294,10 @@ def _works(outcome: Outcome) -> bytes:
         headers,
         (
             (
-                _safe(life.work.id),
+                safe(life.work.id),
                 life.work.kind,
-                _safe(life.work.namespace),
-                _safe(life.work.project),
+                safe(life.work.namespace),
+                safe(life.work.project),
                 life.work.tier.value,
                 life.work.priority,
                 life.work.submit_s,
@@ -305,7 +305,7 @@ def _works(outcome: Outcome) -> bytes:
                 _cell(life.end_s),
                 _cell(life.wait_s),
                 life.end.value,
-                _safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
+                safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
                 life.restarts,
                 life.lost_s,
                 life.preempted,
@@ -339,7 +339,7 @@ def _samples(outcome: Outcome) -> bytes:
         (
             (
                 sample.at_s,
-                _safe(name),
+                safe(name),
                 resource,
                 sample.used.get(name, empty)[at],
                 capacity[at],
@@ -368,6 +368,6 @@ def _cell(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """A name that a spreadsheet would run as a formula gets an apostrophe before it."""
     return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) else text

@@ -158,7 +158,7 @@ def measure(outcome: Outcome) -> Measures:
         fragmented=tuple(
             float(max(outcome.samples[at].fragmented for at in group)) for group in groups
         ),
-        moved=_moved(outcome, times),
+        moved=_moved(outcome, times, begin),
         lacks=_lacks(lives, outcome.end_s),
         scarce=_scarce(outcome, begin),
         restarts=sum(life.restarts for life in lives),
@@ -383,8 +383,9 @@ def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
     )
 
 
-def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
-    """Copies that started in another cluster after the work had run elsewhere, by point."""
+def _moved(outcome: Outcome, times: Sequence[int], begin_s: int) -> tuple[float, ...]:
+    """Copies that started in another cluster after the work had run elsewhere, by point; without
+    the warm-up."""
     by_point = [0.0] * len(times)
     if not times:
         return ()
@@ -393,7 +394,8 @@ def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
         for life in outcome.lives
         if len(life.stays) > 1
         for stay in life.stays
-        if any(
+        if stay.start_s >= begin_s
+        and any(
             other.cluster != stay.cluster and _over(other.end_s, stay.start_s)
             for other in life.stays
         )

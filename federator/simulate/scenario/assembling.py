@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from federator.api import federatedquota, raw
+from federator.api.decoding import FILE_LIMITS
 from federator.api.placement import placementpolicy
 from federator.kinds import read as kinds_read
 from federator.model.errors import FieldError, join
 from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.placement.policy.policies import Rule
+from federator.simulate import bounded
 from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE
 from federator.simulate.inputs import Inputs
@@ -80,7 +82,7 @@ class Files:
             return [(obj, here)]
         path = self.path(str(obj["file"]))
         try:
-            objs = kinds_read.load_yaml(path.read_text(encoding="utf-8"))
+            objs = kinds_read.load_yaml(bounded.read(path, FILE_LIMITS.size).decode("utf-8"))
         except (OSError, UnicodeDecodeError) as trouble:
             why = getattr(trouble, "strerror", None) or str(trouble)
             raise FieldError(f"{here}.file", f"{path} cannot be read: {why}") from None

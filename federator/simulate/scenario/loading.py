@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from federator.api import decoding
 from federator.api.decoding import Limits
 from federator.model.errors import FieldError
+from federator.simulate import bounded
 from federator.simulate.inputs import Inputs
 from federator.simulate.scenario import assembling, fields
 from federator.simulate.scenario.schema import Scenario
@@ -32,7 +33,7 @@ class InvalidScenario(ValueError):
 def document(path: Path) -> Document:
     """The document of a scenario file. Raises InvalidScenario."""
     try:
-        documents = decoding.from_yaml(path.read_text(encoding="utf-8"), LIMITS)
+        documents = decoding.from_yaml(bounded.read(path, LIMITS.size).decode("utf-8"), LIMITS)
     except FieldError as bad:
         raise InvalidScenario(str(path), [bad]) from None
     except (OSError, UnicodeDecodeError) as trouble:

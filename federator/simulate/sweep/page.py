@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator import __version__
-from federator.simulate.report import amounts, charts, figures
+from federator.simulate.report import amounts, charts, figures, forms
 from federator.simulate.report.charts import Dot
 from federator.simulate.report.page import Table, environment
 from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary
@@ -120,13 +120,21 @@ def _runs(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> bytes:
     keys = list(dict.fromkeys(key for task in ran for key in results[task.id]["figures"]))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*varied, *keys])
+    writer.writerow([forms.safe(text) for text in (*varied, *keys)])
     for task in ran:
         point, numbers = dict(task.point), results[task.id]["figures"]
         writer.writerow(
-            [*(point.get(field, "") for field in varied), *(numbers.get(key, "") for key in keys)]
+            [
+                *(_guarded(point.get(field, "")) for field in varied),
+                *(numbers.get(key, "") for key in keys),
+            ]
         )
     return file.getvalue().encode()
+
+
+def _guarded(value: object) -> object:
+    """A value of the sweep file; a text that a spreadsheet would run as a formula is guarded."""
+    return value if isinstance(value, (int, float)) else forms.safe(str(value))
 
 
 def render(summary: Summary) -> str:

@@ -7,12 +7,14 @@ line ends are noted; rows that are not UTF-8 or have another number of cells are
 import csv
 import difflib
 import gzip
+import io
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from federator.simulate import bounded
 from federator.simulate.traces.problems import Problem, Problems, TraceError
 
 BYTES_MAX: Final = 2 << 30
@@ -48,9 +50,9 @@ class Table:
 def text_of(path: Path, problems: Problems) -> str:
     """The text of a file. What is not UTF-8 is kept as surrogates, for its row to be named."""
     try:
-        data = path.read_bytes()
+        data = bounded.read(path, BYTES_MAX)
         if data[:2] == b"\x1f\x8b":
-            with gzip.open(path) as packed:
+            with gzip.open(io.BytesIO(data)) as packed:
                 data = packed.read(BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error) as trouble:
         why = getattr(trouble, "strerror", None) or str(trouble)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import build
+from federator.kinds import crds
+from tests.controlplane import build, seeds
 from tests.controlplane.plane import ControlPlane
 
 pytestmark = [
@@ -23,7 +24,8 @@ pytestmark = [
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import sys, time
-from tests.controlplane import build
+from federator.kinds import crds
+from tests.controlplane import build, seeds
 from tests.controlplane.plane import ControlPlane
 plane = ControlPlane(build.find())
 for name in ("first", "second"):
@@ -59,6 +61,33 @@ def test_asking_again_for_a_cluster_starts_nothing(control_plane: ControlPlane) 
     children = len(control_plane.family.children)
     assert control_plane.cluster("contract") is first
     assert len(control_plane.family.children) == children
+
+
+def test_definitions_of_an_earlier_server_are_served_from_the_start(
+    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if they had been created there: same object, same refusals."""
+    monkeypatch.setenv("FEDERATOR_CACHE", str(tmp_path))
+    (kind,) = (one for one in crds.all_crds() if one["spec"]["names"]["kind"] == "FederatedQuota")
+    path = "/apis/federation.pinterest.com/v1alpha1/federatedquotas"
+    definitions = []
+    for name in ("creates", "inherits"):
+        cluster = control_plane.cluster(name, kinds=[kind])
+        recorded = [one.name for one in tmp_path.glob("definitions-*.json")]
+        assert len(recorded) == 1
+        quota = {"apiVersion": kind_version(path), "kind": "FederatedQuota", "spec": {}}
+        wrong = {**quota, "metadata": {"name": "a"}, "spec": {"parent": 5}}
+        assert cluster.ask(path, "POST", wrong)[0] == 422
+        assert cluster.ask(path, "POST", {**quota, "metadata": {"name": "a"}})[0] == 201
+        found = cluster.ask(f"{seeds.PATH}/{kind['metadata']['name']}")[1]
+        found["metadata"].pop("resourceVersion")
+        definitions.append(found)
+        control_plane.end(name)
+    assert definitions[0] == definitions[1]
+
+
+def kind_version(path: str) -> str:
+    return path.removeprefix("/apis/").rpartition("/")[0]
 
 
 def test_no_server_outlives_a_killed_test_process() -> None:

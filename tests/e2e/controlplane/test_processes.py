@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,13 +42,17 @@ def is_running(pid: int) -> bool:
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 15
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if not is_running(pid):
+        if condition():
             return True
         time.sleep(0.05)
     return False
+
+
+def until_gone(pid: int) -> bool:
+    return until(lambda: not is_running(pid))
 
 
 def test_a_dead_child_is_reported_with_its_last_line(family: Family) -> None:
@@ -91,10 +95,23 @@ def test_nothing_outlives_a_killed_test_process() -> None:
         pid, _, directory = owner.stdout.readline().strip().partition(" ")
         owner.send_signal(signal.SIGKILL)
     assert until_gone(int(pid))
-    deadline = time.monotonic() + 5
-    while Path(directory).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(directory).exists()
+    assert until(lambda: not Path(directory).exists())
+
+
+def test_a_process_with_its_own_streams_ends_with_the_test_process() -> None:
+    script = (
+        "from tests.controlplane import processes; import subprocess, time\n"
+        f"with processes.popen({SLEEPER!r}, stdout=subprocess.PIPE) as child:\n"
+        "    child.stdout.readline(); print(child.pid, flush=True); time.sleep(600)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
+    ) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        owner.send_signal(signal.SIGKILL)
+    assert until_gone(pid)
 
 
 def look(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import shlex
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.advice import search, trials
@@ -18,6 +18,7 @@ from federator.embedded.apply import patches
 from federator.hub import offline
 from federator.kinds import read
 from federator.model.names import WorkloadKey
+from tests.examples import examples
 from tests.unit.cli.files import member, pjs, policy, psvc, quota
 
 AS_OF = 1_790_000_000.0
@@ -205,13 +206,11 @@ def applied(objs: Objects, fix: search.Fix) -> Objects:
     return made
 
 
-@pytest.mark.parametrize("part", range(4))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(120)
 @given(hosts())
 def test_each_fix_applied_places_at_least_what_it_promises(
-    part: int, host: tuple[WorkloadKey, Objects]
+    host: tuple[WorkloadKey, Objects],
 ) -> None:
-    """120 examples, in parts that are tests of their own."""
     key, objs = host
     before, advice = advised(objs, key)
     for fix in advice.fixes:

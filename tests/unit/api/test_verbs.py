@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api import raw
@@ -23,6 +23,7 @@ from federator.model.observation import BlockFigures, NodeFigures, SliceObservat
 from federator.status.conditions import Condition, merge
 from federator.status.facts import DecisionInput, Wanted
 from federator.status.fold import fold
+from tests.examples import examples
 
 RULES = PodRules(("default", "abc"))
 MARK = SliceMark("fleet-1", "uid-1", 3, "east", (7 << 32) + 1, (), RULES)
@@ -345,7 +346,7 @@ def damaged(draw: Any) -> dict[str, Any]:
     return {**(broken if isinstance(broken, dict) else {}), "kind": kind}
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(damaged())
 def test_verbs_never_raise_whatever_an_api_server_holds(obj: dict[str, Any]) -> None:
     row = registry.verbs_of(obj["kind"])

@@ -260,3 +260,61 @@ def test_the_queues_of_the_recorded_cycles_are_converted(tmp_path: Path) -> None
             specs, _ = converted(tmp_path, *_objects(case))
             nodes = itertools.chain(case["input"]["cohorts"], case["input"]["queues"])
             assert {node["name"].lower() for node in nodes} <= specs.keys(), case["name"]
+
+
+def test_cohorts_of_v1alpha1_are_read_as_later_ones(tmp_path: Path) -> None:
+    older = {**cohort("team", cpu={"nominalQuota": "2"}), "apiVersion": "kueue.x-k8s.io/v1alpha1"}
+    specs, told = converted(tmp_path, older, queue("ads", "team", cpu={"nominalQuota": "3"}))
+    assert specs["team"]["tiers"] == {"OnDemand": {"guaranteed": {"cpu": "5"}}}
+    assert specs["ads"]["parent"] == "team"
+    assert "converted FederatedQuota/team: from Cohort/team" in told
+
+
+def test_a_cohort_below_one_that_is_not_given_is_named(tmp_path: Path) -> None:
+    specs, told = converted(
+        tmp_path,
+        cohort("team", "company"),
+        queue("ads", "team", cpu={"nominalQuota": "3"}),
+    )
+    assert specs["team"]["parent"] == "company"
+    assert specs["company"]["tiers"] == {"OnDemand": {"guaranteed": {"cpu": "3"}}}
+    assert "spec.parentName of Cohort/team: no Cohort company is given" in told
+
+
+def test_a_given_account_below_one_that_is_neither_given_nor_made_is_an_error(
+    tmp_path: Path,
+) -> None:
+    account: Row = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "FederatedQuota",
+        "metadata": {"name": "feed"},
+        "spec": {"parent": "company", "projects": ["feed"]},
+    }
+    ads = queue("ads", "company", cpu={"nominalQuota": "3"})
+    assert converted(tmp_path, account, ads)[0]["feed"]["parent"] == "company"
+    account["spec"]["parent"] = "compny"
+    done = run("convert", write(tmp_path, "kueue.yaml", account, ads))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert (
+        "FederatedQuota/feed: spec.parent: is compny, and no FederatedQuota of that" in done.stderr
+    )
+
+
+def test_what_a_workload_loses_is_named(tmp_path: Path) -> None:
+    pods = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    sets = [{"name": name, "count": 2, "minCount": 1, "template": {"spec": pods}} for name in "ab"]
+    assigned = [{"name": name, "flavors": {"cpu": "default"}, "count": 2} for name in "ab"]
+    load = {
+        "apiVersion": API,
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "team"},
+        "spec": {"queueName": "main", "podSets": sets},
+        "status": {
+            "admission": {"clusterQueue": "ads", "podSetAssignments": assigned},
+            "conditions": [{"type": "Evicted", "status": "True"}],
+        },
+    }
+    ads = queue("ads", cpu={"nominalQuota": "9"})
+    _, told = converted(tmp_path, ads, local("main", "team", "ads"), load)
+    assert "status.conditions: Evicted is not carried over" in told
+    assert "spec.podSets[0].minCount is not carried over: the pod sets start together" in told

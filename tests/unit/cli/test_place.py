@@ -100,6 +100,21 @@ def test_decisions_given_are_the_present_state_and_nothing_moves_without_need(
     assert shares(items(second.stdout)[0]) == {"b": 4}
 
 
+def test_lowered_requests_free_no_quota_before_members_have_replaced_the_copies(
+    tmp_path: Path,
+) -> None:
+    limit = quota(OnDemand={"max": {"cpu": "4"}})
+    start = [member("a"), limit, psvc()]
+    first = run("place", "-f", write(tmp_path, "1.yaml", *start), "-o", "json")
+    lowered = psvc(cpu="100m")
+    lowered["metadata"]["generation"] = 2
+    edited = [member("a"), limit, lowered, psvc("next"), *items(first.stdout)]
+    second = run("place", "-f", write(tmp_path, "2.yaml", *edited))
+
+    assert second.exit_code == 3
+    assert "QuotaExceeded: 0 of 4 copies are placed, 4 are missing" in second.stdout
+
+
 def test_decisions_of_other_workloads_take_their_room(tmp_path: Path) -> None:
     fleet = [member("a"), member("b")]
     first = run("place", "-f", write(tmp_path, "1.yaml", *fleet, psvc("other", 14)), "-o", "json")
@@ -115,6 +130,21 @@ def test_quota_limits_and_is_named(tmp_path: Path) -> None:
 
     assert done.exit_code == 3
     assert "FederatedQuota feed" in done.stdout
+
+
+def test_a_parent_that_the_files_lack_is_an_error(tmp_path: Path) -> None:
+    above, below = quota("company", OnDemand={"max": {"cpu": "3"}}), quota("feed")
+    below["spec"]["parent"] = "compny"
+    name = write(tmp_path, "all.yaml", member("a"), above, below, psvc())
+    done = run("place", "-f", name)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.strip() == (
+        "error: FederatedQuota/feed: spec.parent is compny, and there is no such FederatedQuota; did"
+        " you mean company? (add it to the files, or correct spec.parent)"
+    )
+    below["spec"]["parent"] = "company"
+    assert run("place", "-f", write(tmp_path, "all.yaml", member("a"), above, below, psvc())).stdout
 
 
 @pytest.mark.parametrize(
@@ -377,3 +407,35 @@ def test_names_that_no_cluster_has_are_warned_of(
     told = f"{field} names us-esat, which no cluster is called; us-east is"
     assert shared.stderr == f"warning: PlacementPolicy feed/rules: spec.{told}\n"
     assert inline.stderr == f"warning: PinterestService/web: spec.placement.{told}\n"
+
+
+@pytest.mark.parametrize("overlapping", ["pay.example", "*.example"])
+def test_a_host_name_of_another_namespace_is_refused(tmp_path: Path, overlapping: str) -> None:
+    """The workload that was created first has it; without times the first of the files."""
+
+    def door(namespace: str, host: str, created: str = "") -> dict[str, Any]:
+        doors = [{"port": 80, "host": host}]
+        obj = psvc(service={"ports": [{"port": 80}]}, loadBalancers=doors)
+        obj["metadata"] |= {"namespace": namespace}
+        if created:
+            obj["metadata"]["creationTimestamp"] = created
+        return obj
+
+    first, second = door("pay", overlapping), door("evil", "pay.example")
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), first, second))
+    assert done.exit_code == 3
+    (row,) = [line for line in done.stdout.splitlines() if "IdentityNotAllowed" in line]
+    assert row.split()[0] == "evil"
+    assert "spec.loadBalancers[0].host: is pay.example" in row
+
+    older = door("evil", "pay.example", "2026-01-01T00:00:00Z")
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), first, older))
+    (row,) = [line for line in done.stdout.splitlines() if "IdentityNotAllowed" in line]
+    assert row.split()[0] == "pay"
+
+
+def test_a_runtime_profile_that_does_not_exist_is_an_error_with_its_field(tmp_path: Path) -> None:
+    named = psvc(runtimeProfile="defualt")
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), named))
+    assert done.exit_code == 1
+    assert "spec.runtimeProfile: there is no RuntimeProfile 'defualt'" in done.stderr

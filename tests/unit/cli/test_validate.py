@@ -152,3 +152,33 @@ def test_other_kinds_are_named_and_slips_in_ours_are_errors(tmp_path: Path) -> N
     assert "'PinterestServise' is not a kind that is read here" in told[0]
     (tmp_path / "empty").mkdir()
     assert run("validate", "-f", str(tmp_path / "empty")).exit_code == 1
+
+
+def profile(name: str) -> dict[str, Any]:
+    spec = {"sidecars": [{"name": "logs", "container": {"image": "logs:1"}}]}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "RuntimeProfile",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def test_a_runtime_profile_that_is_not_among_those_of_the_files_is_a_problem(
+    tmp_path: Path,
+) -> None:
+    """Decision 0167: an API server cannot look up whether it exists."""
+    named = obj("PinterestService", replicas=1, runtimeProfile="wbe")
+    known = write(tmp_path, "profiles.yaml", profile("web"))
+    problem, *_ = errors_of("-f", write(tmp_path, "all.yaml", named), "-f", known)
+    assert "PinterestService/x: spec.runtimeProfile: there is no RuntimeProfile 'wbe'" in problem
+    assert "which have web; correct the name" in problem
+    problem, *_ = errors_of("-f", write(tmp_path, "all.yaml", named), "--old", known)
+    assert "spec.runtimeProfile" in problem
+
+    for right in ("web", "default"):
+        good = obj("PinterestService", replicas=1, runtimeProfile=right)
+        done = run("validate", "-f", write(tmp_path, "all.yaml", good), "-f", known)
+        assert done.exit_code == 0, done.stderr
+    done = run("validate", "-f", write(tmp_path, "all.yaml", named))
+    assert done.exit_code == 0, "the host may have it"

@@ -18,6 +18,7 @@ from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.hub.records import seals
+from federator.kinds import registry, rights
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import priorities
 from federator.member.heartbeat import LEASE
@@ -45,8 +46,46 @@ def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks
         for group, resource, name, verb in joining.OWN_RULES
     }
     made |= own
-    assert joining.MEMBER_LEASE == LEASE
     assert manifests.grants(found, granting.HUB_ACCOUNT) == made
+
+
+def test_the_member_process_has_exactly_the_rights_of_the_table() -> None:
+    found = manifests.load((manifests.DEPLOY / "member" / "member-account.yaml").read_text())
+    roles = {"": rights.MEMBER, granting.SYSTEM_NAMESPACE: rights.MEMBER_OWN}
+    assert manifests.grants(found, "federator-member") == {
+        (space, right.group, right.resource, verb, right.name)
+        for space, role in roles.items()
+        for right in rights.of(role)
+        for verb in right.verbs
+    }
+
+
+def test_a_right_to_write_says_whether_its_objects_have_pods() -> None:
+    """So a kind cannot be added to a role and stay unknown to `federator-pods`."""
+    with pytest.raises(ValueError, match=r"Right\.pods of cronjobs.*NO_PODS"):
+        rights.Right("batch", "v1", "cronjobs", ("list", "create"))
+
+
+def test_our_accounts_change_only_labelled_objects_with_named_exceptions() -> None:
+    open_ = {
+        right.resource
+        for right in rights.of(rights.HUB, rights.MEMBER)
+        if right.changes and not right.labelled
+    }
+    slices = {f"{row.plural}/status" for row in registry.EXPANDED}
+    assert open_ == slices | {
+        "clustercapacities",
+        "clustercapacities/status",
+        "events",
+        "nodes",
+        "priorityclasses",
+    }
+    (policy,) = (
+        _named("ValidatingAdmissionPolicy", "federator-accounts")["spec"]["matchConstraints"],
+    )
+    held = {plural for rule in policy["resourceRules"] for plural in rule["resources"]}
+    every = {right.resource for right in rights.of(rights.HUB, rights.MEMBER) if right.changes}
+    assert held == every - open_
 
 
 def test_pods_of_every_account_may_read_the_lease_of_guarded_shards_and_nothing_else() -> None:
@@ -141,6 +180,14 @@ def test_admission_policies_name_our_accounts_and_marks() -> None:
     )
 
 
+def test_the_scale_of_every_kind_of_slice_is_held() -> None:
+    (rule,) = _named("ValidatingAdmissionPolicy", "federator-scales")["spec"]["matchConstraints"][
+        "resourceRules"
+    ]
+    scaled = [row for row in registry.EXPANDED if row.scale]
+    assert rule["resources"] == [f"{row.plural}/scale" for row in scaled] != []
+
+
 def test_priority_classes_come_from_the_member_process_alone() -> None:
     assert manifests.of_kind(manifests.written(), "PriorityClass") == []
     values = {each["metadata"]["name"]: each["value"] for each in priorities.PRIORITY_CLASSES}
@@ -170,6 +217,8 @@ _WITHOUT_MARKS = (
     "federator-pods",
     "federator-levels",
     "federator-priorities",
+    "federator-scales",
+    "federator-service-accounts",
 )
 _FOR_EVERYBODY = ("federator-namespace-levels",)
 _BINDING = "ValidatingAdmissionPolicyBinding"

@@ -12,6 +12,7 @@ import yaml
 from federator.embedded.catalogue import crds
 from federator.embedded.rest import validation
 from federator.embedded.schema import builtins, defaults, openapi, pruning
+from tests.unit.embedded.inprocess import cluster, on_virtual_time, speaker
 
 OWN = sorted((Path(__file__).parents[3] / "config" / "crd").glob("*.pinterest.com.yaml"))
 DEFINITIONS = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")
@@ -155,6 +156,61 @@ def test_index_address_changes_with_the_schema_only() -> None:
         "description"
     ] = "new"
     assert address(other) != address(crd)
+
+
+DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@on_virtual_time
+async def test_servers_share_the_schema_of_equal_definitions_and_nothing_else() -> None:
+    body = _crd()
+    one, other = cluster(), cluster()
+    created = (await speaker(one).post(DEFINITIONS_PATH, body)).object(201)
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"names": {"shortNames": ["x"]}}}
+    (await speaker(one).patch(f"{DEFINITIONS_PATH}/things.example.org", patch)).object()
+    assert (await speaker(other).post(DEFINITIONS_PATH, body)).object(201) == created
+    first, second = (
+        server.store.get(server.registry.crd, "", "things.example.org") for server in (one, other)
+    )
+    assert first is not None
+    assert second is not None
+    schemas = [
+        stored.obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for stored in (first, second)
+    ]
+    assert schemas[0] is schemas[1]
+    assert first.obj["spec"]["names"]["shortNames"] == ["x"]
+    assert second.obj["spec"]["names"]["shortNames"] == ["th"]
+    assert "labels" not in second.obj["metadata"]
+
+
+@on_virtual_time
+async def test_a_definition_with_another_schema_gets_its_own() -> None:
+    """Also when its body was read once before with other options."""
+    narrow = _crd()
+    narrow["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][
+        "a"
+    ]["enum"] = ["x"]
+    thing = {
+        "apiVersion": "example.org/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t"},
+        "spec": {"a": "y"},
+    }
+    for crd, status in ((_crd(), 201), (narrow, 422), (_crd(), 201)):
+        api = speaker()
+        (await api.post(DEFINITIONS_PATH, crd)).object(201)
+        things = "/apis/example.org/v1/namespaces/default/things"
+        assert (await api.post(things, thing)).status == status
+
+
+@on_virtual_time
+async def test_field_validation_of_a_definition_holds_for_each_request() -> None:
+    crd = _crd()
+    crd["spec"]["unknown"] = 1
+    assert (await speaker().post(DEFINITIONS_PATH, crd)).status == 201
+    for _ in range(2):
+        answer = await speaker().post(DEFINITIONS_PATH, crd, fieldValidation="Strict")
+        assert answer.status == 400
 
 
 def test_every_reference_of_a_document_is_in_it() -> None:

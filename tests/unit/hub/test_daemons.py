@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from federator.cli.rollouts import progress
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
@@ -235,6 +237,7 @@ async def nodes_are(world: World, charged: dict[str, int], within_s: int = 100) 
     await world.settle()
 
 
+@pytest.mark.long
 def test_a_new_template_goes_from_cluster_to_cluster_and_stops_at_one_that_fails() -> None:
     async def scenario(world: World) -> None:
         await world.settle()

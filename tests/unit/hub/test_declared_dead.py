@@ -108,6 +108,7 @@ def test_a_dead_cluster_heard_again_keeps_what_is_decided_and_loses_what_has_mov
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_word_is_about_one_silence_and_a_later_one_moves_nothing() -> None:
     """A cluster that flaps after it came back."""
 
@@ -205,6 +206,7 @@ def test_a_failover_outlives_the_hub() -> None:
     play(scenario, options=HubOptions(evacuated_copies_a_minute=24))
 
 
+@pytest.mark.long
 def test_shards_of_a_dead_cluster_are_restarted_elsewhere_and_what_was_done_is_left() -> None:
     async def scenario(world: World) -> None:
         long = {"embedded.federator/run-seconds": "150"}

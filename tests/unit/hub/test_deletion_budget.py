@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from collections import Counter
 
+import pytest
+
 from federator.hub.options import HubOptions
 from tests.unit.hub.test_returning import comes_back, slice_in, spread
 from tests.unit.hub.world import World, play
@@ -29,6 +31,7 @@ async def there(world: World) -> Counter[str]:
     return found
 
 
+@pytest.mark.long
 def test_finalizing_and_orphans_together_delete_no_faster_than_is_documented() -> None:
     """A bucket of one minute's worth: in any time no more than it holds and what flows in
     meanwhile. With a budget for each of the two, twice as much would go at once.

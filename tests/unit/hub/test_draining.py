@@ -94,6 +94,7 @@ def test_a_drain_empties_a_cluster_with_what_was_promised_ready_all_the_time() -
     play(scenario)
 
 
+@pytest.mark.long
 def test_the_pace_holds_over_two_drains_and_stops_when_the_wish_is_taken_away() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(80, cpu="100m"))
@@ -198,6 +199,7 @@ def test_job_sets_may_finish_for_a_while_and_are_then_restarted_elsewhere(finish
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_drain_outlives_the_hub_and_a_pause_holds_it() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(60, cpu="100m"))

@@ -346,7 +346,7 @@ def test_an_edit_of_the_image_goes_on_while_nothing_more_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("named", ["default", "other"])
-def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_of_it(
+def test_a_profile_that_asks_for_more_is_held_back_with_the_edit_of_its_workload(
     named: str,
 ) -> None:
     """Also where only the former spec names the profile."""
@@ -369,10 +369,10 @@ def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_
         await world.settle()
         (decision,) = await world.decisions()
         assert decision["spec"]["inForce"]["heldBack"] == 2
-        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "900m"
+        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "600m"
         quota = await world.get("FederatedQuota", "", "feed")
         assert quota is not None
-        assert quota["status"]["usage"][0]["used"]["cpu"] == "3600m"
+        assert quota["status"]["usage"][0]["used"]["cpu"] == "2400m"
         pods = [await world.get("Deployment", "feed", "web", at=cluster) for cluster in before]
         cpus = {
             one["resources"]["requests"]["cpu"]
@@ -380,13 +380,13 @@ def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_
             if pod is not None
             for one in pod["spec"]["template"]["spec"]["containers"]
         }
-        assert cpus == {"500m", "400m"}
+        assert cpus == {"500m", "100m"}
         assert await cpu_in_members(world) == before
 
     play(scenario)
 
 
-def test_an_edit_that_adds_nothing_to_what_a_profile_added_meanwhile_is_admitted() -> None:
+def test_a_profile_that_is_new_while_a_workload_is_suspended_is_judged_when_it_resumes() -> None:
     async def scenario(world: World) -> None:
         await asked(world, "2200m")
         await world.patch(KIND, "feed", "web", {"spec": {"suspend": True}})
@@ -403,8 +403,9 @@ def test_an_edit_that_adds_nothing_to_what_a_profile_added_meanwhile_is_admitted
         await asyncio.sleep(30)
         await world.settle()
         (decision,) = await world.decisions()
-        assert "inForce" not in decision["spec"]
-        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "700m"
+        in_force = decision["spec"]["inForce"]
+        assert (in_force["runtimeProfile"], in_force["heldBack"]) == ("default", 0)
+        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "500m"
 
     play(scenario)
 
@@ -444,6 +445,40 @@ async def images(world: World) -> dict[str, str]:
     return found
 
 
+async def in_one_cluster(world: World) -> None:
+    """A service under a quota that runs in cluster a alone."""
+    only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
+    await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+    await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
+    await world.settle()
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_notes_of_others_on_a_slice_do_not_hide_what_is_in_force(part: str) -> None:
+    """Whoever labels a slice in its member changes nothing of what was admitted."""
+
+    async def scenario(world: World) -> None:
+        await in_one_cluster(world)
+        await world.federation.kill("hub")
+        await world.patch(KIND, "feed", "web", {"metadata": {part: {"by": "hand"}}}, at="a")
+        await world.patch(KIND, "feed", "web", template("20"))
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        (decision,) = await world.decisions()
+        assert decision["spec"]["inForce"]["revision"]
+        await world.patch(
+            KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}}
+        )
+        await asyncio.sleep(60)
+        await world.settle()
+        found = await world.get(KIND, "feed", "web", at="a")
+        assert found is not None
+        assert found["metadata"][part]["by"] == "hand"
+        assert set((await images(world)).values()) == {"app:1"}
+
+    play(scenario)
+
+
 EVIL = {**service(1, "500m")["template"]["spec"]["containers"][0], "image": "evil:1"}
 
 
@@ -454,12 +489,7 @@ def test_no_member_can_say_that_something_else_was_admitted(lie: str) -> None:
     """
 
     async def scenario(world: World) -> None:
-        only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
-        await world.create(
-            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
-        )
-        await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
-        await world.settle()
+        await in_one_cluster(world)
         assert await images(world) == {"a": "app:1"}
         await world.federation.kill("hub")
         await world.patch(KIND, "feed", "web", template("20"))
@@ -510,12 +540,7 @@ def test_a_revision_that_is_kept_again_is_the_one_that_the_decision_names() -> N
     """Also where it was deleted, and the only member claims that it is of another generation."""
 
     async def scenario(world: World) -> None:
-        only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
-        await world.create(
-            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
-        )
-        await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
-        await world.settle()
+        await in_one_cluster(world)
         await world.patch(KIND, "feed", "web", template("20"))
         await asyncio.sleep(10)
         await world.federation.kill("hub")

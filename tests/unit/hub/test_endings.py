@@ -54,6 +54,7 @@ async def settled(world: World) -> None:
         assert set((await world.slots("feed", "work")).values()) <= {0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("restarted", [False, True])
 def test_any_completed_shard_ends_it_and_the_rest_is_stopped(restarted: bool) -> None:
     async def scenario(world: World) -> None:

@@ -73,6 +73,7 @@ def test_a_drain_stops_shards_is_sure_of_it_and_then_starts_them_elsewhere() -> 
     play(scenario)
 
 
+@pytest.mark.long
 def test_only_a_fence_moves_shards_from_a_silent_cluster() -> None:
     async def scenario(world: World) -> None:
         await begun(world)
@@ -102,6 +103,7 @@ def test_only_a_fence_moves_shards_from_a_silent_cluster() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_policy_that_excludes_a_silent_cluster_starts_nothing_until_it_is_heard() -> None:
     async def scenario(world: World) -> None:
         await begun(world)

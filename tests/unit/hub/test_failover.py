@@ -109,6 +109,7 @@ def test_while_a_move_is_being_written_no_second_one_is_granted() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_cluster_that_comes_back_loses_nothing_that_is_decided_there_and_its_work_comes_home() -> (
     None
 ):
@@ -153,6 +154,7 @@ def test_a_cluster_that_comes_back_loses_nothing_that_is_decided_there_and_its_w
     play(scenario)
 
 
+@pytest.mark.long
 def test_nothing_goes_home_while_a_probe_of_another_part_fails() -> None:
     """Found by seed 27 of the campaign of failovers: by the word of a cluster that had been silent
     for 24 s, a copy went home that was needed."""
@@ -210,6 +212,7 @@ def test_stale_copies_go_only_when_their_replacements_are_ready() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_cluster_that_flaps_for_an_hour_moves_nothing() -> None:
     """F24, and what makes people switch failover off: ten seconds there, twenty gone."""
 
@@ -227,6 +230,7 @@ def test_a_cluster_that_flaps_for_an_hour_moves_nothing() -> None:
     play(scenario, fleet=small_fleet(2))
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_lost_again_and_again_is_left_once_a_cooldown() -> None:
     async def scenario(world: World) -> None:
         often = inline(afterSeconds=30, cooldownSeconds=900, failbackAfterSeconds=60)
@@ -250,6 +254,7 @@ def test_a_cluster_that_is_lost_again_and_again_is_left_once_a_cooldown() -> Non
     play(scenario, fleet=small_fleet(2))
 
 
+@pytest.mark.long
 def test_fifteen_workloads_over_ten_and_five_places_are_ten_and_five() -> None:
     """karmada #6518: all fifteen were sent to the larger cluster, which had room for ten."""
 
@@ -368,6 +373,7 @@ def test_a_cluster_whose_watches_still_tell_news_is_not_lost() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_when_all_fall_silent_nothing_moves_and_the_first_that_is_heard_starts_the_clocks_anew() -> (
     None
 ):
@@ -394,6 +400,7 @@ def test_when_all_fall_silent_nothing_moves_and_the_first_that_is_heard_starts_t
     play(scenario)
 
 
+@pytest.mark.long
 def test_most_of_a_small_fleet_gone_holds_everything() -> None:
     """F25."""
 
@@ -410,6 +417,7 @@ def test_most_of_a_small_fleet_gone_holds_everything() -> None:
     play(scenario, fleet=small_fleet(5, nodes=1))
 
 
+@pytest.mark.long
 def test_a_hub_that_begins_while_a_cluster_is_silent_gives_it_the_whole_time() -> None:
     """F27; and what moved before a change of leader rests after it."""
 
@@ -463,6 +471,7 @@ def test_a_pause_holds_a_failover_and_a_slow_pace_is_kept() -> None:
     play(scenario, options=HubOptions(evacuated_copies_a_minute=12))
 
 
+@pytest.mark.long
 def test_shards_that_may_overlap_are_restarted_elsewhere() -> None:
     async def scenario(world: World) -> None:
         long = {"embedded.federator/run-seconds": "900"}

@@ -5,6 +5,8 @@ lent again when that is home.
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.unit.hub.test_failover import events
 from tests.unit.hub.world import World, play, service
@@ -36,6 +38,7 @@ def asked(copies: int, tier: str, *names: str, **more: Any) -> dict[str, Any]:
     return service(copies, cpu="900m", tier=tier, placement=placement, **more)
 
 
+@pytest.mark.long
 def test_lent_room_comes_back_when_a_cluster_is_lost_and_is_lent_again_when_it_is_home() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "api", asked(5, "Reserved", "a"))
@@ -70,6 +73,7 @@ def test_lent_room_comes_back_when_a_cluster_is_lost_and_is_lent_again_when_it_i
     play(scenario, fleet=fleet())
 
 
+@pytest.mark.long
 def test_a_drain_counts_lent_room_and_who_lacks_copies_does_not_grow_into_it_meanwhile() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "api", asked(5, "Reserved", "a"))

@@ -40,6 +40,7 @@ async def lose(world: World, name: str, seconds: float) -> None:
     world.heal(name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failback", ["Auto", "Manual"])
 def test_what_went_to_the_second_group_comes_back_to_the_first(failback: str) -> None:
     """karmada #5070: on-premises first, a public cloud when that is gone. When the first was back,
@@ -73,6 +74,7 @@ def test_what_went_to_the_second_group_comes_back_to_the_first(failback: str) ->
     play(scenario, fleet=fleet)
 
 
+@pytest.mark.long
 def test_a_member_process_that_was_down_takes_nothing_away_when_it_is_back() -> None:
     """karmada #5406: the agent of a cluster went down and came up, and deleted everything that the
     cluster held. Failover was off; here it is on, and a silent process moves nothing either.

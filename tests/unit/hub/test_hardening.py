@@ -69,5 +69,12 @@ async def test_the_hub_says_at_its_start_what_is_missing_and_counts_it(
     said = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("hardening of the host: admission on the host") for line in said)
     assert any(line.startswith("hardening of east: admission in the member") for line in said)
-    shown = metrics.render().decode()
-    assert 'federator_hardening_warnings{cluster="east"}' in shown
+    shown = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines())
+    counts = {
+        name: sum(line.startswith(f"hardening of {title}: ") for line in said)
+        for name, title in (("host", "the host"), ("east", "east"))
+    }
+    assert min(counts.values()) > 0
+    for cluster, name in (("", "host"), ("east", "east")):
+        sample = f'federator_hardening_warnings{{cluster="{cluster}"}}'
+        assert float(shown[sample]) == counts[name]

@@ -3,6 +3,7 @@ became of the files.
 """
 
 import asyncio
+import os
 import random
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def test_what_is_written_is_read_back_oldest_first(tmp_path: Path) -> None:
     assert times(kept.read(Wanted(WEB, 2.0, 3.0, 10), never)) == [2.0]
     newest = kept.read(Wanted(WEB, 0.0, 10.0, 2), never)
     assert (times(newest), newest.more, newest.begins) == ([2.0, 4.0], True, 1.0)
+
+
+def test_entries_of_the_folder_that_are_no_files_are_left_alone(tmp_path: Path) -> None:
+    kept = segments(tmp_path, segment_bytes=1000)
+    (tmp_path / "history-00000001.jsonl").mkdir()
+    for number in range(20):
+        kept.append(lines(told(float(number), evidence="x" * 100)))
+        if number == 10:
+            os.mkfifo(tmp_path / "history-00000005.jsonl")
+            (tmp_path / "history-00000009.jsonl").mkdir()
+
+    assert times(kept.read(ALWAYS, never)) == [float(number) for number in range(20)]
+    assert kept.last_term() is None
+    assert len([path for path in tmp_path.iterdir() if path.is_file()]) > 2
 
 
 def test_files_are_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(seed: int) -> None:
     async def scenario(pair: Pair) -> None:

@@ -5,6 +5,8 @@ for a cluster that still holds what has begun elsewhere.
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.api import raw
 from federator.hub.options import HubOptions
 from federator.kube import errors
@@ -61,8 +63,9 @@ def test_only_clusters_with_guarded_shards_are_renewed_host_first() -> None:
             assert record >= copy > 0
             await asyncio.sleep(16)
             assert await renewed(world, first) > copy
-        shown = metrics.render().decode()
-        assert f'federator_fence_renewed_timestamp_seconds{{cluster="{first}"}}' in shown
+        shown = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines())
+        told_s = float(shown[f'federator_fence_renewed_timestamp_seconds{{cluster="{first}"}}'])
+        assert told_s == pytest.approx(await renewed(world, f"host {first}"), abs=0.001)
 
     play(scenario)
 

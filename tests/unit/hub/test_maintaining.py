@@ -46,6 +46,7 @@ async def events(world: World, name: str) -> list[str]:
     )
 
 
+@pytest.mark.long
 def test_nothing_new_is_sent_before_and_during_a_window_and_what_is_there_stays() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "there", service(12))
@@ -90,6 +91,7 @@ def test_nothing_new_is_sent_before_and_during_a_window_and_what_is_there_stays(
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_window_that_asks_for_it_empties_the_cluster_and_fills_it_again() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
@@ -137,6 +139,7 @@ def test_a_window_that_asks_for_it_empties_the_cluster_and_fills_it_again() -> N
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_window_that_would_leave_somebody_without_a_place_says_so_and_moves_nothing() -> None:
     async def scenario(world: World) -> None:
         only = {"clusters": {"names": ["a"]}}
@@ -155,6 +158,7 @@ def test_a_window_that_would_leave_somebody_without_a_place_says_so_and_moves_no
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_window_that_never_comes_is_told_beside_those_that_do() -> None:
     async def scenario(world: World) -> None:
         await windows(world, "a", {"schedule": FOREVER, "duration": "20m"})

@@ -134,6 +134,7 @@ def test_clusters_go_on_without_a_hub() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", [False, True], ids=["hub stays", "hub crashes"])
 def test_from_the_hub_to_the_clusters_and_back_each_time_has_one_decider(killed: bool) -> None:
     """Each minute has a run of the hub, or one in each cluster; none has both, and none neither but
@@ -220,6 +221,7 @@ def test_a_run_of_a_cluster_that_is_going_ends_before_the_hub_begins() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_not_heard_keeps_the_hub_from_taking_over() -> None:
     """It may be running what the hub would run again."""
 

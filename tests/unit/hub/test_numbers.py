@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from federator.hub.cache import restored
 from federator.hub.cache.state import TERM_LEAP, TERMS_WITHOUT_LEASE, HubState
 from federator.hub.options import HubOptions
 from federator.hub.records.decisions import Record, summarise
@@ -15,6 +16,7 @@ from federator.kube.client import Client
 from federator.model import names
 from federator.model import seq as seqs
 from federator.model.ask import Unit
+from federator.scheduling.rollout import Action, ActionKind
 from tests.unit.hub.test_leadership import LEASE, Pair
 from tests.unit.hub.test_leadership import play as play_pair
 from tests.unit.hub.world import World, play, service
@@ -40,6 +42,13 @@ async def untrustworthy(world: World, cluster: str) -> dict[str, Any]:
     return await world.condition("MemberCluster", "", cluster, "Untrustworthy")
 
 
+async def summary(world: World, cluster: str) -> str:
+    """What the column STATUS of `kubectl get memberclusters` shows."""
+    found = await world.get("MemberCluster", "", cluster)
+    assert found is not None
+    return str(found["status"]["summary"])
+
+
 async def check_others_are_decided(world: World, name: str) -> None:
     """A workload of somebody else is placed, in all clusters, and what the host has issued
     says so.
@@ -54,6 +63,7 @@ async def check_others_are_decided(world: World, name: str) -> None:
     assert all(obj["spec"]["seq"] <= state.issued for obj in await world.decisions())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pause_s", [0.0, 1.0], ids=["a burst", "paced"])
 @pytest.mark.parametrize("more", [{}, {"replicas": 40}], ids=["number", "and replicas"])
 def test_a_member_that_raises_a_number_again_and_again_uses_up_its_own(
@@ -84,6 +94,8 @@ def test_a_member_that_raises_a_number_again_and_again_uses_up_its_own(
         await asyncio.sleep(30)
         assert (await untrustworthy(world, "a"))["status"] == "True"
         assert not await untrustworthy(world, "b")
+        assert await summary(world, "a") == "Untrustworthy (SeqNotIssued)"
+        assert await summary(world, "b") == "Ready"
         await world.create(PSVC, "other", "later", service(6))
         await asyncio.sleep(10)
         await world.settle()
@@ -121,6 +133,7 @@ def test_a_slice_with_a_raised_number_goes_on_being_served() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_member_that_was_not_believed_is_believed_again_and_put_right() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6, placement=TWO))
@@ -142,6 +155,59 @@ def test_a_member_that_was_not_believed_is_believed_again_and_put_right() -> Non
         assert sum(shares.values()) == 6
         await asyncio.sleep(700)
         assert (await untrustworthy(world, "a")).get("status") != "True"
+
+    play(scenario)
+
+
+def test_a_seq_that_a_decision_answered_does_not_count_as_a_lost_decision() -> None:
+    """The slice of b is still on its way there. A seq that somebody raised in a, and that the
+    decision in force exceeds, is no reason to take b's share for moved, and so to give it to a.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.settle()
+        world.meanwhile("b", "POST", "pinterestservices", lambda: asyncio.sleep(600))
+        await world.create(PSVC, "feed", "web", service(6, placement=TWO))
+        await asyncio.sleep(5)
+        await raise_seq(world, "a", 1 << 50)
+        await asyncio.sleep(1)
+        world.meanwhile("a", "PATCH", "pinterestservices", lambda: asyncio.sleep(600))
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(5)
+        state = world.federation.hub.state
+        key = names.key(PSVC, "feed", "web")
+        workload = state.workloads[key]
+        record = state.record_of(workload)
+        assert record is not None
+        assert record.mark("a") > 1 << 50
+        # as a turn says that began before the decision
+        state.members["a"].to_number.add(key)
+        held = {share.cluster: share.count for share in restored.shares(state, workload, record)}
+        assert held == {"a": 2, "b": 2}
+
+    play(scenario)
+
+
+def test_a_turn_of_an_earlier_decision_asks_for_no_higher_seq() -> None:
+    """The decision that replaced it has a seq above the raised one already."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement=TWO))
+        await world.settle()
+        hub = world.federation.hub
+        state, key = hub.state, names.key(PSVC, "feed", "web")
+        before = state.record_of(state.workloads[key])
+        assert before is not None
+        await raise_seq(world, "a", 1 << 50)
+        world.meanwhile("a", "PATCH", "pinterestservices", lambda: asyncio.sleep(600))
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(5)
+        member, workload = state.members["a"], state.workloads[key]
+        seen = member.slice_of(key)
+        assert seen is not None
+        action = Action("a", ActionKind.UPDATE, count=2)
+        assert hub.dispatching._is_numbered_higher(member, workload, before, action, seen)
+        assert key not in member.to_number
 
     play(scenario)
 
@@ -180,6 +246,7 @@ def test_an_operator_puts_right_a_number_at_its_end() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_neither_hub_ends_for_a_burst_of_numbers() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.serve("web")

@@ -10,7 +10,7 @@ import pytest
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
-from federator.model.kubernetes import pod_security
+from federator.model.kubernetes import accountlists, pod_security
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -184,6 +184,41 @@ def test_a_namespace_that_is_not_ours_is_never_changed() -> None:
         for cluster in world.federation.members:
             found = await labels(world, cluster)
             assert not {pod_security.ENFORCE, names.FLEET_LABEL} & found.keys()
+
+    play(scenario)
+
+
+def test_namespaces_in_members_list_the_service_accounts_of_their_projects() -> None:
+    """Decision 0166."""
+
+    async def said(world: World, cluster: str) -> dict[str, str]:
+        found = await world.member(cluster).get(ObjectRef("v1", "namespaces", "", "feed"))
+        return accountlists.ours(found["metadata"].get("annotations") or {})
+
+    async def scenario(world: World) -> None:
+        await world.namespace("feed")
+        account = {"projects": ["feed"], "namespaces": ["feed"], "serviceAccounts": ["runner"]}
+        await world.create("FederatedQuota", "", "feed", account)
+        await world.create(PSVC, "feed", "web", hostile(4, serviceAccountName="runner"))
+        await world.settle()
+        cluster = next(iter(await world.shares("feed", "web")))
+        key = f"{accountlists.PREFIX}feed"
+        assert await said(world, cluster) == {key: "runner"}
+
+        more = {"spec": {"serviceAccounts": ["runner", "batch-*"]}}
+        await world.patch("FederatedQuota", "", "feed", more)
+        await asyncio.sleep(10)
+        assert await said(world, cluster) == {key: "runner,batch-*"}
+
+        ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
+        opened = {key: "*", f"{accountlists.PREFIX}other": "*"}
+        await world.member(cluster).patch(ref, {"metadata": {"annotations": opened}})
+        await asyncio.sleep(310)
+        assert await said(world, cluster) == {key: "runner,batch-*"}
+        version = (await world.member(cluster).get(ref))["metadata"]["resourceVersion"]
+        await asyncio.sleep(700)
+        settled = (await world.member(cluster).get(ref))["metadata"]["resourceVersion"]
+        assert settled == version, "nothing is written while nothing changes"
 
     play(scenario)
 

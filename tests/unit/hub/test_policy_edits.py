@@ -144,6 +144,7 @@ def wide() -> FleetSpec:
     return small_fleet(3, nodes=8)
 
 
+@pytest.mark.long
 def test_an_edit_moves_copies_at_the_pace_of_the_budget_over_all_workloads() -> None:
     async def scenario(world: World) -> None:
         await policy(world, clusters={"names": ["a"]}, moveBudget={"maxCopiesPerMinute": 6})

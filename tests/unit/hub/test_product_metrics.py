@@ -162,3 +162,24 @@ def test_copies_that_change_clusters_are_moves_and_growth_is_none(
         return [Share(cluster, count, 0) for cluster, count in counts.items()]
 
     assert figures.moved(shares(before), shares(after)) == copies
+
+
+def test_a_cluster_that_left_the_fleet_has_no_samples_any_more() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await measured(world)
+
+        def shown() -> list[str]:
+            assert world.federation.metrics is not None
+            text = world.federation.metrics.render().decode()
+            return [line for line in text.splitlines() if 'cluster="a"' in line]
+
+        assert shown()
+        await world.delete("MemberCluster", "", "a")
+        await world.settle()
+        await asyncio.sleep(2 * figures.PASS_S)
+        assert await world.get("MemberCluster", "", "a") is None
+        assert shown() == []
+
+    play(scenario)

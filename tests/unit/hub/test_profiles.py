@@ -117,6 +117,35 @@ def test_a_profile_that_is_deleted_is_taken_from_the_pods(restarted: bool) -> No
     play(scenario)
 
 
+def test_an_edit_to_a_profile_that_does_not_exist_is_refused_and_the_former_one_stays() -> None:
+    async def scenario(world: World) -> None:
+        await profiled(world)
+        pinned = await pins(world)
+        await world.patch(PSVC, "feed", "web", {"spec": {"runtimeProfile": "defualt"}})
+        await world.create(PSVC, "feed", "new", {**service(3), "runtimeProfile": "defualt"})
+        await asyncio.sleep(60)
+        placed = await world.condition(PSVC, "feed", "web", "Placed")
+        assert (placed["status"], placed["reason"]) == ("False", "Misconfigured")
+        assert placed["message"].startswith(
+            "spec.runtimeProfile: there is no RuntimeProfile 'defualt'; name one that"
+        )
+        assert await pins(world) == pinned != {""}
+        assert await pins(world, "new") == set()
+
+        await world.create("RuntimeProfile", "", "defualt", sidecar("logs:3"))
+        await asyncio.sleep(60)
+        await world.settle()
+        found = await world.get("RuntimeProfile", "", "defualt")
+        assert found is not None
+        assert await pins(world, "new") == {runtimeprofile.content_hash(found)}
+
+        await world.delete("RuntimeProfile", "", "defualt")
+        await asyncio.sleep(60)
+        assert await pins(world) == {runtimeprofile.content_hash(found)}, "its pods keep it"
+
+    play(scenario)
+
+
 async def copies_deleted(world: World, member: str) -> None:
     """Somebody deletes the copies of profiles there."""
     client, kind = world.member(member), registry.KINDS["RuntimeProfile"]

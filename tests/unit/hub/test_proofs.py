@@ -191,6 +191,7 @@ def test_a_mark_that_is_spelled_otherwise_proves_nothing(
     assert not slices.proves_itself(slices.summarise(kind, "a", body), workload)
 
 
+@pytest.mark.long
 @given(
     st.dictionaries(
         st.text(), st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=9)

@@ -45,6 +45,7 @@ def test_a_cluster_that_was_drained_is_filled_again_when_a_person_asks() -> None
     play(scenario, fleet=small_fleet(2))
 
 
+@pytest.mark.long
 def test_it_keeps_to_the_move_budget_of_the_policy() -> None:
     async def scenario(world: World) -> None:
         slow = {"moveBudget": {"maxCopiesPerMinute": 2}}
@@ -61,6 +62,7 @@ def test_it_keeps_to_the_move_budget_of_the_policy() -> None:
     play(scenario, fleet=small_fleet(2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failback", ["Manual", "Never"])
 def test_what_failed_over_comes_home_when_a_person_asks(failback: str) -> None:
     async def scenario(world: World) -> None:

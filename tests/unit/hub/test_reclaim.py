@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.hub.options import HubOptions
 from federator.hub.records import workloads
 from federator.model import shards
@@ -103,6 +105,7 @@ async def told(world: World, kind: str, name: str) -> str:
     return str(placed["message"])
 
 
+@pytest.mark.long
 def test_of_a_job_set_shards_leave_one_by_one_and_what_is_done_stays_done() -> None:
     async def scenario(world: World) -> None:
         await tree(world)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
@@ -60,6 +61,7 @@ async def events(world: World, reason: str) -> list[str]:
     return [one["note"] for one in listing.items if one["reason"] == reason]
 
 
+@pytest.mark.long
 def test_runs_are_made_on_time_placed_and_forgotten() -> None:
     async def scenario(world: World) -> None:
         await world.create(
@@ -93,6 +95,7 @@ def test_runs_are_made_on_time_placed_and_forgotten() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_between_runs_nothing_is_written() -> None:
     async def scenario(world: World) -> None:
         await world.create(CRON, "ads", "nightly", spec("0 * * * *"))
@@ -107,6 +110,7 @@ def test_between_runs_nothing_is_written() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_run_costs_one_object_and_two_statuses() -> None:
     async def scenario(world: World) -> None:
         await world.create(CRON, "ads", "nightly", spec("0 * * * *"))
@@ -137,6 +141,7 @@ def test_a_run_that_is_due_while_another_is_active(policy: str, existing: list[s
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_hub_that_was_away_makes_the_newest_run_and_tells_of_the_others() -> None:
     away_s = 4 * 3600
 
@@ -160,6 +165,7 @@ def test_a_hub_that_was_away_makes_the_newest_run_and_tells_of_the_others() -> N
     play(scenario)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "resource",
     ["POST pinterestjobsets", "PATCH pinterestcronjobs/status", "DELETE pinterestjobsets"],
@@ -263,6 +269,35 @@ def test_an_unreadable_schedule_and_one_that_never_comes_are_told() -> None:
         ] == "InvalidSchedule"
 
     play(scenario)
+
+
+@pytest.mark.long
+def test_only_the_oldest_cron_jobs_of_a_namespace_make_runs() -> None:
+    async def scenario(world: World) -> None:
+        for name in ("nightly", "second", "third", "fourth"):
+            await world.create(CRON, "ads", name, spec("* * * * *"))
+            await asyncio.sleep(1)
+        await world.create(CRON, "feed", "other", spec("* * * * *"))
+        await until(world, 2, 30)
+
+        async def made() -> set[str]:
+            return {name.rpartition("-")[0] for name in await runs(world)}
+
+        assert await made() == {"nightly", "second"}
+        for name in ("third", "fourth"):
+            ready = await world.condition(CRON, "ads", name, "Ready")
+            assert (ready["status"], ready["reason"]) == ("False", "TooManyCronJobs")
+            assert "2 older cron jobs of this namespace" in ready["message"]
+        assert (await world.condition(CRON, "feed", "other", "Ready"))["status"] == "True"
+
+        await world.delete(CRON, "ads", "second")
+        await until(world, 5, 30)
+        assert {"third"} <= await made() <= {"nightly", "second", "third"}
+        assert (await world.condition(CRON, "ads", "third", "Ready"))["status"] == "True"
+        ready = await world.condition(CRON, "ads", "fourth", "Ready")
+        assert ready["reason"] == "TooManyCronJobs"
+
+    play(scenario, options=HubOptions(cron_jobs_per_namespace=2))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from federator.hub.host import decision_writer
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
@@ -89,7 +91,7 @@ def test_a_deleted_cluster_is_emptied_without_dropping_below_the_promise_and_the
             if await world.get(CLUSTER, "", "a") is None:
                 break
         assert await world.get(CLUSTER, "", "a") is None
-        assert lowest >= 9  # maxUnavailable is 25 % of 12
+        assert lowest == 12
         assert await world.get(PSVC, "feed", "web", at="a") is None
         assert await world.get("Deployment", "feed", "web", at="a") is None
         await world.settle()
@@ -353,6 +355,26 @@ def test_job_sets_leave_a_removed_cluster_without_running_a_shard_twice() -> Non
     play(scenario)
 
 
+def test_a_cluster_leaves_although_a_job_set_goes_on_whose_shards_there_are_done() -> None:
+    async def scenario(world: World) -> None:
+        spec = jobset(3, 3, annotations={"embedded.federator/run-seconds": "10-900"})
+        spec["placement"] = {"division": {"strategy": "Spread"}}
+        await world.create("PinterestJobSet", "ads", "train", spec)
+        done = ""
+        while not done:
+            await asyncio.sleep(5)
+            for name in world.federation.members:
+                slice_ = await world.get("PinterestJobSet", "ads", "train", at=name) or {}
+                done = name if (slice_.get("status") or {}).get("completedIndexes") else done
+        assert len(await world.slots("ads", "train")) == 3
+        await world.delete(CLUSTER, "", done)
+        await asyncio.sleep(60)
+        assert await world.get(CLUSTER, "", done) is None
+        assert len(await world.slots("ads", "train")) == 2
+
+    play(scenario)
+
+
 def test_a_removal_goes_on_in_the_next_life_of_the_hub_and_waits_while_it_is_paused() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
@@ -382,6 +404,7 @@ def test_a_removal_goes_on_in_the_next_life_of_the_hub_and_waits_while_it_is_pau
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_namespace_that_we_made_goes_with_the_hosts_and_one_of_others_never() -> None:
     async def scenario(world: World) -> None:
         foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}

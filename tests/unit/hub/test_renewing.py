@@ -135,6 +135,7 @@ async def condition(world: World, name: str) -> dict[str, Any] | None:
     return next((one for one in found if one["type"] == "CredentialsRenewed"), None)
 
 
+@pytest.mark.long
 def test_a_token_is_renewed_every_day_and_no_watch_is_dropped_for_it(book: Book) -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(6))
@@ -163,6 +164,7 @@ def test_a_token_is_renewed_every_day_and_no_watch_is_dropped_for_it(book: Book)
     play(scenario, options=QUICK)
 
 
+@pytest.mark.long
 def test_a_token_is_renewed_before_it_ends_where_the_member_gives_short_ones(book: Book) -> None:
     async def scenario(world: World) -> None:
         await joined(world, "b")
@@ -175,6 +177,7 @@ def test_a_token_is_renewed_before_it_ends_where_the_member_gives_short_ones(boo
     play(scenario, options=HubOptions(token_lifetime_s=600))
 
 
+@pytest.mark.long
 def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itself(
     book: Book,
 ) -> None:
@@ -198,6 +201,12 @@ def test_a_renewal_that_is_refused_is_told_while_days_are_left_and_ends_by_itsel
         world.clear()
         await asyncio.sleep(600)
         assert await condition(world, "b") is None
+        shown = metrics.render().decode().splitlines()
+        assert 'federator_token_renewals_total{result="renewed"} 1.0' in shown
+        ends_s = (await in_secret(world, "b")).ends_s
+        told_s = dict(line.rsplit(" ", 1) for line in shown)
+        name = 'federator_member_token_ends_timestamp_seconds{cluster="b"}'
+        assert float(told_s[name]) == ends_s
         assert (await in_secret(world, "b")).issued_s > world.federation.clock.now() - 600
 
     play(scenario, options=QUICK)
@@ -232,6 +241,7 @@ def test_a_token_without_end_is_replaced_by_one_that_ends(book: Book) -> None:
     play(scenario, options=QUICK)
 
 
+@pytest.mark.long
 def test_a_member_that_lets_the_hub_make_none_keeps_it_on_the_token_without_end_and_is_not_blamed(
     book: Book,
 ) -> None:
@@ -263,6 +273,7 @@ def test_a_member_that_lets_the_hub_make_none_keeps_it_on_the_token_without_end_
     play(scenario, options=QUICK)
 
 
+@pytest.mark.long
 def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book) -> None:
     async def scenario(world: World) -> None:
         await joined(world, "b")
@@ -291,6 +302,7 @@ def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book)
     play(scenario, options=QUICK)
 
 
+@pytest.mark.long
 def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps(
     book: Book,
 ) -> None:
@@ -312,6 +324,7 @@ def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps
     play(scenario, options=QUICK)
 
 
+@pytest.mark.long
 def test_a_hub_that_may_not_write_takes_what_the_leader_has_renewed(book: Book) -> None:
     """A standby: it asks for no token, and by the time its own would end it has long had
     another.

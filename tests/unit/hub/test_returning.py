@@ -39,6 +39,7 @@ async def buried(world: World) -> dict[str, Any]:
     before = await slice_in(world, "b", "web")
     assert before is not None
     await world.delete(PSVC, "feed", "web")
+    await asyncio.sleep(10)  # its slices stand until their pods have ended
     await world.settle()
     return before
 

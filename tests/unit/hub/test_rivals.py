@@ -5,6 +5,8 @@ end.
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.kube import errors
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.model.steps import ObjectRef
@@ -53,6 +55,7 @@ def test_drift_now_and_then_is_no_fight() -> None:
     assert not tries.paused_until_s("web", "wish", 1801.0)
 
 
+@pytest.mark.long
 def test_a_slice_that_a_rival_keeps_changing_is_left_alone_for_minutes_and_says_so() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))

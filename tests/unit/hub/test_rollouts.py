@@ -260,6 +260,7 @@ def test_a_workload_that_never_rolled_has_no_revision_and_a_scale_makes_none() -
     play(scenario)
 
 
+@pytest.mark.long
 def test_content_that_is_used_again_gets_the_new_number_and_ten_are_kept() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))

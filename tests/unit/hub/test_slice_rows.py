@@ -43,6 +43,7 @@ def alternating(count: int) -> str:
     return ",".join(str(index) for index in range(0, count, 2))
 
 
+@pytest.mark.long
 def test_an_honest_job_set_in_thousands_of_pieces_leaves_nothing_in_memory_but_its_row() -> None:
     """Each of its states is another set; a cache of them grew to hundreds of megabytes."""
     slices.summarise("PinterestJobSet", "a", told("0"))
@@ -59,6 +60,7 @@ def test_an_honest_job_set_in_thousands_of_pieces_leaves_nothing_in_memory_but_i
     assert after - before < 3 * slices.weight(row) + 200_000, "one row, not two hundred"
 
 
+@pytest.mark.long
 def test_the_estimate_of_a_row_is_near_what_it_takes() -> None:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

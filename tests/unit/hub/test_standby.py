@@ -76,6 +76,7 @@ def play(scenario: Callable[[Hubs], Awaitable[None]], hubs: int = 2) -> None:
     virtual_time.run(main())
 
 
+@pytest.mark.long
 def test_a_cluster_that_only_the_leader_does_not_hear_is_suspect_and_nothing_leaves_it() -> None:
     async def scenario(world: Hubs) -> None:
         before, (standby,) = await world.shares("feed", "web"), world.others()

@@ -173,6 +173,7 @@ def test_a_new_template_begins_with_the_highest_ordinal_and_goes_cluster_by_clus
     play(scenario)
 
 
+@pytest.mark.long
 def test_a_silent_cluster_and_one_that_is_drained_keep_their_ordinals_and_say_so() -> None:
     async def scenario(world: World) -> None:
         await world.settle()

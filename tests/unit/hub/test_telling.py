@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
@@ -134,6 +136,7 @@ def test_a_slice_that_somebody_changed_or_deleted_is_told_with_cluster_and_diffe
     play(scenario)
 
 
+@pytest.mark.long
 def test_drift_that_comes_again_is_told_again_after_ten_minutes_at_the_earliest() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))

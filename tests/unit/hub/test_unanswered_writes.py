@@ -5,6 +5,8 @@ again.
 import asyncio
 from collections import Counter
 
+import pytest
+
 from federator.kube import errors
 from federator.sandbox.faults import boxes
 from federator.sandbox.faults.rows import Sending
@@ -14,6 +16,7 @@ PSVC = "PinterestService"
 MANY = 60
 
 
+@pytest.mark.long
 def test_what_waits_for_a_member_that_is_gone_tries_it_one_by_one() -> None:
     async def scenario(world: World) -> None:
         tried: Counter[str] = Counter()

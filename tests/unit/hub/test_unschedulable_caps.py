@@ -125,6 +125,7 @@ async def beside_a_friend(world: World) -> None:
     assert await world.shares("feed", "web") == {"b": 4}
 
 
+@pytest.mark.long
 def test_copies_that_no_scheduler_can_bind_stay_where_they_are() -> None:
     """They went to and fro between the clusters once a minute (found after simulation seed 831)."""
 

@@ -11,6 +11,7 @@ import pytest
 from federator.hub.members import member_conditions
 from federator.hub.members.member_conditions import ClockWatch, Vitals
 from federator.hub.members.reachability import ProbeResult, Reachability, ReachabilityState, after
+from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.wire.transport import Transport
@@ -107,14 +108,15 @@ def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
 
         assert (skew["status"], skew["reason"]) == ("False", "ClockSkew")
         assert "90 s ahead of the hub's" in skew["message"]
-        shown = [
-            line
-            for line in world.federation.metrics.render().decode().splitlines()
-            if "clock_skew" in line
-        ]
-        assert any(
-            line.startswith('federator_member_clock_skew_seconds{cluster="b"}') for line in shown
-        ), shown
+        shown = dict(
+            line.rsplit(" ", 1) for line in world.federation.metrics.render().decode().splitlines()
+        )
+        skews = {
+            name: float(shown[f'federator_member_clock_skew_seconds{{cluster="{name}"}}'])
+            for name in "abc"
+        }
+        assert skews["b"] == pytest.approx(90, abs=1)
+        assert max(abs(skews["a"]), abs(skews["c"])) <= 1
         assert (await told(world, "b", "Ready"))["status"] == "True"
         assert await world.shares("feed", "web") == before
         world.writes.clear()
@@ -128,6 +130,7 @@ def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
     play(scenario)
 
 
+@pytest.mark.long
 def test_watches_that_end_at_once_are_told_and_cost_little() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
@@ -288,3 +291,18 @@ def test_a_status_is_written_though_the_watch_of_the_clusters_has_missed_a_chang
         assert found["status"]["slices"] == 1
 
     play(scenario)
+
+
+def test_lists_that_are_not_read_to_their_end_are_a_condition_that_names_them() -> None:
+    vitals = Vitals()
+    assert not vitals.note_lists({})
+    endless = {"pinterestservices": errors.Endless("b: the list of pinterestservices has no end.")}
+    assert vitals.note_lists(endless)
+    assert not vitals.note_lists(endless)
+    (found,) = vitals.conditions()
+    assert (found.type, found.status, found.reason) == ("Listing", "False", "EndlessList")
+    assert "pinterestservices: b: the list of pinterestservices has no end" in found.message
+    assert vitals.note_lists({"deployments": errors.OverBudget("b: 30 s of processor time")})
+    assert vitals.conditions()[0].reason == "ProcessorBudget"
+    assert vitals.note_lists({})
+    assert vitals.conditions() == ()

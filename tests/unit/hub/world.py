@@ -217,6 +217,14 @@ class World(Hands):
             if key[0] == process and not key[3].startswith(but)
         )
 
+    async def ready_replicas(self, namespace: str, name: str) -> int:
+        """Ready replicas of a Deployment over all members."""
+        count = 0
+        for cluster in self.federation.members:
+            deployment = await self.get("Deployment", namespace, name, at=cluster)
+            count += ((deployment or {}).get("status") or {}).get("readyReplicas", 0)
+        return count
+
     async def shares(self, namespace: str, name: str) -> dict[str, int]:
         """Replicas by cluster, of the decision that is not being deleted."""
         return await self._by_cluster(namespace, name, "replicas")
@@ -292,11 +300,12 @@ def play(
     options: HubOptions | None = None,
     seed: int = 1,
     election: bool = False,
+    world_of: "type[World]" = World,
 ) -> None:
     """Runs a scenario on a started federation, in virtual time, and takes everything down."""
 
     async def main() -> None:
-        world = World(fleet or small_fleet(), options or HubOptions(), seed, election=election)
+        world = world_of(fleet or small_fleet(), options or HubOptions(), seed, election=election)
         try:
             await world.federation.start()
             await scenario(world)

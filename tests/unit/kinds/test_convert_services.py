@@ -428,6 +428,25 @@ def test_an_ingress_over_two_workloads_becomes_doors_of_both() -> None:
     )
 
 
+def test_a_host_name_of_two_namespaces_is_noted_with_what_the_host_does() -> None:
+    def application(space: str, host: str) -> tuple[dict[str, Any], ...]:
+        made = deployment(), service(), ingress(host=host)
+        for obj in made:
+            obj["metadata"]["namespace"] = space
+        return made
+
+    first = application("pay", "*.example")
+    for second, words in (
+        ("a.example", "[0].host: is a.example, which overlaps *.example of a workload of another"),
+        ("*.example", "[0].host: is *.example, which is that of a workload of another"),
+    ):
+        told = notes(converted(*first, *application("evil", second)))
+        assert told.count("loadBalancers") == 1
+        assert words in told
+    assert "loadBalancers" not in notes(converted(*first, *application("evil", "a.other")))
+    assert "loadBalancers" not in notes(converted(*first, *application("pay", "a.example")[1:2]))
+
+
 def test_the_class_of_an_ingress_is_told() -> None:
     assert "the class nginx of Ingress/web is not carried" in notes(
         converted(deployment(), service(), ingress(ingressClassName="nginx"))

@@ -119,7 +119,10 @@ def test_days_on_which_clocks_are_changed(
     assert len(names) == len(made)
 
 
-@pytest.mark.parametrize("schedule", ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *", ", * * * *", "0 , * * *", "0 0 , * *"],
+)
 def test_a_time_that_never_comes_is_told_and_not_waited_for(schedule: str) -> None:
     obj = cron(schedule)
     plan = planned(obj, "2026-06-01T00:00:00")

@@ -130,6 +130,22 @@ def test_a_container_name_that_is_taken_is_refused() -> None:
         inject(template, PROFILE)
 
 
+def test_a_volume_of_the_profile_s_name_is_refused_also_where_a_shape_is_remembered() -> None:
+    own = [{"name": "data", "emptyDir": {}}, {"name": "v", "secret": {"secretName": "mine"}}]
+    taken = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "volumes": own}}
+    fits = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "volumes": own[:1]}}
+
+    assert effective.pod_shape(fits, PROFILE) == effective.pod_shape(TEMPLATE, PROFILE)
+    for judge in (inject, effective.pod_shape):
+        with pytest.raises(FieldError) as refused:
+            judge(taken, PROFILE)
+        assert str(refused.value) == (
+            "spec.template.spec.volumes[1].name: 'v' names a volume that RuntimeProfile 'base' adds;"
+            " rename this one, and its volumeMounts"
+        )
+    assert [volume["name"] for volume in inject(fits, PROFILE)["spec"]["volumes"]] == ["data", "v"]
+
+
 def test_without_a_profile_the_template_stays_and_parameters_wait() -> None:
     assert inject(TEMPLATE, None, {"logs": {"level": "x"}}) == TEMPLATE
 

@@ -70,6 +70,23 @@ def test_a_hostile_template_is_refused_with_its_path(row: Row) -> None:
     assert refusal(of(service(row.template)), Level.PRIVILEGED) is None
 
 
+@pytest.mark.parametrize(
+    ("where", "row"),
+    hostilepods.IN_EVERY_LIST,
+    ids=[f"{where} {row.path}" for where, row in hostilepods.IN_EVERY_LIST],
+)
+@pytest.mark.parametrize("profile", [None, PROFILE], ids=["bare", "profile"])
+def test_a_hostile_container_of_another_kind_is_refused_with_its_path(
+    where: str, row: Row, profile: dict[str, Any] | None
+) -> None:
+    found = of(service(row.template), profile)
+    told = found.baseline if row.level == "baseline" else found.restricted
+    if profile is None:
+        assert told.startswith(f"spec.template.{row.path}: ")
+    honest = of(service(hostilepods.ALLOWED[0].template), profile)
+    assert told != (honest.baseline if row.level == "baseline" else honest.restricted)
+
+
 ODD: list[dict[str, Any]] = [
     {"spec": {"containers": "x", "volumes": 5, "securityContext": [1]}},
     {"spec": {"containers": [None, 3, {"securityContext": "x", "ports": {"hostPort": 1}}]}},
@@ -233,7 +250,11 @@ def test_the_class_of_the_tier_needs_no_leave_and_that_of_another_does() -> None
 def test_what_stands_beside_a_violation_hides_it_from_nobody(
     field: str, profile: dict[str, Any], stray: Any
 ) -> None:
-    hostile = {"name": "host", "hostPath": {"path": "/"}, "securityContext": {"privileged": True}}
+    hostile = {
+        "name": "hostile",
+        "hostPath": {"path": "/"},
+        "securityContext": {"privileged": True},
+    }
     found = of(service(pod(**{field: [stray, hostile]})), profile)
     assert f"spec.{field}[1]" in found.baseline or profile is not None
     assert found.baseline

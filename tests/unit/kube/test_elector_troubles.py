@@ -216,6 +216,7 @@ class Storm:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", range(4))
 def test_never_two_leaders_under_random_troubles_and_one_after_them(block: int) -> None:
     led = 0

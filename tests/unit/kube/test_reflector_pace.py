@@ -3,11 +3,17 @@ waits for them.
 """
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
+from federator.hub.options import HubOptions
 from federator.kube import errors
+from federator.kube.clock import Clock, RealClock
+from federator.kube.store import Bound
+from federator.kube.watch.list_budget import ListBudget
+from federator.kube.watch.reflector import LISTED_MAX, LISTED_MORE
 from tests.unit.kube.reflecting import World, quiet
 from tests.unit.kube.scripted import (
     FOREVER,
@@ -43,6 +49,26 @@ async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list()
     assert world.rows == {"a": 0, "b": 2, "c": 3}
     assert world.script.query(3) == {"limit": "1"}
     assert [world.script.query(i)["resourceVersion"] for i in (1, 2, 4)] == ["5", "6", "7"]
+
+
+@pytest.mark.parametrize(
+    ("optional", "looks"), [(True, range(3, 9)), (False, range(9, 40))], ids=["optional", "needed"]
+)
+@on_virtual_time
+async def test_an_optional_kind_that_is_not_served_is_looked_for_less_often(
+    optional: bool, looks: range
+) -> None:
+    absent = status(404, "NotFound")
+    world = World(Script(after=lambda r: absent), optional=optional)
+    task = asyncio.create_task(world.reflector.run())
+    await asyncio.sleep(120)
+    assert len(world.script.requests) in looks
+    assert world.reflector.served is False
+    absent = listing(5, thing("a", 3))
+    await asyncio.sleep(60)
+    assert world.rows == {"a": 0}
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
@@ -157,3 +183,88 @@ async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between() -> N
     await world.runs(2)
     assert world.rows == {"a": 9999}
     assert most <= 128
+
+
+@pytest.mark.parametrize("objects", [500, 40], ids=["full pages", "sparse pages"])
+@on_virtual_time
+async def test_a_list_that_never_ends_is_given_up_and_tried_ever_more_rarely(objects: int) -> None:
+    """Each page brings new objects and a new token; a bound says how many objects are kept."""
+
+    def page(request: Any) -> Any:
+        number = len(world.script.requests)
+        named = (thing(f"{number}-{i}", 3) for i in range(objects))
+        return listing(5, *named, token=f"t{number}")
+
+    world = World(Script(after=page))
+    world.store.bound = Bound(objects=100, bytes=1 << 30)
+    await world.runs(3 * 3600)
+
+    begun = sum("continue" not in dict(request.query) for request in world.script.requests)
+    assert not world.store.synced
+    assert isinstance(world.reflector.trouble, errors.Endless)
+    assert 8 <= begun <= 60  # after one minute, two, four, ... and fifteen
+    assert len(world.script.requests) <= begun * 100
+
+
+def test_what_is_read_of_a_list_without_an_end_is_bounded_beyond_what_a_member_may_hold() -> None:
+    most = HubOptions().member_objects_max
+    assert min(most * LISTED_MAX, 2 * most + LISTED_MORE) <= 350_000
+
+
+class Working(Clock):
+    """A clock of which a test says how much processor time passes between two looks at it: half of
+    it is inside of what is measured."""
+
+    def __init__(self, each_s: float) -> None:
+        super().__init__(0.0)
+        self.each_s = each_s
+        self.spent_s = 0.0
+
+    def processor(self) -> float:
+        self.spent_s += self.each_s
+        return self.spent_s
+
+
+@on_virtual_time
+async def test_lists_without_end_take_a_bounded_share_of_a_processor() -> None:
+    """Full pages of few objects more each time are within all other bounds."""
+    numbers = itertools.count()
+
+    def page(request: Any) -> Any:
+        number = next(numbers)
+        named = (thing(f"{number}-{i}", 3) for i in range(100))
+        return listing(5, *named, token=f"t{number}")
+
+    clock = Working(0.05)
+    budget = ListBudget(clock, 30.0)
+    world = World(Script(after=page), budget=budget)
+    others = [World(Script(after=page), budget=budget) for _ in range(3)]
+    tasks = [asyncio.create_task(one.runs(3600)) for one in (world, *others)]
+    await asyncio.sleep(20)
+    assert clock.spent_s / 2 < 35, "what is saved up, and the page at which it ends"
+    assert isinstance(world.reflector.trouble, errors.OverBudget)
+    assert "hub.member_lists_processor_s" in str(world.reflector.trouble)
+    await asyncio.gather(*tasks)
+    assert clock.spent_s / 2 < 1.5 * (30 + 0.05 * 3600)
+
+
+@on_virtual_time
+async def test_a_list_is_read_when_processor_time_has_come_back() -> None:
+    clock = Working(5.0)
+    budget = ListBudget(clock, 30.0)
+    for _ in range(7):
+        with budget.measured():
+            pass
+    world = World(Script(listing(5, thing("a", 3)), quiet()), budget=budget)
+    await world.runs(50)
+    assert not world.store.synced
+    await world.runs(200)
+    assert world.rows == {"a": 0}
+
+
+def test_virtual_clocks_measure_no_processor_time_and_real_ones_do() -> None:
+    real = RealClock()
+    begun = real.processor()
+    assert sum(range(200_000)) > 0
+    assert real.processor() > begun
+    assert Clock(0.0).processor() == 0.0

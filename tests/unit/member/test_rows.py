@@ -56,7 +56,7 @@ def test_projections_are_total_on_what_a_server_may_hold(obj: dict[str, Any]) ->
     rows.daemon_row(obj, shapes)
     rows.owner_row(obj)
     references.of_template(obj)
-    references.service_account(obj)
+    rows.account_of(obj)
 
 
 def test_equal_pods_share_one_shape() -> None:
@@ -158,4 +158,4 @@ def test_references_of_a_template_are_found_once_and_optional_ones_left_out() ->
         ("PersistentVolumeClaim", "data"),
         ("PriorityClass", "urgent"),
     )
-    assert references.service_account(template) == "robot"
+    assert rows.account_of(template) == "robot"

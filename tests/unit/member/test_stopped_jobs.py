@@ -63,3 +63,18 @@ async def test_a_job_set_at_rest_and_a_restart_write_nothing(world: MemberWorld)
     await world.restart_member()
     await asyncio.sleep(120)
     assert world.log[before:] == []
+
+
+@in_member()
+async def test_a_slice_status_that_somebody_else_wrote_is_put_right(world: MemberWorld) -> None:
+    await world.create(
+        jobset(ranges="0-4,5-9", parallelism=10, template=template(annotations={RUN: "600"}))
+    )
+    await world.until_status("PinterestJobSet", "crunch", running=10)
+    forged = {"completedIndexes": "0-7,40-59", "failedIndexes": "9", "done": 28, "failed": 1}
+    await world.patch("PinterestJobSet", "crunch", {"status": forged}, subresource="status")
+
+    status = await world.until_status("PinterestJobSet", "crunch", done=0, within_s=10)
+    assert (status.get("completedIndexes"), status.get("failedIndexes")) == ("", "")
+    await world.until_status("PinterestJobSet", "crunch", running=10, within_s=30)
+    await world.until_status("PinterestJobSet", "crunch", done=10, within_s=1500)

@@ -22,6 +22,17 @@ def test_a_hostile_pod_is_refused_with_the_path_of_its_field(row: Row) -> None:
     assert found(row.template, Level.PRIVILEGED) == []
 
 
+@pytest.mark.parametrize(
+    ("where", "row"),
+    hostilepods.IN_EVERY_LIST,
+    ids=[f"{where} {row.path}" for where, row in hostilepods.IN_EVERY_LIST],
+)
+def test_a_hostile_container_of_another_kind_is_refused_alike(where: str, row: Row) -> None:
+    assert found(row.template, Level(row.level)) == [row.path]
+    if row.level == "restricted":
+        assert found(row.template, Level.BASELINE) == []
+
+
 @pytest.mark.parametrize("row", hostilepods.ALLOWED, ids=range(len(hostilepods.ALLOWED)))
 def test_an_honest_pod_is_allowed_at_every_level(row: Row) -> None:
     assert found(row.template, Level.RESTRICTED) == []

@@ -4,8 +4,6 @@ the lists fit.
 
 import ast
 import importlib
-import subprocess
-import sys
 
 import pytest
 
@@ -88,11 +86,14 @@ def test_a_planted_mutant_is_what_the_tests_import_and_they_notice() -> None:
     name = "division.by_static_weight: return 1  ->  pass"
     case = next(case for case in run.cases() if case.mutant.name == name)
     tests = ["tests/unit/placement/test_leaps.py", "-k", "largest_weight"]
-    program = [sys.executable, "-m", "tests.mutation.child", case.module]
-    done = [
-        subprocess.run(
-            [*program, index, *tests], cwd=run.ROOT, capture_output=True, check=False, timeout=120
-        )
-        for index in ("none", str(case.index))
-    ]
-    assert [ran.returncode for ran in done] == [0, 1]
+    done = [run.run(case.module, index, tests, 60) for index in ("none", str(case.index))]
+    assert [ran.status for ran in done] == [0, 1]
+    assert all(0 < ran.cpu_s < 60 and not ran.too_long for ran in done)
+
+
+@pytest.mark.e2e
+def test_a_mutant_that_takes_far_too_long_ends_by_its_processor_time() -> None:
+    name = "division._leap: low < high  ->  low >= high"
+    case = next(case for case in run.cases() if case.mutant.name == name)
+    tests = ["tests/unit/placement/test_leaps.py", "-k", "no_loop_could_count"]
+    assert run.run(case.module, str(case.index), tests, 3).too_long

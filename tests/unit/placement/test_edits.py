@@ -13,6 +13,7 @@ from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strateg
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
+from federator.placement import everynode
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import editing
 from tests.examples import examples
@@ -90,6 +91,49 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Reason]] = {
 }
 
 
+EVERY_NODE = service(
+    1,
+    policy=everynode.policy_of(DEFAULT_POLICY),
+    shape=replace(POD, one_per_node=True, every_node=True),
+)
+ON_NODES = (Holding("a", 1, 1, 1, nodes=8), Holding("b", 1, 1, 1, nodes=4))
+DAEMONS: dict[str, tuple[Ask, int, Reason]] = {
+    "a smaller template": (sized(EVERY_NODE, 500), 12, Reason.CHOSEN),
+    "as much as before over a lowered quota": (sized(EVERY_NODE, 1000), 8, Reason.CHOSEN),
+    "twice as much on each node": (sized(EVERY_NODE, 2000), 24, Reason.CHOSEN),
+    "more than quota on one node": (sized(EVERY_NODE, 2000), 23, Reason.QUOTA_EXCEEDED),
+    "another tier that has enough": (
+        sized(EVERY_NODE, 1000, tier=Tier.RESERVED),
+        12,
+        Reason.CHOSEN,
+    ),
+    "another tier that lacks one node": (
+        sized(EVERY_NODE, 1000, tier=Tier.RESERVED),
+        11,
+        Reason.QUOTA_EXCEEDED,
+    ),
+    "another project that lacks one node": (
+        sized(EVERY_NODE, 1000, project="ads"),
+        11,
+        Reason.QUOTA_EXCEEDED,
+    ),
+    "more than is free": (sized(EVERY_NODE, 8000), 999, Reason.CHOSEN),
+    "more than any node has": (sized(EVERY_NODE, 9000), 999, Reason.INSUFFICIENT_CAPACITY),
+}
+
+
+@pytest.mark.parametrize("case", DAEMONS)
+def test_an_edit_of_a_daemon_is_judged_on_every_node(case: str) -> None:
+    now, cpu, reason = DAEMONS[case]
+    limit = TierQuota(maximum=Resources({"cpu": cpu * 1000}))
+    tiers = {Tier.ON_DEMAND: limit, Tier.RESERVED: limit}
+    quotas = [account(name, tiers=tiers) for name in ("feed", "ads")]
+    snapshot = fleet(cluster("a", 8, nodes=8), cluster("b", 8, nodes=4), quotas=quotas)
+    decision = edited(now, EVERY_NODE, snapshot, ON_NODES)
+    assert (decision.reason, decision.held_back) == (reason, 0 if reason is Reason.CHOSEN else 2)
+    assert {share.cluster: share.nodes for share in decision.shares} == {"a": 8, "b": 4}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_asks_for_more_is_admitted_or_leaves_the_old_in_force(case: str) -> None:
     edit, limits, reason = CASES[case]
@@ -107,8 +151,12 @@ def test_what_asks_for_more_is_admitted_or_leaves_the_old_in_force(case: str) ->
             Tier.ON_DEMAND,
         )
         assert "generation 1 stays in force" in decision.message
-    else:
+    elif (now.project, now.tier) == (WEB.project, WEB.tier):
         assert decision.under is None
+    else:
+        assert decision.under is not None
+        (former,) = decision.under.former
+        assert (former.project, former.tier, former.copies) == (WEB.project, WEB.tier, WEB.count)
 
 
 def test_the_refusal_has_the_numbers() -> None:

@@ -130,6 +130,25 @@ def test_blocks_are_not_stuck_where_two_hard_rules_wait_for_each_other() -> None
     assert not any(_excess(parties, rules, ()))
 
 
+def test_blocks_place_more_where_two_hard_rules_wait_for_each_other() -> None:
+    """z2 has too many from before. Single seats stop after 11 copies: r0 waits for r1, where only
+    z0 may grow, and z0 waits for z1 in r0. Blocks raise z0 and z1 together by 8 more copies.
+    """
+    parties = [
+        Party("c0", 1, 400, 0, 13, 0, 0, ("z3", "r0")),
+        Party("c1", 1, 400, 0, 0, 0, 0, ("z0", "r1")),
+        Party("c3", 1, 400, 0, 17, 0, 0, ("z2", "r1")),
+        Party("c4", 1, 400, 0, 0, 0, 0, ("z1", "r0")),
+        Party("c5", 1, 400, 0, 0, 0, 0, ("z0", "r0")),
+    ]
+    rules = [SpreadRule("k0", 1, 1, True), SpreadRule("k1", 1, 1, True)]
+    expected = seatbyseat.filled(parties, 82, rules, ())
+    assert expected == {"c0": 13, "c1": 3, "c3": 17, "c4": 5, "c5": 3}
+    assert filling.fill(parties, 82, rules, ()) == 63
+    assert seats(parties) == {"c0": 13, "c1": 7, "c3": 17, "c4": 9, "c5": 3}
+    assert _excess(parties, rules, ()) == [7, 0]
+
+
 def test_a_zone_that_a_hard_rule_wants_stays_open_when_blocks_are_given_back() -> None:
     """z0, which has room for one block only, gives that back. Without a copy there, the zones wait
     for it, and it waits for r1, which is in a zone that waits: 16 copies would stay unplaced.
@@ -144,6 +163,42 @@ def test_a_zone_that_a_hard_rule_wants_stays_open_when_blocks_are_given_back() -
     expected = seatbyseat.filled(parties, 132, rules, ())
     assert filling.fill(parties, 132, rules, ()) == 105
     assert seats(parties) == expected == {"c0": 13, "c1": 4, "c2": 10, "c3": 0}
+
+
+def test_blocks_leave_enough_for_single_seats_to_divide_the_rest() -> None:
+    """c6 is full with 4, which bounds r0 in z3: larger blocks would give r0 more of z1 than its
+    turn.
+    """
+    parties = [
+        Party("c2", 1, 400, 0, 0, 0, 0, ("z1", "r1")),
+        Party("c4", 1, 400, 0, 0, 0, 0, ("z3", "r1")),
+        Party("c5", 1, 400, 0, 17, 0, 0, ("z1", "r0")),
+        Party("c6", 1, 4, 0, 0, 0, 0, ("z3", "r0")),
+    ]
+    rules = [SpreadRule("k0", 1, 1, True), SpreadRule("k1", 1, 2, True)]
+    expected = seatbyseat.filled(parties, 33, rules, ())
+    assert filling.fill(parties, 33, rules, ()) == 0
+    assert seats(parties) == expected == {"c2": 5, "c4": 21, "c5": 20, "c6": 4}
+
+
+@pytest.mark.parametrize("missing", [72, 85, 178])
+def test_a_zone_that_min_domains_wants_is_not_closed_while_copies_have_no_place(
+    missing: int,
+) -> None:
+    """z1 is the third zone, in a cluster of a higher level. Blocks that are given back close it
+    again: no rule is broken more than before, and every other zone waits for it.
+    """
+    parties = [
+        Party("c0", 1, 4, 0, 0, 0, 3, ("z2", "r0")),
+        Party("c1", 1, 90, 0, 2, 0, 1, ("z2", "r0")),
+        Party("c2", 1, 400, 0, 2, 0, 0, ("z3", "r1")),
+        Party("c3", 1, 400, 0, 0, 1, 0, ("z1", "r1")),
+        Party("c4", 1, 400, 0, 17, 0, 0, ("z2", "r0")),
+    ]
+    rules = [SpreadRule("k0", 3, 0, True), SpreadRule("k1", 2, 2, True)]
+    expected = seatbyseat.filled(parties, missing, rules, ())
+    assert filling.fill(parties, missing, rules, ()) == 0
+    assert seats(parties) == expected
 
 
 @pytest.mark.parametrize("keys", [1, 2])

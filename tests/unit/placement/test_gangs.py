@@ -46,6 +46,12 @@ def decide(ask: Ask, snapshot: FleetSnapshot, commitments: Commitments | None = 
     return engine.decide(ask, (), snapshot, ledger, seq=1)
 
 
+def test_a_cluster_that_lacks_nodes_for_a_component_could_take_no_gang() -> None:
+    both = PodShape.together((Component("ps", pod(6000), 1, 1), Component("w", pod(100, 1), 1, 1)))
+    ledger = Commitments().open(fleet(cluster("a", 2, 8000), cluster("b", 2, 8000, gpu=1)))
+    assert [ledger.could_take(name, both) for name in ("a", "b", "nowhere")] == [0, 1, 0]
+
+
 def test_components_of_different_shapes_are_placed_together_or_not_at_all() -> None:
     # Either component alone would fit into a, both only into b.
     snapshot = fleet(cluster("a", 2, 8000), cluster("b", 3, 8000))

@@ -83,6 +83,9 @@ def test_a_number_no_loop_could_count_to_is_given_and_taken_in_an_instant() -> N
     assert _seats(parties) == [3 * huge // 4, huge // 4]
     division.shrink(parties, huge - 8)
     assert _seats(parties) == [6, 2]
+    parties = [Party("a", 1, huge), Party("b", 1, huge)]
+    assert division.divide(parties, huge + 1) == 0  # of two equal halves one is larger by a seat
+    assert _seats(parties) == [huge // 2 + 1, huge // 2]
     parties = [Party("a", 1, 7), Party("b", 1, 9)]
     assert division.divide(parties, huge) == huge - 16
     assert _seats(parties) == [7, 9]

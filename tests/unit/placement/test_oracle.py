@@ -47,6 +47,7 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.simple import deciding
 from federator.scheduling import evacuation
 from tests.unit.placement import worlds
+from tests.unit.placement.fleets import cluster, fleet, jobs
 from tests.unit.placement.oracle import engine as oracle
 from tests.unit.placement.oracle.plainledger import PlainLedger
 
@@ -120,6 +121,29 @@ def test_decisions_are_those_of_the_oracle(
         if rolled_back and at == 0:
             ledger.rollback(mark)
             plain.rollback(plain_mark)
+
+
+def test_the_oracle_moves_finished_shards_along_under_a_policy_that_cannot_be_followed() -> None:
+    """Found by 2,000 examples of the property above."""
+    policy = Policy(
+        division=Division(strategy=Strategy.DUPLICATE, groups=(Group("g", names=("a",)),))
+    )
+    ask, done = replace(jobs(5, 1, policy=policy), uid="uid"), ((0, 0), (2, 2))
+    held = (
+        Holding("a", 1, 0, 1, ((0, 0),)),
+        Holding("b", 1, 1, 1, ((1, 1),)),
+        Holding("c", 2, 1, 1, ((2, 3),)),
+    )
+    snapshot, commitments = fleet(*(cluster(name, 4) for name in "abcd")), Commitments()
+    commitments.record(
+        Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held)
+    )
+    made = engine.decide(ask, held, snapshot, commitments.open(snapshot), seq=50, finished=done)
+    measure = oracle.decide(
+        ask, held, snapshot, PlainLedger(commitments, snapshot), seq=50, finished=done
+    )
+    assert [share.cluster for share in made.shares] == ["a", "b"]
+    same(made, measure, ask)
 
 
 def _view(rng: random.Random, at: int) -> ClusterView:

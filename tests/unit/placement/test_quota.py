@@ -1,6 +1,7 @@
 """Flat quotas: who is admitted, how far, and whose limit the refusal names."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
 from federator.placement.quota import quota
+from federator.placement.quota.tree import Bound
+from federator.placement.quota.uses import Limit
 from tests import casetables
 from tests.unit.placement.fleets import (
     cluster,
@@ -350,6 +353,110 @@ def test_advice_on_quota_room_agrees_with_admission() -> None:
     room, speaking = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))
     assert (room, [one.name for one in speaking]) == (6, ["feed-quota"])
     assert ledger.quota_room("other", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))[0] is None
+
+
+def test_a_limit_of_a_resource_that_is_not_requested_does_not_bound_the_quota_room() -> None:
+    limits = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 10_000, "gpu": 5}))}
+    ledger = commitments_with().open(fleet(cluster("a", 50), quotas=[account(tiers=limits)]))
+    for requests, room in (({"cpu": 1000}, 10), ({"cpu": 1000, "gpu": 1}, 5), ({"gpu": 1}, 5)):
+        given = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources(requests))
+        assert given[0] == room
+
+
+def _edit(ruling: quota.Admission | None, **more: Any) -> quota.Admission | None:
+    """What the ledger says of an edit of 4 running copies, when the cycle has decided `ruling`."""
+    before = service(4)
+    ledger = commitments_with(commitment(before, held(a=4))).open(
+        fleet(cluster("a", 50), quotas=[account(max_priority=5)])
+    )
+    ledger.held_back = {} if ruling is None else {before.uid: ruling}
+    return ledger.edit(quota.Edit(replace(before, **more), before, 4, 4))
+
+
+LATER = quota.Admission(0, Reason.QUOTA_EXCEEDED, "it waits for room")
+LARGER = replace(service(4).shape, requests=Resources({"cpu": 9000, "pods": 1}))
+
+
+def test_an_edit_that_the_cycle_holds_back_says_the_limit_or_the_wish_and_then_why() -> None:
+    assert _edit(None) is None
+    waits = _edit(LATER, tier=Tier.RESERVED)
+    assert waits is not None
+    assert waits.reason is Reason.QUOTA_EXCEEDED
+    assert waits.message == "tier Reserved instead of OnDemand; it waits for room"
+    over = _edit(LATER, shape=LARGER)
+    assert over is not None
+    assert over.message.startswith("36 cpu of project feed in tier OnDemand")
+    assert over.message.endswith("; it waits for room")
+    wordless = _edit(replace(LATER, message=""), tier=Tier.RESERVED)
+    assert wordless is not None
+    assert wordless.message == "tier Reserved instead of OnDemand"
+
+
+def test_an_edit_that_an_account_refuses_for_another_reason_says_that_one() -> None:
+    refused = _edit(LATER, priority=9)
+    assert refused is not None
+    assert refused == _edit(None, priority=9)
+    assert refused.reason is Reason.PRIORITY_EXCEEDS_MAX
+    assert refused.message.startswith("priority 9 instead of 0, and FederatedQuota feed-quota")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "4 running copies of cpu 1"),
+        ({"project": "ads"}, "project ads instead of feed"),
+        (
+            {"tier": Tier.RESERVED, "priority": 1},
+            "tier Reserved instead of OnDemand, priority 1 instead of 0",
+        ),
+        (
+            {"project": "ads", "tier": Tier.PREEMPTIBLE},
+            "project ads instead of feed, tier Preemptible instead of OnDemand",
+        ),
+    ],
+)
+def test_an_edit_is_named_by_what_accounts_charge_or_bound(more: dict[str, Any], said: str) -> None:
+    before = service(4)
+    assert quota.wish(quota.Edit(replace(before, **more), before, 4, 4)) == said
+
+
+def _limit(stated: int, where: str, guaranteed: int | None = None, **more: Any) -> Limit:
+    bound = Bound(0, 0, stated, 0, stated, where, guaranteed)
+    return Limit(**{"account": "ads", "bound": bound, "left": 0, "ever": 0, **more})
+
+
+TIER = "spec.tiers.OnDemand"
+SAID = [
+    (_limit(10_000, "max.cpu"), f"ads allows 10 cpu ({TIER}.max.cpu)"),
+    (_limit(0, "max.cpu"), f"ads allows 0 cpu ({TIER}.max.cpu)"),
+    (_limit(6000, ""), f"ads allows 6 cpu (the sum of {TIER}.guaranteed.cpu below it)"),
+    *(
+        (
+            _limit(5000, "borrowingLimit.cpu", guaranteed),
+            f"ads allows 5 cpu ({parts}, {TIER}.borrowingLimit.cpu)",
+        )
+        for guaranteed, parts in (
+            (None, "0 guaranteed and 5 borrowed"),
+            (0, "0 guaranteed and 5 borrowed"),
+            (2000, "2 guaranteed and 3 borrowed"),
+            (5000, "5 guaranteed and 0 borrowed"),
+        )
+    ),
+    (
+        _limit(10_000, "max.cpu", account="company", ever=7000),
+        f"company, above ads, allows 10 cpu ({TIER}.max.cpu), at most 7 of it to ads",
+    ),
+]
+
+
+@pytest.mark.parametrize(("limit", "said"), SAID)
+def test_a_limit_is_said_as_its_account_states_it(limit: Limit, said: str) -> None:
+    assert quota.allows(limit, "ads", Tier.ON_DEMAND, "cpu") == said
+
+
+def test_amounts_are_said_without_pods() -> None:
+    assert quota.amounts(Resources({"cpu": 2000, "pods": 1})) == "cpu 2"
+    assert quota.amounts(Resources({"pods": 1})) == "nothing"
 
 
 FLAVORS = {"red": Tier.ON_DEMAND, "blue": Tier.PREEMPTIBLE}

@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-from pathlib import Path
-from typing import Any
+import re
+from collections import Counter
 
 import pytest
 
-from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
-from federator.hub.history.journal import Journal
-from federator.hub.history.options import HistoryOptions
-from federator.hub.history.segments import Segments
 from federator.hub.query import questions
 from federator.hub.query.options import QueryOptions
 from federator.kinds import registry
+from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import Incoming
 from federator.model.steps import ObjectRef
 from tests.unit.hub import world as worlds
@@ -38,6 +34,7 @@ CALLERS: dict[str, tuple[Incoming, int]] = {
     "a token that the host does not know": (request(f"{WEB}/pods", user="stranger"), 401),
     "a name and a password": (request(f"{WEB}/pods", authorization="Basic YWxpY2U6c2VjcmV0"), 401),
     "a token that is empty": (request(f"{WEB}/pods", authorization="Bearer "), 401),
+    "a token of other bytes": (request(f"{WEB}/pods", authorization="Bearer \udcff"), 401),
     "a user without any right": (request(f"{WEB}/pods", user="nothing"), 403),
     "a user of another namespace": (request(f"{WEB}/pods", user="other"), 403),
     "pods without the workload": (request(f"{WEB}/pods", user="only-pods"), 403),
@@ -66,9 +63,21 @@ def test_only_who_may_do_so_on_the_host_sees_pods_and_logs() -> None:
         await grant(world, "only-psvc", "feed", PSVC)
         await grant(world, "no-logs", "feed", PSVC, PODS)
         await grant(world, "owner", "feed", *EVERYTHING)
-        port = port_of(world)
+        metrics = Metrics()
+        port = port_of(world, metrics=metrics)
         found = {name: (await port.answer(asked)).status for name, (asked, _) in CALLERS.items()}
         assert found == {name: wanted for name, (_, wanted) in CALLERS.items()}
+
+        # Whoever is not known has asked no question yet.
+        expected = Counter(
+            ("other" if code == 401 else asked.path.rpartition("/")[2], str(code))
+            for asked, code in CALLERS.values()
+        )
+        shown = metrics.render().decode()
+        counted = re.findall(
+            r'^federator_query_requests_total\{code="(\d+)",question="(\w+)"\} (\S+)$', shown, re.M
+        )
+        assert {(asked, code): float(count) for code, asked, count in counted} == expected
 
     worlds.play(scenario)
 
@@ -458,81 +467,6 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
         flooded = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
         assert flooded["clusters"][1]["reason"] == "gave no answer that can be read"
         assert {row["cluster"] for row in flooded["pods"]} == {"c"}
-
-    worlds.play(scenario)
-
-
-# The history
-
-
-def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(
-    tmp_path: Path,
-) -> None:
-    async def scenario(world: World) -> None:
-        await web(world)
-        await grant(world, "owner", "feed", PSVC)
-        await grant(world, "other", "ads", PSVC)
-        journal = Journal(HistoryOptions(directory=str(tmp_path)), world.federation.clock)
-        now = world.federation.clock.now()
-        told = [
-            Entry(at=now - 100, kind=Kind.LEADER, after=1, evidence="hub-0_abc"),
-            Entry(
-                at=now - 90,
-                kind=Kind.DECISION,
-                key="PinterestService/feed/web",
-                after={"a": 6},
-                cause="Placed",
-            ),
-            Entry(
-                at=now - 80,
-                kind=Kind.DECISION,
-                key="PinterestService/feed/web-2",
-                after={"b": 1},
-                cause="Placed",
-            ),
-            Entry(
-                at=now - 70,
-                kind=Kind.CLUSTER,
-                key="MemberCluster/a",
-                before="Ready",
-                after="NotReady",
-            ),
-            Entry(
-                at=now - 10,
-                kind=Kind.CONDITION,
-                key="PinterestService/feed/web",
-                after="Ready=True Ready",
-            ),
-        ]
-        Segments(tmp_path, segment_bytes=1 << 20, segments=2).append(
-            [entries.line(entry) for entry in told]
-        )
-        port = port_of(world, journal=journal)
-
-        async def asked(query: str = "", user: str = "owner") -> dict[str, Any]:
-            return asking.body(await port.answer(request(f"{WEB}/history", user=user, query=query)))
-
-        whole = await asked()
-        assert [row["kind"] for row in whole["entries"]] == ["Leader", "Decision", "Condition"]
-        assert whole["entries"][1]["to"] == {"a": 6}
-        assert "evidence" not in whole["entries"][0], "which hub led is nobody's business here"
-        assert whole["begins"] == pytest.approx(now - 100)
-        assert [row["kind"] for row in (await asked("since_seconds=50"))["entries"]] == [
-            "Condition"
-        ]
-        assert [row["kind"] for row in (await asked("before_seconds=50"))["entries"]] == [
-            "Leader",
-            "Decision",
-        ]
-        newest = await asked("limit=1")
-        assert ([row["kind"] for row in newest["entries"]], newest["more"]) == (["Condition"], True)
-        assert (await asked(user="other"))["code"] == 403
-        assert (await asked("limit=1001"))["code"] == 400
-        nothing = await port_of(world).answer(request(f"{WEB}/history", user="owner"))
-        assert (nothing.status, asking.body(nothing)["message"]) == (
-            404,
-            "this hub keeps no history: its setting history.directory is empty",
-        )
 
     worlds.play(scenario)
 

@@ -225,7 +225,7 @@ def test_what_is_given_in_a_cycle_makes_nobody_lose_what_runs_of_its_guarantee()
     guaranteed to another account."""
     reclaims = Preemption(reclaim=Take.ANY)
     accounts = (
-        account("studio", 6),
+        account("studio", 6, ordering=Ordering.PRIORITY),
         account("north", 3, parent="studio"),
         account("south", 3, parent="studio", preemption=reclaims),
     )

@@ -170,6 +170,35 @@ def test_a_job_that_completed_gives_its_room_to_the_next() -> None:
     assert (replay.recorded, replay.whole) == (2, True)
 
 
+def test_of_the_second_in_which_a_job_ends_who_was_decided_on_later_gets_its_room() -> None:
+    job = workload("job", 0, 3, "PinterestJobSet", parallelism=3)
+    sooner, later = workload("sooner", 5, 2), workload("later", 5, 3)
+    over = {
+        "kind": "Condition",
+        "key": "PinterestJobSet/ns/job",
+        "at": T0 + 5.4,
+        "to": "Complete=True AllDone",
+    }
+    entries = [
+        decided(job, 1, 0.3, {"one": 3}),
+        decided(sooner, 2, 5.2, {"one": 1}, wanted=2),
+        over,
+        decided(sooner, 3, 5.6, {"one": 2}, **{"from": {"one": 1}}),
+        decided(later, 4, 5.9, {"one": 2}, wanted=3),
+    ]
+
+    found = document([member("one", 4), job, sooner, later], *entries)
+    _, replay = replayed(found)
+
+    works = found["demand"]["recording"]["works"]
+    assert [(one["workload"]["metadata"]["name"], one["submit"]) for one in works] == [
+        ("job", 0),
+        ("sooner", 5),
+        ("later", 6),
+    ]
+    assert (replay.recorded, replay.whole) == (4, True), replay.sentence
+
+
 def test_what_others_hold_stays_occupied_and_what_is_ours_does_not() -> None:
     """Eight nodes of 16 cores, of which 60 are in use; 20 by the recorded service."""
     web = workload("web", 0, 20)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from federator.model.ask import Tier
-from federator.simulate.traces import loading
+from federator.simulate.scenario import loading as scenarios
+from federator.simulate.scenario.loading import InvalidScenario
+from federator.simulate.traces import loading, table
 from federator.simulate.traces.columns import Columns
 from federator.simulate.traces.nodes import NodeGroup
 from federator.simulate.traces.problems import TraceError
@@ -256,6 +259,23 @@ def test_a_broken_archive_and_utf16_are_errors(tmp_path: Path) -> None:
     ):
         with pytest.raises(TraceError, match=part):
             loading.demand(path)
+
+
+def test_a_device_a_pipe_and_a_file_that_is_too_long_are_not_read(tmp_path: Path) -> None:
+    pipe, long = tmp_path / "pipe.csv", tmp_path / "long.csv"
+    os.mkfifo(pipe)
+    with long.open("wb") as file:
+        file.truncate(table.BYTES_MAX + 1)
+
+    for path, part in (
+        (Path("/dev/zero"), "zero: cannot be read: it is a device or a pipe; write what"),
+        (pipe, "pipe.csv: cannot be read: it is a device or a pipe"),
+        (long, "long.csv: cannot be read: it has 2,147,483,649 bytes, and at most 2,147,483,648"),
+    ):
+        with pytest.raises(TraceError, match=part):
+            loading.demand(path)
+        with pytest.raises(InvalidScenario, match=part.partition(": ")[2][:40]):
+            scenarios.document(path)
 
 
 def test_columns_and_units_are_mapped(tmp_path: Path) -> None:

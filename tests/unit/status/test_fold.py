@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from federator.model.ask import Unit
 from federator.model.decision import Reason, Share
-from federator.model.observation import SliceObservation
+from federator.model.ending import EndRules
+from federator.model.observation import BlockFigures, SliceObservation
 from federator.status import fold as folding
 from federator.status.conditions import Condition
 from federator.status.facts import DecisionInput, Refusal, Wanted
@@ -244,8 +245,10 @@ def test_no_quota_and_soft_spread_violations_are_said() -> None:
         unlimited_quota=True,
         project="ads",
         violations=("zone a holds 2 more than zone b.",),
+        without_room=("c1", "c2"),
     )
     fold = folding.fold(wanted(2), placing, [seen("c0", 2)])
+    assert "leave c1, c2 before their replacements" in condition(fold, "MovesWithoutRoom").message
     assert "ads" in condition(fold, "QuotaUnlimited").message
     assert condition(fold, "SpreadViolated").message.startswith("zone a")
     assert fold.settled
@@ -283,6 +286,51 @@ def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> Non
     assert fold.summary == "4/10 completed, 3 running in 1 cluster"
     assert condition(fold, "Ready").status == "True"
     assert "Complete" not in states(fold)
+
+
+def test_a_cluster_runs_no_more_shards_than_it_has_slots_whatever_it_tells() -> None:
+    jobs = Wanted(generation=2, unit=Unit.SHARDS, count=20)
+    placing = DecisionInput((job_share("c0", 0, 9, 2), job_share("c1", 10, 19, 3)))
+    told = [
+        seen(name, 10, active=active, actual=active, updated=0, healthy=True)
+        for name, active in (("c0", 9), ("c1", 3))
+    ]
+    fold = folding.fold(jobs, placing, told)
+    assert [(row.active, row.slots) for row in fold.rows] == [(2, 2), (3, 3)]
+    assert (fold.active, fold.ready_lo) == (5, 5)
+
+
+@pytest.mark.parametrize(("active", "at_most"), [(1, 3), (5, 5)])
+def test_an_unheard_cluster_may_run_what_it_had_or_as_many_shards_as_it_has_slots(
+    active: int, at_most: int
+) -> None:
+    """Its slots may have been lowered since it was heard."""
+    share = job_share("c0", 0, 9, 3) if active < 3 else job_share("c0", 0, 2, 5)
+    silent = seen("c0", 10, known=False, active=active)
+    fold = folding.fold(jobs(10), DecisionInput((share,)), [silent])
+    assert (fold.ready_lo, fold.ready_hi, fold.settled) == (0, at_most, False)
+
+
+@pytest.mark.parametrize(
+    ("figures", "begun"),
+    [
+        ({}, False),
+        ({"active": 1}, True),
+        ({"completed": ((0, 0),)}, True),
+        ({"failed": ((0, 0),)}, True),
+    ],
+)
+def test_a_deadline_counts_from_the_first_shard_that_runs_or_is_done(
+    figures: dict[str, Any], begun: bool
+) -> None:
+    placing = DecisionInput((job_share("c0", 0, 9, 3),))
+    timed = jobs(10, end_rules=EndRules(deadline_s=60), now="2026-01-01T00:00:00Z")
+    fold = folding.fold(timed, placing, [seen("c0", 10, **figures)])
+    assert fold.start_time == ("2026-01-01T00:00:00Z" if begun else "")
+    recorded = replace(timed, start_time="2025-12-31T00:00:00Z")
+    assert folding.fold(recorded, placing, []).start_time == "2025-12-31T00:00:00Z"
+    without = replace(timed, end_rules=EndRules())
+    assert not folding.fold(without, placing, [seen("c0", 10, active=1)]).start_time
 
 
 def test_shards_that_cannot_be_scheduled_do_not_run() -> None:
@@ -470,3 +518,72 @@ def test_a_deadline_that_passed_under_the_template_before_stalls_nobody() -> Non
         condition(folding.fold(wanted(3), DecisionInput(shares(3)), [before]), "Stalled").status
         == "False"
     )
+
+
+def test_a_generation_is_observed_only_where_each_cluster_has_it_or_waits_its_turn() -> None:
+    placing = DecisionInput(shares(3, 2))
+    behind = seen("c1", 2, origin_generation=1, outdated=True)
+    asked = wanted(5, previous_observed_generation=1)
+
+    assert folding.fold(asked, placing, [seen("c0", 3), behind]).observed_generation == 1
+    waits = folding.fold(asked, placing, [seen("c0", 3), behind], waiting_turns={"c1"})
+    assert waits.observed_generation == 2
+
+
+@pytest.mark.parametrize(("current", "observed"), [(True, 2), (False, 1)])
+def test_a_refused_generation_is_observed_once_the_refusal_is_of_its_inputs(
+    current: bool, observed: int
+) -> None:
+    refused = DecisionInput(shares(3), reason=Reason.POD_SECURITY_VIOLATION, current=current)
+    before = seen("c0", 3, origin_generation=1)
+
+    fold = folding.fold(wanted(3, previous_observed_generation=1), refused, [before])
+
+    assert fold.observed_generation == observed
+
+
+def test_a_generation_that_no_cluster_has_yet_is_not_observed() -> None:
+    behind = [seen(name, 3, origin_generation=1, outdated=True) for name in ("c0", "c1")]
+    asked = wanted(6, previous_observed_generation=1)
+
+    fold = folding.fold(asked, DecisionInput(shares(3, 3)), behind, waiting_turns={"c0", "c1"})
+
+    assert fold.observed_generation == 1
+    nowhere = folding.fold(wanted(0, previous_observed_generation=1), DecisionInput(()), [])
+    assert nowhere.observed_generation == 2
+
+
+@pytest.mark.parametrize(
+    ("placing", "healthy"),
+    [
+        (DecisionInput(shares(3)), "False"),
+        (DecisionInput(shares(3), reason=Reason.MISCONFIGURED), "False"),
+        (DecisionInput(shares(3), reason=Reason.POD_SECURITY_VIOLATION), "True"),
+    ],
+)
+def test_copies_of_the_template_before_are_healthy_only_where_no_rollout_replaces_them(
+    placing: DecisionInput, healthy: str
+) -> None:
+    """A refused edit leaves the running copies unchanged; an admitted one has to replace them."""
+    fold = folding.fold(wanted(3), placing, [seen("c0", 3, origin_generation=1)])
+
+    assert condition(fold, "Healthy").status == healthy
+
+
+def test_what_is_in_force_is_complete_when_all_of_that_runs() -> None:
+    """The edit is held back, so that no copy is of the present generation."""
+    placing = DecisionInput(shares(3), held_back=True, reason=Reason.QUOTA_EXCEEDED)
+    former = seen("c0", 3, origin_generation=1)
+
+    fold = folding.fold(wanted(3, in_force=1), placing, [former])
+
+    assert (fold.updated, fold.settled) == (0, True)
+
+
+def test_blocks_of_another_content_have_no_updated_ordinals() -> None:
+    blocks = (BlockFigures(0, 2, ready=3, updated=2, actual=3),)
+    former = seen("c0", 3, origin_generation=1, outdated=True, blocks=blocks)
+
+    [row] = folding.fold(wanted(3), DecisionInput(shares(3)), [former]).rows
+
+    assert [(block.updated, block.ready) for block in row.blocks] == [(0, 3)]

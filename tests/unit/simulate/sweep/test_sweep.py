@@ -2,6 +2,8 @@
 the report.
 """
 
+import csv
+import io
 import itertools
 import json
 import random
@@ -227,6 +229,21 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
         10.0,
         30.0,
     )
+
+
+def test_a_cell_of_runs_csv_never_begins_as_a_formula(tmp_path: Path) -> None:
+    formula = '=HYPERLINK("http://evil.example/","open")'
+    planned = plan.read(
+        written(tmp_path, {"vary": {"fleet.capacity": {formula: 1, "half": "1/2"}}})
+    )
+    figures = {"missing_copy_s": -1.5, "moves": 0, "never_started": 0, "wait_p99_s": 1}
+    results = {task.id: {"figures": {"cost": 4.0, **figures}} for task in planned.tasks}
+
+    made = page.files(planned, frontier.summarize(planned, results), results)["runs.csv"]
+
+    header, first, second = csv.reader(io.StringIO(made.decode()))
+    assert (first[0], second[0]) == (f"'{formula}", "half")
+    assert first[header.index("missing_copy_s")] == "-1.5"
 
 
 def test_without_prices_capacity_stands_for_cost(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Which workload has which host name: the first claim wins across namespaces, and names that
+overlap count as one (`placement.policy.hostclaims`).
+
+A claim is as old as its workload. If a workload takes a name by a later edit, the claim is as old
+as the newest workload then. A workload that may not run as it is written has no claim while another
+one may. So a name stays with its holder after a restart, too, and nobody keeps a name by asking for
+what is refused.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from federator.hub.cache.router import Changed
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.model.decision import REFUSALS
+from federator.model.names import WorkloadKey
+from federator.placement.policy import hostclaims, permitted
+from federator.placement.policy.hostclaims import HostClaims
+
+
+@dataclass(slots=True)
+class HostNames:
+    """The claims of all workloads of the host."""
+
+    _claims: HostClaims = field(default_factory=HostClaims)
+    _newest_s: float = 0.0
+    _number: int = 0
+
+    def observe(
+        self,
+        old: Workload | None,
+        new: Workload | None,
+        changed: Callable[[Changed, WorkloadKey], None],
+    ) -> None:
+        """A workload came, changed or went. Calls `changed` for the others that ask for a name of
+        which the claims have changed."""
+        was, now = set(_hosts(old)), set(_hosts(new))
+        same = old is not None and new is not None and old.uid == new.uid
+        ask = new.ask if new is not None else None
+        if ask is not None:
+            self._newest_s = max(self._newest_s, ask.created_s)
+        others: set[WorkloadKey] = set()
+        for host in sorted(was - now if same else was):
+            assert old is not None
+            others |= self._claims.concerned(host)
+            self._claims.drop(host, old.key)
+        for host in sorted(now - was if same else now):
+            assert ask is not None
+            self._number += 1
+            since_s = self._newest_s if same else ask.created_s
+            others |= self._claims.concerned(host)
+            self._claims.put(host, ask.key, (since_s, self._number))
+        own = {each.key for each in (old, new) if each is not None}
+        for other in sorted(others - own):
+            changed(Changed.NAMESPACE, other)
+
+    def refusal(
+        self,
+        workload: Workload,
+        workloads: Mapping[WorkloadKey, Workload],
+        record_of: Callable[[Workload], Record | None],
+        barred: Callable[[Workload], permitted.Refused | None],
+    ) -> permitted.Refused | None:
+        """Why a workload may not run, if another namespace has one of its names. `barred`: why one
+        may not run whoever has the name."""
+
+        def rank(key: WorkloadKey) -> int | None:
+            other = workloads.get(key)
+            if other is None or barred(other) is not None:
+                return None
+            record = record_of(other)
+            return int(record is not None and record.terms.reason in REFUSALS)
+
+        paths = workload.ask.privileges.hosts if workload.ask is not None else ()
+        taken = hostclaims.taken_by(
+            paths, lambda host: self._claims.rival(host, workload.key, rank)
+        )
+        return permitted.taken(*taken) if taken is not None else None
+
+
+def _hosts(workload: Workload | None) -> Iterator[str]:
+    if workload is not None and workload.ask is not None:
+        yield from (host for _, host in workload.ask.privileges.hosts)

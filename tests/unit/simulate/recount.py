@@ -1,0 +1,226 @@
+"""The figures of a report counted again, second by second, from the lives of works and from what the
+fleet was: no code of the report, of the recorder or of the placement core. It states the present
+definitions.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from federator.model.ask import Tier
+from federator.model.resources import CPU, GPU, MEMORY
+from federator.simulate.inputs import EventKind, Inputs
+from federator.simulate.outcome import End, Life, Outcome
+
+RESOURCES = {"cpu": (CPU, 1, 1000), "memory": (MEMORY, 1 << 20, 1024), "gpu": (GPU, 1, 1)}
+"""Name in reports -> (name in nodes, what one unit is in nodes, units in what people read)."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One outcome of one scenario."""
+
+    inputs: Inputs
+    outcome: Outcome
+
+    @property
+    def begin_s(self) -> int:
+        return self.outcome.start_s + self.inputs.warm_up_s
+
+    @property
+    def end_s(self) -> int:
+        return self.outcome.end_s
+
+    @property
+    def lives(self) -> list[Life]:
+        """Of the works that are measured."""
+        return [life for life in self.outcome.lives if life.work.submit_s >= self.begin_s]
+
+    # -- what was there, and what was held ---------------------------------------------------------
+
+    def nodes(self, at_s: int) -> dict[str, tuple[int, dict[str, int]]]:
+        """Cluster that is there -> (nodes, amounts of what its nodes have), after all that happens
+        at that second."""
+        views = dict(self.inputs.clusters)
+        gone: set[str] = set()
+        for event in self.inputs.events:
+            if event.at_s > at_s:
+                break
+            if event.kind is EventKind.LOST:
+                gone.add(event.cluster)
+            elif event.kind is EventKind.RETURNED:
+                gone.discard(event.cluster)
+            elif event.kind in (EventKind.ADDED, EventKind.GROWN) and event.view is not None:
+                views[event.cluster] = event.view
+        found = {}
+        for name, view in views.items():
+            rows = view.capacity.rows if view.capacity is not None else ()
+            if name not in gone:
+                found[name] = (
+                    sum(row.count for row in rows),
+                    {
+                        shown: sum(row.count * row.allocatable[real] for row in rows) // unit
+                        for shown, (real, unit, _) in RESOURCES.items()
+                    },
+                )
+        return found
+
+    def held(self, at_s: int) -> dict[str, dict[str, int]]:
+        """Cluster -> resource -> what copies hold from that second on."""
+        found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(RESOURCES, 0))
+        for life in self.outcome.lives:
+            for stay in life.stays:
+                if stay.start_s <= at_s and (stay.end_s is None or at_s < stay.end_s):
+                    for resource, amount in takes(life).items():
+                        found[stay.cluster][resource] += amount * stay.copies
+        return found
+
+    def seconds(self) -> range:
+        return range(self.begin_s, self.end_s)
+
+    # -- figures -----------------------------------------------------------------------------------
+
+    def uses(self) -> dict[tuple[str, str], tuple[float, float, float]]:
+        """(cluster, "" for the fleet, and resource) -> (mean capacity, share in use, peak). A
+        cluster that was there in the warm-up only has nothing."""
+        had: dict[tuple[str, str], int] = defaultdict(int)
+        took: dict[tuple[str, str], int] = defaultdict(int)
+        lasted: dict[str, int] = defaultdict(int)
+        for at_s in self.seconds():
+            there, held = self.nodes(at_s), self.held(at_s)
+            lasted[""] += 1
+            for name, (_, amounts) in there.items():
+                lasted[name] += 1
+                for resource, amount in amounts.items():
+                    for key in (name, ""):
+                        had[key, resource] += amount
+                        took[key, resource] += held[name][resource] if name in held else 0
+        peaks: dict[tuple[str, str], float] = defaultdict(float)
+        for sample in self.outcome.samples:
+            if sample.at_s < self.begin_s:
+                continue
+            there, held = self.nodes(sample.at_s), self.held(sample.at_s)
+            for resource in RESOURCES:
+                whole = sum(amounts[resource] for _, amounts in there.values())
+                used = sum(held[name][resource] for name in there if name in held)
+                if whole:
+                    peaks["", resource] = max(peaks["", resource], used / whole)
+                for name, (_, amounts) in there.items():
+                    if amounts[resource] and name in held:
+                        part = held[name][resource] / amounts[resource]
+                        peaks[name, resource] = max(peaks[name, resource], part)
+        return {
+            (name, resource): (
+                had[name, resource] / max(lasted[name], 1) / RESOURCES[resource][2],
+                took[name, resource] / had[name, resource] if had[name, resource] else 0.0,
+                peaks[name, resource],
+            )
+            for name in {"", *(one for at in self.outcome.samples for one in at.capacity)}
+            for resource in self.outcome.resources
+        }
+
+    def figures(self) -> dict[str, float]:
+        lives = self.lives
+        found: dict[str, float] = {
+            "works": len(lives),
+            **{end.value.lower(): sum(life.end is end for life in lives) for end in End},
+            **waiting(lives),
+            "missing_copy_s": sum(self.lacks().values()),
+            "fragmented_peak": max(
+                (one.fragmented for one in self.outcome.samples if one.at_s >= self.begin_s),
+                default=0,
+            ),
+            # Of the whole simulation, the warm-up too.
+            "moves": self.moves(),
+        }
+        for field in (
+            *("restarts", "lost_s", "preempted", "preempted_s"),
+            *("failures", "failed_s", "scalings", "scaled_late"),
+        ):
+            found[field] = sum(getattr(life, field) for life in lives)
+        for (cluster, resource), (capacity, mean, peak) in self.uses().items():
+            if not cluster:
+                found[f"capacity_{resource}"] = capacity
+                found[f"use_mean_{resource}"] = mean
+                found[f"use_peak_{resource}"] = peak
+        if self.inputs.price_per_hour:
+            found["cost"] = self.cost()
+        return found
+
+    def lacks(self) -> dict[str, int]:
+        """Reason -> missing copies times seconds, of measured works."""
+        found: dict[str, int] = defaultdict(int)
+        for life in self.lives:
+            for wait in life.waits:
+                until_s = self.end_s if wait.end_s is None else wait.end_s
+                for _ in range(wait.start_s, until_s):
+                    found[wait.reason] += wait.copies
+                found[wait.reason] += 0
+        return found
+
+    def moves(self) -> int:
+        """Copies of jobs that began again in another cluster than the one that they lost. Right
+        where nothing makes way for another's quota."""
+        return sum(
+            later.copies
+            for life in self.outcome.lives
+            if life.work.kind != "service"
+            for sooner, later in zip(life.stays, life.stays[1:], strict=False)
+            if sooner.cluster != later.cluster
+        )
+
+    def cost(self) -> float:
+        """Of the whole simulation, the warm-up too."""
+        return sum(
+            self.inputs.price_per_hour.get(name, 0.0) * count / 3600
+            for at_s in range(self.end_s)
+            for name, (count, _) in self.nodes(at_s).items()
+        )
+
+
+def takes(life: Life) -> dict[str, int]:
+    """What one copy holds."""
+    work = life.work
+    return {"cpu": work.cpu_milli or 0, "memory": work.memory_mib or 0, "gpu": work.gpu or 0}
+
+
+def waiting(lives: Sequence[Life]) -> dict[str, float]:
+    """How long works waited for their first start."""
+    waits = sorted(life.start_s - life.work.submit_s for life in lives if life.start_s is not None)
+
+    def nth(percent: int) -> int:
+        """The smallest wait that more than so many of a hundred works do not exceed."""
+        for at, wait in enumerate(waits, 1):
+            if at * 100 > len(waits) * percent:
+                return wait
+        return waits[-1] if waits else 0
+
+    return {
+        "never_started": len(lives) - len(waits),
+        "waited": sum(wait > 0 for wait in waits),
+        "wait_p50_s": nth(50),
+        "wait_p90_s": nth(90),
+        "wait_p99_s": nth(99),
+        "wait_max_s": max(waits, default=0),
+        "wait_sum_s": sum(waits),
+    }
+
+
+def groups(lives: Iterable[Life], by: str) -> dict[str, list[Life]]:
+    """Project or tier -> lives."""
+    found: dict[str, list[Life]] = defaultdict(list)
+    for life in lives:
+        tier: Tier = life.work.tier
+        found[tier.value if by == "tier" else life.work.project or "(no project)"].append(life)
+    return found
+
+
+def rows(text: bytes) -> list[dict[str, str]]:
+    """The rows of a CSV file whose cells hold no comma."""
+    head, *lines = text.decode().splitlines()
+    return [dict(zip(head.split(","), line.split(","), strict=True)) for line in lines]
+
+
+def numbers(row: Mapping[str, Any], *names: str) -> tuple[float, ...]:
+    return tuple(float(row[name]) for name in names)
