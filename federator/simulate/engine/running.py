@@ -79,6 +79,8 @@ class Running:
     """When it made way for another last."""
     _back: bool = False
     """Whether it has come back since."""
+    _uprooted: bool = False
+    """Whether a job lost its places last because of its cluster, and not to another's quota."""
     _in_vain: int = 0
     """How often it came back at the instant at which it had made way, and had to go again."""
     _under: Ask | None = None
@@ -201,7 +203,7 @@ class Running:
                 self._placed += copies
             self.bound[cluster] = tuple(sorted(here.items()))
         self._since[cluster] = now_s
-        if self.restarts and self.is_job and self.stays and self.stays[-1].cluster != cluster:
+        if self._uprooted and self.stays and self.stays[-1].cluster != cluster:
             self.moves += sum(copies for _, copies in bound)
 
     def shrink(self, cluster: str, copies: int, now_s: int) -> Bound:
@@ -258,10 +260,11 @@ class Running:
         return failing.after_s if left_s is None else min(failing.after_s, left_s)
 
     def break_off(self, now_s: int, *, made_way: bool = False) -> None:
-        """A job loses its attempt: it begins again from its last check-point, if it has any.
-        `made_way`: not because of its cluster, but for another's quota.
+        """A job loses its places, and its attempt if one runs: it begins again from its last
+        check-point, if it has any. `made_way`: not because of its cluster, but for another's quota.
         """
         self._end_idling(now_s)
+        self._uprooted = not made_way
         if not self.running:
             return
         lost_s = self._stop(now_s)

@@ -107,12 +107,20 @@ def queue() -> Inputs:
     return inputs_of([cluster("a")], jobs, end_s=END_S, warm_up_s=60)
 
 
+def between_attempts() -> Inputs:
+    """A job whose attempt has failed loses its cluster while it waits for the next one."""
+    failed = job("w0", 0, 1, 1, failing=Failing(1, 5, limit=1))
+    lost = Event(1, EventKind.LOST, "a")
+    return inputs_of([cluster("a"), cluster("b")], [failed], lost, end_s=END_S)
+
+
 def counted(inputs: Inputs) -> tuple[Wanted, Measures]:
     outcome = simulate(inputs)
     return Wanted(inputs, outcome), measure(outcome)
 
 
 @example(queue())
+@example(between_attempts())
 @given(scenarios())
 @examples(25)
 def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
