@@ -220,6 +220,9 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         "unready_after_s": UNREADY_S,
         "probe_timeout_s": 2.0,
         "identity": "hub-1",
+        # The standby of this story may not become the leader because the machine is busy.
+        "lease_duration_s": 60.0,
+        "lease_renew_deadline_s": 50.0,
     }
     with federations.sandbox(tmp_path, separate=True, **options) as found:
         yield found
