@@ -33,7 +33,9 @@ demo: $(STAMP)
 	$(BIN)/federator demo $(ARGS)
 
 RUN := $(BIN)/python tests/running/supervise.py
-PYTEST := $(RUN) $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+# Some test processes always wait for servers (auto); unit tests wait for nothing (logical).
+PROCESSES := auto
+PYTEST = $(RUN) $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 ## test: every behaviour once, in at most 15 minutes; the tests of the real control plane run where it can be had
 test: $(STAMP) parts
@@ -47,6 +49,7 @@ test-long: $(STAMP) parts
 	FEDERATOR_TARGET=test-long FEDERATOR_EXAMPLES=$(EXAMPLES_LONG) $(PYTEST) -m "(long or hypothesis) and not soak" $(ARGS)
 
 ## unit: the inner loop: no process, no socket
+unit: PROCESSES := logical
 unit: $(STAMP)
 	$(PYTEST) tests/unit tests/house -m "not e2e and not real and not long and not soak" $(ARGS)
 
@@ -60,13 +63,13 @@ PLACEMENTS ?= 500
 EXAMPLES ?= 20000
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then most of an hour of failovers, then shards that may not run twice and hubs that hear different members, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then most of an hour of failovers, then shards that may not run twice, hubs that hear different members and moves of every kind, then the planted bugs, then random requests, then every property of placing and scheduling with EXAMPLES examples, then the contract on the older Kubernetes, then failures of real processes on real servers, then the long tests of tests/e2e (with a Dask cluster, and the image where buildah is)
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
 	$(BIN)/python -m tests.simulation.failovers --jobs $(JOBS) --seeds $(FAILOVERS)
-	set -e; for kind in exclusives guarded standbys; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
+	set -e; for kind in exclusives guarded standbys moves; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling

@@ -33,12 +33,14 @@ GROUP = pytest.StashKey[str]()
 """Of the test before this one, in this process."""
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Twice as many test processes as there are cores: some of them always wait for servers."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """`-n auto`: twice as many test processes as there are cores, because some of them always wait
+    for servers. `-n logical`: one for each core, for tests that wait for nothing.
+    """
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    return 2 * cores
+    return cores if config.option.numprocesses == "logical" else 2 * cores
 
 
 def pytest_configure(config: pytest.Config) -> None:
