@@ -400,6 +400,26 @@ def test_an_edit_that_an_account_refuses_for_another_reason_says_that_one() -> N
     assert refused.message.startswith("priority 9 instead of 0, and FederatedQuota feed-quota")
 
 
+def test_an_edit_to_another_project_is_refused_above_the_priority_of_its_account() -> None:
+    before = service(4)
+    accounts = [
+        QuotaAccount("feed", projects=frozenset({"feed"})),
+        QuotaAccount("ads", projects=frozenset({"ads"}), max_priority=5),
+    ]
+    ledger = commitments_with(commitment(before, held(a=4))).open(
+        fleet(cluster("a", 50), quotas=accounts)
+    )
+
+    def edited(priority: int) -> quota.Admission | None:
+        wish = replace(before, project="ads", priority=priority)
+        return ledger.edit(quota.Edit(wish, before, 4, 4))
+
+    refused = edited(6)
+    assert refused is not None
+    assert refused.reason is Reason.PRIORITY_EXCEEDS_MAX
+    assert edited(5) is None
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
