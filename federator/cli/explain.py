@@ -123,8 +123,11 @@ async def gathered(
         common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
     kinds = [*situations.READ, "PlacementDecision"]
-    if raw.condition(obj, "Placed").get("status") != "True":
-        kinds += registry.WORKLOADS  # who else waits
+    placed = raw.condition(obj, "Placed")
+    generation = raw.integer(obj, "metadata", "generation")
+    judged = not 0 < raw.integer(placed, "observedGeneration") < generation
+    if placed.get("status") != "True" or not judged:
+        kinds += registry.WORKLOADS  # who else waits, and who has a host name that an edit adds
     try:
         for other in kinds:
             row = registry.KINDS[other]

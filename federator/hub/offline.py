@@ -12,7 +12,7 @@ from typing import Any
 
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.api.placement import placementdecision
-from federator.hub.cache import policying
+from federator.hub.cache import hostnames, policying
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions as records
 from federator.hub.records import workloads
@@ -21,7 +21,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.model import names
 from federator.model.ask import Admitted, Ask, Support
-from federator.model.decision import REFUSALS, Decision, Reason
+from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level
@@ -66,6 +66,9 @@ class Situation:
     """Those that hold nothing and wait for room, from its memory; None: by the objects."""
     jobs: tuple[tuple[Workload, Record], ...] | None = None
     """All jobs of the host with their decisions, from its memory; None: by the objects."""
+    rivals: Mapping[str, str] | None = None
+    """Host names of the one workload that other namespaces have, from its memory (`HostNames`);
+    None: by the objects."""
 
     _claims: HostClaims | None = None
     """Of host names, by the objects."""
@@ -134,8 +137,16 @@ class Situation:
     def _taken(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
         """Why it may not run, if a workload of another namespace has one of its host names. A name
         that it does not have yet is claimed last."""
-        if not ask.privileges.hosts:
+        hosts = ask.privileges.hosts
+        if not hosts:
             return None
+        if self.rivals is not None:
+            taken = hostclaims.taken_by(hosts, lambda host: (self.rivals or {}).get(host, ""))
+        else:
+            taken = self._taken_by_objects(ask, snapshot)
+        return permitted.taken(*taken) if taken is not None else None
+
+    def _taken_by_objects(self, ask: Ask, snapshot: FleetSnapshot) -> tuple[str, str, str] | None:
         if self._claims is None:
             self._claims = HostClaims()
             for number, workload in enumerate(self.workloads.values()):
@@ -144,14 +155,11 @@ class Situation:
 
         def rank(key: WorkloadKey) -> int | None:
             other = self.workloads.get(key)
-            if key == ask.key:
-                return 0
             if other is None or other.ask is None:
                 return None
-            if permitted.refusal(other.ask, snapshot.levels, snapshot.quotas) is not None:
+            if key != ask.key and permitted.refusal(other.ask, snapshot.levels, snapshot.quotas):
                 return None
-            record = self.records.get(key)
-            return int(record is not None and record.terms.reason in REFUSALS)
+            return hostnames.rank(other, self.records.get(key))
 
         new = [host for _, host in ask.privileges.hosts if claims.age(host, ask.key) is None]
         for host in new:
@@ -161,7 +169,7 @@ class Situation:
         )
         for host in new:
             claims.drop(host, ask.key)
-        return permitted.taken(*taken) if taken is not None else None
+        return taken
 
     def _claim(self, ask: Ask | None, number: int) -> None:
         """Objects of files without a time of creation are created after all others."""

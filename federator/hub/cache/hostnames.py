@@ -4,12 +4,15 @@ overlap count as one (`placement.policy.hostclaims`).
 A claim is as old as its workload. If a workload takes a name by a later edit, the claim is as old
 as the newest workload then. A workload that may not run as it is written has no claim while another
 one may. So a name stays with its holder after a restart, too, and nobody keeps a name by asking for
-what is refused.
+what is refused. The age of an edit is only in memory; `rank` reads from the host's objects which
+claims were judged before (decision 0175).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from federator.api import raw
 from federator.hub.cache.router import Changed
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
@@ -64,19 +67,66 @@ class HostNames:
     ) -> permitted.Refused | None:
         """Why a workload may not run, if another namespace has one of its names. `barred`: why one
         may not run whoever has the name."""
-
-        def rank(key: WorkloadKey) -> int | None:
-            other = workloads.get(key)
-            if other is None or barred(other) is not None:
-                return None
-            record = record_of(other)
-            return int(record is not None and record.terms.reason in REFUSALS)
-
+        ranks = _Ranks(workload, workloads, record_of, barred)
         paths = workload.ask.privileges.hosts if workload.ask is not None else ()
         taken = hostclaims.taken_by(
-            paths, lambda host: self._claims.rival(host, workload.key, rank)
+            paths, lambda host: self._claims.rival(host, workload.key, ranks.of)
         )
         return permitted.taken(*taken) if taken is not None else None
+
+    def rivals(
+        self,
+        asked: Workload,
+        workloads: Mapping[WorkloadKey, Workload],
+        record_of: Callable[[Workload], Record | None],
+        barred: Callable[[Workload], permitted.Refused | None],
+    ) -> dict[str, str]:
+        """Each name of `asked` that another namespace has -> its overlapping name there. `asked`
+        may be new or an edit: the names that it adds are claimed last. Others as in `refusal`."""
+        key, claims, wanted = asked.key, self._claims, set(_hosts(asked))
+        ages = {host: claims.age(host, key) for host in _hosts(workloads.get(key))}
+        for host in ages.keys() - wanted:
+            claims.drop(host, key)
+        for host in wanted - ages.keys():
+            claims.put(host, key, (math.inf, 0))
+        ranks = _Ranks(asked, workloads, record_of, barred)
+        found = {host: claims.rival(host, key, ranks.of) for host in wanted}
+        for host in wanted - ages.keys():
+            claims.drop(host, key)
+        for host, age in ages.items():
+            if age is not None and host not in wanted:
+                claims.put(host, key, age)
+        return {host: rival for host, rival in found.items() if rival}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """Ranks of claims for a question about one workload, which may be another version than the
+    stored one."""
+
+    asked: Workload
+    workloads: Mapping[WorkloadKey, Workload]
+    record_of: Callable[[Workload], Record | None]
+    barred: Callable[[Workload], permitted.Refused | None]
+
+    def of(self, key: WorkloadKey) -> int | None:
+        """None for a workload whose claims do not count."""
+        workload = self.asked if key == self.asked.key else self.workloads.get(key)
+        if workload is None or self.barred(workload) is not None:
+            return None
+        return rank(workload, self.record_of(workload))
+
+
+def rank(workload: Workload, record: Record | None) -> int:
+    """Which claims of host names go first, whatever their age: 0 if the hub has admitted the
+    workload's present generation, 1 if it has not judged that yet, 2 if it has refused the
+    workload. By objects of the host alone."""
+    if record is None:
+        return 1
+    if record.terms.reason in REFUSALS:
+        return 2
+    placed = raw.condition({"status": workload.live_status()}, "Placed")
+    return int(raw.integer(placed, "observedGeneration") < workload.generation)
 
 
 def _hosts(workload: Workload | None) -> Iterator[str]:

@@ -339,10 +339,10 @@ class HubState:
 
     def refusal(self, workload: Workload) -> Refused | None:
         """Why a workload may not run as it is written; None when it may, or cannot be read."""
-        asked = workload, self.workloads, self.record_of, self._barred
-        return self._barred(workload) or self.host_names.refusal(*asked)
+        asked = workload, self.workloads, self.record_of, self.barred
+        return self.barred(workload) or self.host_names.refusal(*asked)
 
-    def _barred(self, workload: Workload) -> Refused | None:
+    def barred(self, workload: Workload) -> Refused | None:
         """The same by its own namespace and its project's accounts alone."""
         ask, quotas = workload.ask, self.quotas.values()
         return permitted.refusal(ask, self.levels, quotas) if ask is not None else None

@@ -249,6 +249,7 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         standings={key: inputs.standing(workload)},
         for_room=tuple(inputs.for_room()) if waits else (),
         jobs=tuple(_jobs(state)) if waits else (),
+        rivals=state.host_names.rivals(workload, state.workloads, state.record_of, state.barred),
     )
 
 

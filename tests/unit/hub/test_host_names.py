@@ -138,6 +138,24 @@ def test_an_older_workload_does_not_take_a_name_by_an_edit() -> None:
     play(scenario)
 
 
+def test_an_older_workload_does_not_take_a_name_by_an_edit_while_no_hub_runs() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "evil", "old", door("old.example"))
+        await asyncio.sleep(20)
+        await world.create(PSVC, "pay", "web", door(PAY))
+        await asyncio.sleep(20)
+        await world.federation.kill("hub")
+        await world.patch(
+            PSVC, "evil", "old", {"spec": {"loadBalancers": door(PAY)["loadBalancers"]}}
+        )
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert (await placed(world, "pay", "web"))[0] == "True"
+        await check_refused(world, "evil", "old", TAKEN)
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     ("spec", "rule"),
     [
