@@ -128,9 +128,9 @@ class HubOptions:
     member_bytes_max: int = 268_435_456
     """What those are estimated to take, in bytes: a member may hold few objects that are large."""
     member_lists_processor_s: float = 30.0
-    """Processor seconds that the hub spends at a time on reading the lists of one member; a
-    twentieth of a second comes back each second. A member that takes more is listed again after one
-    minute, two, and up to fifteen."""
+    """Processor seconds that the hub spends at a time on reading the lists of one member, and on
+    its watch events beyond a fifth of a processor; a twentieth of a second comes back each second.
+    A member that takes more is listed again after one minute, two, and up to fifteen."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched.
     """

@@ -71,7 +71,7 @@ class Endless(Malformed):
 
 
 class OverBudget(Endless):
-    """The lists of a server have taken all the processor time that they may."""
+    """The lists and watch events of a server have taken all the processor time that they may."""
 
 
 class Throttled(ApiError):

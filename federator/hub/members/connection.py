@@ -27,7 +27,7 @@ from federator.kube.login import kubeconfigs
 from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
 from federator.kube.watch.gates import place_in
-from federator.kube.watch.list_budget import ListBudget
+from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.wire.transport import TakesToken, Transport
 from federator.model.steps import ObjectRef
 
@@ -69,8 +69,8 @@ class ConnectionLimits:
     def __init__(self) -> None:
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
         self.lists = asyncio.Semaphore(LISTS_MAX)
-        self.budgets: dict[str, ListBudget] = {}
-        """Processor time for the lists of each member; it outlives its connections."""
+        self.budgets: dict[str, ReadBudget] = {}
+        """Processor time for reading each member; it outlives its connections."""
 
 
 class Connection:
@@ -260,7 +260,7 @@ class Connection:
         member = self.member
         member.attach(client, self.clock)
         lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
-        new = ListBudget(self.clock, self.options.member_lists_processor_s)
+        new = ReadBudget(self.clock, self.options.member_lists_processor_s)
         budget = self.limits.budgets.setdefault(member.name, new)
         made = member.make_reflectors(
             client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of

@@ -33,7 +33,7 @@ from federator.kube.control.lanes import Lane
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.kube.store import Bound, Store, version_number
 from federator.kube.tokens import Token
-from federator.kube.watch.list_budget import ListBudget
+from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.model import seq as seqs
@@ -415,7 +415,7 @@ class Member:
         rng: random.Random,
         *,
         lists: Sequence[asyncio.Semaphore],
-        budget: ListBudget,
+        budget: ReadBudget,
         use_of: Callable[[str], asyncio.Event],
     ) -> list[Reflector[Any]]:
         """Makes the reflectors of a new connection; while they run, they keep slices and the

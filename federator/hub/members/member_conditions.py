@@ -117,7 +117,7 @@ class Vitals:
     watch_trouble: str = ""
     """Which watches fail; "" when none does."""
     list_trouble: tuple[str, str] = ("", "")
-    """Reason and message for lists that are not read to their end; "" while all are."""
+    """Reason and message for lists and watches that are not read on; "" while all are."""
     strangers: tuple[WorkloadKey, ...] = ()
     """Slices of this federation that nothing on the host accounts for."""
     renewal: Condition | None = None
@@ -168,7 +168,7 @@ class Vitals:
         return news
 
     def note_lists(self, troubles: Mapping[str, errors.Endless]) -> bool:
-        """Takes the collections whose lists are not read to their end, with why; returns whether
+        """Takes the collections whose lists or watches are not read on, with why; returns whether
         that is new."""
         costly = any(isinstance(error, errors.OverBudget) for error in troubles.values())
         reason = "ProcessorBudget" if costly else "EndlessList"
@@ -198,8 +198,8 @@ class Vitals:
         if self.list_trouble[0]:
             reason, why = self.list_trouble
             message = (
-                "Lists are not read to their end, and are tried again after one to fifteen minutes:"
-                f" {why}"
+                "Lists or watches are not read on, and are listed again after one to fifteen"
+                f" minutes: {why}"
             )[:1000]
             conditions.append(Condition("Listing", FALSE, reason, message))
         if self.strangers:

@@ -22,7 +22,7 @@ from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Listing, Store, Version, version_number
 from federator.kube.watch import gates, object_reader
-from federator.kube.watch.list_budget import ListBudget
+from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watchmeter import WatchMeter
 from federator.kube.wire import decode
 from federator.kube.wire.watch_stream import WatchStream
@@ -70,7 +70,8 @@ class Reflector(Generic[T]):
 
     `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the
     collection is listed now and then, and not watched. `silence_s`: a watch that says nothing for
-    so long is dropped. `budget`: of the server, for processor time of lists; None for no limit.
+    so long is dropped. `budget`: of the server, for processor time of lists and events; None for no
+    limit.
     """
 
     served: bool | None = None
@@ -103,7 +104,7 @@ class Reflector(Generic[T]):
         metrics: WatchMeter | None = None,
         verify: Callable[[], Awaitable[None]] | None = None,
         optional: bool = False,
-        budget: ListBudget | None = None,
+        budget: ReadBudget | None = None,
     ) -> None:
         self.client = client
         self.api_version = api_version
@@ -126,7 +127,7 @@ class Reflector(Generic[T]):
         self._silence_s = silence_s
         self._metrics = metrics
         self._optional = optional
-        self._budget = budget if budget is not None else ListBudget(clock, math.inf)
+        self._budget = budget if budget is not None else ReadBudget(clock, math.inf)
         self._verify = verify
         """Raises an ApiError when another server answers than was meant. Before all is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
@@ -212,7 +213,7 @@ class Reflector(Generic[T]):
         rows = self.store.listing()
         version, read, number = "", 0, 0
         most = self.store.bound.objects if self.store.bound is not None else 0
-        self._budget.check(self.client.cluster, self.plural)
+        self._budget.check_list(self.client.cluster, self.plural)
         pages = self._pages(PAGE_SIZE)
         async with contextlib.aclosing(pages):
             async for page in pages:
@@ -232,7 +233,7 @@ class Reflector(Generic[T]):
                             self._read_row(raw, kind, rows)
                     await asyncio.sleep(0)
                 if page.metadata.continue_:
-                    self._budget.check(self.client.cluster, self.plural)
+                    self._budget.check_list(self.client.cluster, self.plural)
         if not version:
             raise errors.Malformed(
                 f"{self.client.cluster}: the list of {self.plural} has no resourceVersion."
@@ -334,7 +335,10 @@ class Reflector(Generic[T]):
         )
         self._open = True
         begun = self._clock.monotonic()
-        healthy = asyncio.get_running_loop().call_later(HEALTHY_S, self._recovered)
+        healthy_s = HEALTHY_S
+        if isinstance(self.trouble, errors.OverBudget):  # so that its condition does not flap
+            healthy_s = max(HEALTHY_S, self._budget.recovers_in_s())
+        healthy = asyncio.get_running_loop().call_later(healthy_s, self._recovered)
         try:
             if self._verify is not None:
                 await self._verify()
@@ -386,9 +390,11 @@ class Reflector(Generic[T]):
         if self._metrics is not None:
             self._metrics.watch_events(self.client.cluster, self.plural, len(batch))
         for start in range(0, len(batch), SLICE):
-            for line in batch[start : start + SLICE]:
-                self._handle(stream.event(line))
+            with self._budget.watching():
+                for line in batch[start : start + SLICE]:
+                    self._handle(stream.event(line))
             self._heard()
+            self._budget.check_watch(self.client.cluster, self.plural)
             if start + SLICE < len(batch):
                 await asyncio.sleep(0)
 

@@ -18,6 +18,7 @@ from federator.kube.wire.transport import Transport
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
+from tests.unit.kube.test_reflector_pace import Working
 from tests.worlds import EPOCH_S
 
 PSVC = "PinterestService"
@@ -306,3 +307,38 @@ def test_lists_that_are_not_read_to_their_end_are_a_condition_that_names_them() 
     assert vitals.conditions()[0].reason == "ProcessorBudget"
     assert vitals.note_lists({})
     assert vitals.conditions() == ()
+
+
+def test_a_member_that_floods_the_hub_with_events_is_held_at_its_budget_and_says_so() -> None:
+    """Each batch of its events takes two seconds of processor time."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        budgets = world.federation.processes["hub"]._limits.budgets
+        budgets["b"]._clock = Working(2.0)
+        for number in range(25):
+            note = {"metadata": {"annotations": {"number": str(number)}}}
+            await world.patch(PSVC, "feed", "web", note, at="b")
+            await asyncio.sleep(1)
+        spent_s = budgets["b"]._clock.processor() / 2
+        assert 30 < spent_s < 40
+        await asyncio.sleep(15)
+        found = await told(world, "b", "Listing")
+        assert (found["status"], found["reason"]) == ("False", "ProcessorBudget")
+        assert "pinterestservices: b: the " in found["message"]
+        assert await told(world, "a", "Listing") == {}
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 6}})
+        await asyncio.sleep(20)
+        shares = await world.shares("feed", "web")
+        ready = {at: await world.get("Deployment", "feed", "web", at=at) for at in "ac"}
+        for at, deployment in ready.items():
+            assert deployment is not None
+            assert deployment["status"]["readyReplicas"] == shares[at]
+
+        budgets["b"]._clock = world.federation.clock
+        await asyncio.sleep(500)
+        assert await told(world, "b", "Listing") == {}
+        assert await world.ready_replicas("feed", "web") == 6
+
+    play(scenario)

@@ -4,6 +4,7 @@ waits for them.
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.clock import Clock, RealClock
 from federator.kube.store import Bound
-from federator.kube.watch.list_budget import ListBudget
+from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watch.reflector import LISTED_MAX, LISTED_MORE
 from tests.unit.kube.reflecting import World, quiet
 from tests.unit.kube.scripted import (
     FOREVER,
+    Answer,
     Script,
     bookmark,
     line,
@@ -236,7 +238,7 @@ async def test_lists_without_end_take_a_bounded_share_of_a_processor() -> None:
         return listing(5, *named, token=f"t{number}")
 
     clock = Working(0.05)
-    budget = ListBudget(clock, 30.0)
+    budget = ReadBudget(clock, 30.0)
     world = World(Script(after=page), budget=budget)
     others = [World(Script(after=page), budget=budget) for _ in range(3)]
     tasks = [asyncio.create_task(one.runs(3600)) for one in (world, *others)]
@@ -251,7 +253,7 @@ async def test_lists_without_end_take_a_bounded_share_of_a_processor() -> None:
 @on_virtual_time
 async def test_a_list_is_read_when_processor_time_has_come_back() -> None:
     clock = Working(5.0)
-    budget = ListBudget(clock, 30.0)
+    budget = ReadBudget(clock, 30.0)
     for _ in range(7):
         with budget.measured():
             pass
@@ -260,6 +262,59 @@ async def test_a_list_is_read_when_processor_time_has_come_back() -> None:
     assert not world.store.synced
     await world.runs(200)
     assert world.rows == {"a": 0}
+
+
+class Flood(Answer):
+    """A watch that sends an event of one object every half second until `until_s`."""
+
+    def __init__(self, until_s: float) -> None:
+        super().__init__()
+        self.until_s = until_s
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while (now_s := asyncio.get_running_loop().time()) < self.until_s:
+            yield line("MODIFIED", thing("a", int(10 * now_s) + 10, value=now_s))
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(FOREVER)
+
+
+def flooding(until_s: float, budget: ReadBudget) -> World:
+    def answer(request: Any) -> Answer:
+        if ("watch", "true") in request.query:
+            return Flood(until_s)
+        now_s = asyncio.get_running_loop().time()
+        return listing(int(10 * now_s) + 9, thing("a", int(10 * now_s) + 9, value=now_s))
+
+    return World(Script(after=answer), budget=budget, silence_s=FOREVER)
+
+
+@on_virtual_time
+async def test_watch_events_of_one_server_take_a_bounded_share_of_a_processor() -> None:
+    """Each event takes 0.3 s. The honest server sends one every five seconds."""
+    clock = Working(0.3)
+    flooded = flooding(1000.0, ReadBudget(clock, 30.0))
+    events = (line("MODIFIED", thing("b", 9 + number, value=number)) for number in range(400))
+    calm = stream(*(part for event in events for part in (5.0, event)), FOREVER)
+    honest = World(Script(listing(5), calm), budget=ReadBudget(clock, 30.0))
+    tasks = [asyncio.create_task(world.runs(1900)) for world in (flooded, honest)]
+    troubled = []
+    for now_s in range(10, 1000, 10):
+        await asyncio.sleep(10)
+        troubled.append(isinstance(flooded.reflector.trouble, errors.OverBudget))
+        assert honest.reflector.trouble is None
+        assert honest.rows.get("b", 0) >= now_s // 5 - 2
+    first = troubled.index(True)
+    assert 5 <= first <= 15, "what is saved up is for bursts"
+    assert all(troubled[first:]), "the condition does not flap"
+    spent_s = 0.3 * (len(flooded.changes) + flooded.lists)
+    assert 0.1 * 1000 < spent_s < 1.2 * (32 + 0.25 * 1000)
+
+    await asyncio.sleep(850)
+    assert flooded.reflector.trouble is None
+    assert flooded.rows["a"] > 990
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 def test_virtual_clocks_measure_no_processor_time_and_real_ones_do() -> None:
