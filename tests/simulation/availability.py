@@ -6,6 +6,8 @@ less the maxUnavailable of the host's object, or as many as there were. `federat
 never asked, nor what the hub remembers. A hub acts by what it has heard: what a member lost by
 itself within `LATELY_S` is forgiven.
 
+That a move lowers nothing is a rule of `moves`: without maxUnavailable this rule found no bug here.
+
 Where autoscalers choose the copies, what is left are those that their bounds let stay, and what is
 promised is `min` less maxUnavailable; nothing where the autoscaler is the member's own, whose least
 number may be none.
