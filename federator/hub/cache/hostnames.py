@@ -90,13 +90,13 @@ class HostNames:
         for host in wanted - ages.keys():
             claims.put(host, key, (math.inf, 0))
         ranks = _Ranks(asked, workloads, record_of, barred)
-        found = {host: claims.rival(host, key, ranks.of) for host in wanted}
+        rivals = {host: claims.rival(host, key, ranks.of) for host in wanted}
         for host in wanted - ages.keys():
             claims.drop(host, key)
         for host, age in ages.items():
             if age is not None and host not in wanted:
                 claims.put(host, key, age)
-        return {host: rival for host, rival in found.items() if rival}
+        return {host: rival for host, rival in rivals.items() if rival}
 
 
 @dataclass(frozen=True, slots=True)
