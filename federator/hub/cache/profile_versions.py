@@ -124,6 +124,19 @@ def _versions(workload: Workload, known: Mapping[str, Any]) -> Iterator[tuple[st
             yield content, asked[0]
 
 
+def requests_served(state: HubState, serving: Workload) -> Resources | None:
+    """What each copy requests of a workload as its members are to have it while an edit is held
+    back (`HubState.serving`); None while that is unknown."""
+    version = in_force(state, serving)
+    if serving.served is None or version is None:
+        return None
+    known = state.profiles.get(version[0])
+    if known is None:
+        asked = workloads.requests(serving, serving.served, None)
+        return asked[0] if asked is not None else None
+    return dict(_versions(serving, known)).get(version[1])
+
+
 def _pinned(state: HubState, workload: Workload) -> Profile | None:
     """The version that the first slice of a workload pins; None without a slice."""
     for seen in state.slices_with_uid(workload.key, workload.uid):

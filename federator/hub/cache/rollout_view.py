@@ -20,6 +20,7 @@ from federator.model.ask import Ask, Former, FormerCopies, Unit
 from federator.model.decision import Decision, Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
+from federator.model.resources import Resources
 from federator.scheduling import rollout
 from federator.scheduling.rollout import Action, Observed
 from federator.status import given as givens
@@ -349,14 +350,41 @@ def wholly_replaced(
 
 
 def frees(state: HubState, ask: Ask | None, workload: Workload, record: Record | None) -> bool:
-    """Whether the decision in force charges more than is asked for, or another account, although
+    """Whether the decision in force charges more than is in force, or another account, although
     nothing runs any more as it was before. Shards that have begun keep their template: what each
     requests has a rule of its own."""
-    if record is None or ask is None or record.terms.held_back or not charges_more(ask, record):
+    if record is None or ask is None:
+        return False
+    if record.terms.held_back:
+        return served_requests(state, workload, record) is not None
+    if not charges_more(ask, record):
         return False
     if not _former(record) and (ask.unit is Unit.SHARDS or not record.shares):
         return False
     return wholly_replaced(state, ask, workload, record)
+
+
+def may_free(ask: Ask | None, record: Record | None) -> bool:
+    """Whether `frees` has to be asked: it looks at every slice."""
+    return charges_more(ask, record) or (record is not None and record.terms.held_back > 0)
+
+
+def served_requests(state: HubState, workload: Workload, record: Record | None) -> Resources | None:
+    """What each copy requests as it was admitted, while a later edit is held back: if the decision
+    charges more, and no copy may run any more that requests as much. None otherwise."""
+    charged = record.terms.charged if record is not None else None
+    if record is None or charged is None or not record.terms.held_back:
+        return None
+    serving = state.serving(workload, record)
+    requests = profile_versions.requests_served(state, serving)
+    if requests is None or charged.shape.requests.within(requests):
+        return None
+    if workload.ask is None or workload.ask.unit is Unit.SHARDS:
+        return None  # shards that have begun keep their template
+    view = RolloutView(state)
+    clusters = view.clusters(workload.key)
+    replaced = all(_replaced_in(state, view, serving, record, cluster) for cluster in clusters)
+    return requests if replaced else None
 
 
 def charges_more(ask: Ask | None, record: Record | None) -> bool:

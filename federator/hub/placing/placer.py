@@ -120,7 +120,7 @@ class Placing:
             self.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
         record = self.state.record_of(workload) if workload is not None else None
-        if workload is None or not rollout_view.charges_more(workload.ask, record):
+        if workload is None or not rollout_view.may_free(workload.ask, record):
             return  # nearly always: what quotas charge besides is not looked up
         if rollout_view.frees(self.state, self.asked(workload), workload, record):
             self.queue.add(key)
@@ -425,6 +425,9 @@ class Placing:
         if record is None or (charged := record.terms.charged) is None:
             return None
         uid, vetted, content = self._vetted.get(workload.key, ("", 0, b""))
+        if (served := rollout_view.served_requests(self.state, workload, record)) is not None:
+            shape = dataclasses.replace(charged.shape, requests=served)
+            return dataclasses.replace(charged, shape=shape)
         if record.terms.held_back or uid != workload.uid or vetted <= charged.generation:
             return charged
         return dataclasses.replace(charged, generation=vetted, content=content)

@@ -77,6 +77,39 @@ def test_lowered_requests_free_quota_only_when_no_old_pod_is_left(restart: bool)
     play(scenario)
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_lowered_requests_are_free_while_a_later_edit_is_held_back(restart: bool) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", LIMITS)
+        first = spec(PSVC, "600m", "app:1", {}) | {"project": "feed"}
+        await world.create(PSVC, "feed", "web", first)
+        await world.settle()
+        slow = {"embedded.federator/ready-delay-seconds": "60"}
+        lowered = spec(PSVC, "100m", "app:2", slow)["template"]
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": lowered}})
+        await asyncio.sleep(20)
+        raised = spec(PSVC, "2", "app:3", {})["template"]
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": raised}})
+        await asyncio.sleep(20)
+        assert await charged(world) == "600m"
+
+        if restart:
+            await world.federation.kill("hub")
+            world.federation.start_hub()
+        await asyncio.sleep(600)
+        assert await charged(world) == "100m"
+        placed = await world.condition(PSVC, "feed", "web", "Placed")
+        assert "the edit of generation 3 asks for 12 cpu" in placed["message"]
+
+        other = spec(PSVC, "500m", "app:1", {}) | {"project": "feed"}
+        await world.create(PSVC, "feed", "next", other)
+        await world.settle()
+        assert (await world.condition(PSVC, "feed", "next", "Placed"))["status"] == "True"
+        assert await running(world) == 6 * 100 + 6 * 500
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "PinterestStatefulSet", "PinterestDaemon"])
 def test_every_kind_is_charged_for_old_pods(kind: str) -> None:
     async def scenario(world: World) -> None:
