@@ -3,9 +3,9 @@
 Kept by `commitments`, which counts each commitment in and out again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from federator.model.ask import Tier
+from federator.model.ask import Former, Tier
 from federator.model.fleet import Commitment, copies_of
 from federator.model.resources import ZERO, Resources
 
@@ -63,8 +63,7 @@ class Sums:
     def count(self, commitment: Commitment, sign: int) -> None:
         """Counts a commitment in (+1), or out again (-1)."""
         copies = commitment.copies
-        for left in commitment.former:
-            self._add((left.project, left.tier), left.requests, sign * left.copies)
+        self.charge(commitment.former, sign)
         if copies:
             key = (commitment.project, commitment.tier)
             self._add(key, commitment.shape.requests, sign * copies)
@@ -73,6 +72,11 @@ class Sums:
                 self._count_preemptible(commitment, sign)
         if commitment.run_s is not None:
             self._note_end(commitment, there=sign > 0)
+
+    def charge(self, besides: Iterable[Former], sign: int) -> None:
+        """Charges accounts for copies beside those of commitments (+1), or no more (-1)."""
+        for left in besides:
+            self._add((left.project, left.tier), left.requests, sign * left.copies)
 
     def say(self, before: Commitment, now: Commitment) -> None:
         """The same charge with other words."""
