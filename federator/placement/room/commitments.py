@@ -33,7 +33,7 @@ from federator.model.fleet import (
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
-from federator.placement.room import trails
+from federator.placement.room import sums, trails
 from federator.placement.room.inflight import Departures, InFlight
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
@@ -175,11 +175,7 @@ class Commitments:
 
     def terminating_in(self, projects: Collection[str]) -> dict[Tier, Resources]:
         """What pods of these projects use beyond commitments, by tier."""
-        used: dict[Tier, Resources] = {}
-        for left in itertools.chain.from_iterable(self.terminating.values()):
-            if left.project in projects:
-                used[left.tier] = used.get(left.tier, ZERO) + left.usage
-        return used
+        return sums.used_by(self.terminating.values(), projects)
 
     def describe(self, ask: Ask) -> None:
         """What is no part of the charge is as the workload asks for it: a decision that was heard,

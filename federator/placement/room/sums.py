@@ -3,11 +3,23 @@
 Kept by `commitments`, which counts each commitment in and out again.
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator
 
 from federator.model.ask import Former, Tier
 from federator.model.fleet import Commitment, copies_of
 from federator.model.resources import ZERO, Resources
+
+
+def used_by(
+    charged: Iterable[tuple[Former, ...]], projects: Collection[str]
+) -> dict[Tier, Resources]:
+    """What these projects are charged in addition to commitments, by tier."""
+    used: dict[Tier, Resources] = {}
+    for left in itertools.chain.from_iterable(charged):
+        if left.project in projects:
+            used[left.tier] = used.get(left.tier, ZERO) + left.usage
+    return used
 
 
 class Sums:
