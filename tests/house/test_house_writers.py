@@ -50,7 +50,7 @@ UNVERSIONED = {
     "federator/hub/deletion/force_forget.py::Forgetting._remove Delete": [1, UID],
     "federator/hub/deletion/orphans.py::Orphans.turn Delete": [1, UID],
     "federator/hub/dispatch/slice_writer.py::SliceWriter._delete Delete": [
-        2,
+        1,
         "copies and ordinals leave nothing behind that the hub has to record first",
     ],
     "federator/hub/handing.py::Handing._end Delete": [1, UID],

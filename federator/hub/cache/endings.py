@@ -83,20 +83,20 @@ class Endings:
     def _clusters(self, commitment: Commitment) -> list[tuple[str, SliceSeen | None, int]]:
         """Clusters that may have pods of the workload: with its slice there, or without one that is
         known, how many copies it was given."""
-        state, found = self.state, list[tuple[str, SliceSeen | None, int]]()
+        state, clusters = self.state, list[tuple[str, SliceSeen | None, int]]()
         known = set()
         for seen in state.slices_with_uid(commitment.key, commitment.uid):
             known.add(seen.cluster)
             if self._counts(state.members[seen.cluster]):
-                found.append((seen.cluster, seen, 0))
+                clusters.append((seen.cluster, seen, 0))
         for record in state.records_of(commitment.key):
             if record.workload_uid == commitment.uid and record.terms.unit is not Unit.SHARDS:
-                found += (
+                clusters += (
                     (cluster, None, copies)
                     for cluster, copies in _had(record).items()
                     if cluster not in known and self._is_unheard(cluster)
                 )
-        return found
+        return clusters
 
     def _is_unheard(self, cluster: str) -> bool:
         """Whether it may have a slice that this process has not read."""
@@ -188,8 +188,8 @@ def _charges(
         parts = [(shape.requests, running), (_of_one_pod(shape), terminating)]
     else:
         both = [
-            FormerCopies(one.cluster, one.copies + other.copies)
-            for one, other in zip(running, terminating, strict=True)
+            FormerCopies(runs.cluster, runs.copies + ends.copies)
+            for runs, ends in zip(running, terminating, strict=True)
         ]
         parts = [(shape.requests, both)]
     made = (
