@@ -3,8 +3,7 @@ about what is ambiguous.
 
 Used by `read`. YAML is built from parse events by hand: nothing recurses, aliases and merge keys
 are copied within a budget of nodes, duplicate keys, tags, NaN and numbers beyond 64 bits are errors
-with the field's path. Scalars are those of YAML 1.2 (`no`, dates and 1:30 are texts), but for
-octals with a leading zero, which Kubernetes manifests use for file modes.
+with the field's path. Scalars are those of kubectl (`model/scalars.py`).
 """
 
 import json
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from federator.model import errors
+from federator.model import errors, scalars
 from federator.model.errors import FieldError
 
 INT64: Final = range(-(2**63), 2**63)
@@ -28,21 +27,11 @@ _MERGE: Final = "<<"
 _STR_TAG: Final = "tag:yaml.org,2002:str"
 _CORE_TAGS: Final = ("!", _STR_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
-_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS: Final = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-}
-_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
-_OCTAL: Final = re.compile(r"[-+]?0o?[0-7]+", re.ASCII)
-_HEX: Final = re.compile(r"[-+]?0x[0-9a-fA-F]+", re.ASCII)
-_LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9]+", re.ASCII)
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII)
+_DIGITS: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
+_LETTERS: Final = ("y", "Y", "n", "N")
+"""Booleans to kubectl. No field of ours that takes one is written so, and texts are: they stay
+texts."""
+_LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9]*[89][0-9]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +139,7 @@ def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -
             for i, entry in enumerate(value)
         ]
     if isinstance(value, _Digits):
-        return _integer(value, 10, path)
+        return _integer(value, path)
     if isinstance(value, _Constant):
         raise FieldError(path, f"{value} is not a number that Kubernetes knows")
     if isinstance(value, float) and not math.isfinite(value):
@@ -172,10 +161,10 @@ def _text(value: str, path: str) -> str:
     return value
 
 
-def _integer(digits: str, base: int, path: str) -> int:
+def _integer(digits: str, path: str) -> int:
     if len(digits) > 64:
         raise FieldError(path, "is an integer of more than 64 bits")
-    number = int(digits, base)
+    number = int(digits)
     if number not in INT64:
         raise FieldError(path, f"{number} is an integer of more than 64 bits")
     return number
@@ -269,9 +258,9 @@ class _Builder:
         if text == _MERGE and event.implicit[0]:
             top.key, top.awaits_key, top.merging = _MERGE, False, True
             return
-        if event.implicit[0] and text in _NULLS:
-            raise FieldError(top.path, "a key is empty")
         here = _below(top.path, text)
+        if event.implicit[0]:
+            _check_key(text, top.path, here)
         assert isinstance(top.value, dict)
         if text in top.value:
             raise FieldError(here, "is given twice")
@@ -352,30 +341,33 @@ def _check_tag(tag: str | None, path: str) -> None:
         raise FieldError(path, f"the tag {tag[:80]!r} is not read here")
 
 
+def _check_key(text: str, path: str, here: str) -> None:
+    """Refuses a key without quotes that kubectl reads as another text than it looks."""
+    meant = scalars.resolve(text)
+    if meant is None:
+        raise FieldError(path, "a key is empty")
+    known = ("true", "false")[not meant] if isinstance(meant, bool) else str(meant)
+    if known != text:
+        what = "a boolean" if isinstance(meant, bool) else "a number"
+        raise FieldError(here, f"a key that YAML reads as {what}: put it in quotes")
+
+
 def _resolve(text: str, path: str) -> Any:
-    """A plain scalar, by the core schema of YAML 1.2."""
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    if _INTEGER.fullmatch(text):
-        return _integer(text, 10, path)
-    if _OCTAL.fullmatch(text):
-        return _integer(text.replace("o", ""), 8, path)
-    if _HEX.fullmatch(text):
-        return _integer(text, 16, path)
-    if _LEADING_ZERO.fullmatch(text):
+    """A plain scalar, as kubectl reads it."""
+    if text in _LETTERS:
+        return text
+    value = scalars.resolve(text)
+    if not isinstance(value, str) and _LEADING_ZERO.fullmatch(text):
         raise FieldError(
             path, f"{text[:40]} begins with 0 but is not octal: drop the 0, or put it in quotes"
         )
-    if _NOT_FINITE.fullmatch(text):
+    if isinstance(value, float) and _DIGITS.fullmatch(text):
+        raise FieldError(path, "is an integer of more than 64 bits")  # as a float it loses digits
+    if isinstance(value, float) and not math.isfinite(value):
         raise FieldError(path, f"{text} is not a number that Kubernetes knows")
-    if _FLOAT.fullmatch(text):
-        number = float(text)
-        if not math.isfinite(number):
-            raise FieldError(path, f"{text[:40]} is too large for a number")
-        return number
-    return text
+    if isinstance(value, int) and value not in INT64:
+        raise FieldError(path, f"{value} is an integer of more than 64 bits")
+    return value
 
 
 def _position(mark: Any) -> str:

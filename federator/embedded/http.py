@@ -24,7 +24,7 @@ from aiohttp import web
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Caller, json_answer
-from federator.kube import selfsigned
+from federator.kube import kubeyaml, selfsigned
 from federator.kube.login import tls
 
 log = logging.getLogger(__name__)
@@ -229,7 +229,7 @@ async def _streamed(request: web.BaseRequest, answer: Answer) -> web.StreamRespo
 def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str = "default") -> str:
     """A kubeconfig with one context per name. Holds tokens: keep it private."""
     names = list(servers)
-    return yaml.safe_dump(
+    text = yaml.dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
@@ -245,8 +245,10 @@ def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str =
             ],
             "current-context": current,
         },
+        Dumper=kubeyaml.Dumper,
         sort_keys=False,
     )
+    return str(text)
 
 
 def _cluster_entry(server: HttpServer) -> dict[str, str]:

@@ -7,6 +7,7 @@ import click
 import yaml
 
 from federator.cli import common
+from federator.kube import kubeyaml
 
 SERVED_WITHIN_S = 60.0
 """How long `install` waits until the API server serves every kind. It takes a second; a loaded
@@ -66,5 +67,5 @@ def print_() -> None:
     """Print the CRDs as YAML."""
     from federator.kinds import crds
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    common.show(yaml.dump_all(crds.all_crds(), Dumper=dumper, sort_keys=False).rstrip())
+    text = yaml.dump_all(crds.all_crds(), Dumper=kubeyaml.Dumper, sort_keys=False)
+    common.show(text.rstrip())

@@ -15,6 +15,7 @@ import yaml
 
 from federator.cli import common
 from federator.cli.files.situations import READ
+from federator.kube import kubeyaml
 
 if TYPE_CHECKING:
     from federator.cli.leader.asking import Port
@@ -124,8 +125,9 @@ def _checked(document: dict[str, Any], path: Path) -> int:
 
 def _write(path: Path, document: dict[str, Any]) -> None:
     """Writes the whole file, or nothing. For its owner only, as histories are."""
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.dump(
+        document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True, width=100
+    )
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as trouble:

@@ -133,6 +133,7 @@ def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provena
     import yaml
 
     from federator import __version__
+    from federator.kube import kubeyaml
     from federator.simulate.engine import run
     from federator.simulate.report import measures, page
 
@@ -140,7 +141,7 @@ def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provena
     made = simulating.inputs(document, path)
     with simulating.progress(made, quiet=quiet) as progress:
         outcome = run.run(made, progress)
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
     return measures.measure(outcome), page.Provenance(__version__, str(path), text, asked.given)
 
 

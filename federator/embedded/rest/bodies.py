@@ -5,6 +5,7 @@ Nothing here knows schemas; what comes out is a plain tree that belongs to the c
 """
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import ApiRequest
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
+from federator.kube import kubeyaml
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -184,7 +186,7 @@ def _yaml(body: bytes, refuse: Any) -> Any:
         pass
     try:
         _scan(body)
-        return _plain(yaml.load(body, Loader=_PlainLoader), [YAML_NODES_MAX])
+        return _plain(yaml.load(body, Loader=kubeyaml.Loader), [YAML_NODES_MAX])
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
@@ -232,6 +234,8 @@ def _plain(value: Any, left: list[int]) -> Any:
         return {_key(key): _plain(inner, left) for key, inner in value.items()}
     if isinstance(value, list):
         return [_plain(inner, left) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("json: unsupported value")
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise ValueError(f"a value of type {type(value).__name__} has no place in JSON")
@@ -243,16 +247,6 @@ def _key(key: Any) -> str:
     if isinstance(key, str | int | float):
         return str(key)
     raise ValueError(f"a key of type {type(key).__name__} has no place in JSON")
-
-
-class _PlainLoader(yaml.CSafeLoader):
-    """YAML 1.1 without timestamps, as Kubernetes reads it."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _unrecognized(info: ResourceInfo, why: str, head: str) -> refusals.Refusal:
