@@ -52,7 +52,7 @@ class Access:
     in_cluster: bool = False
 
     async def open(self) -> HttpTransport:
-        """The transport. Raises `connect.NotConfigured`."""
+        """The transport. Raises `kubeconfig.NotConfigured`."""
         if self.in_cluster:
             return await connect.in_cluster()
         return await connect.from_kubeconfig(self.kubeconfig, self.context)

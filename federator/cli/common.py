@@ -6,12 +6,11 @@ Tables go to stdout, everything else to stderr. Exit 1: something failed, or the
 
 import asyncio
 import json
-import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -82,7 +81,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     from federator.kube.errors import ApiError
     from federator.kube.leader.elector import LeaseLost
-    from federator.kube.login.connect import NotConfigured
+    from federator.kube.login.kubeconfig import NotConfigured
     from federator.model.errors import FieldError
 
     try:
@@ -143,33 +142,14 @@ async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], A
 
 
 def default_namespace(kubeconfig: str, context: str) -> str:
-    """The namespace of the context; `default` when it names none or no file is readable.
+    """The namespace of the context; `default` when it names none or no file is readable."""
+    from federator.kube.login import kubeconfig as files
 
-    Of several files the first that sets a value wins, as in kubectl: one file may name the current
-    context and another define it.
-    """
-    from federator.api import raw
-
-    path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
-    documents = [
-        document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)
-    ]
-    current = context or next(
-        (each["current-context"] for each in documents if each.get("current-context")), ""
-    )
-    for document in documents:
-        for entry in raw.objects(document, "contexts"):
-            if entry.get("name") == current:
-                return str(raw.at(entry, "context", "namespace") or "default")
-    return "default"
-
-
-def _yaml(path: str) -> object:
     try:
-        with open(path, encoding="utf-8") as file:
-            return yaml.safe_load(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return None
+        _, fields = files.read(kubeconfig).context(context)
+    except files.NotConfigured:
+        return "default"
+    return str(fields.get("namespace", "default"))
 
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:

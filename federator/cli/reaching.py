@@ -123,10 +123,11 @@ def _target(target: str, cluster: str) -> tuple[str, str, str]:
 
 def _check_context(context: str, cluster: str, kubeconfig: str) -> None:
     from federator.kube.login import connect
+    from federator.kube.login.kubeconfig import NotConfigured
 
     try:
         contexts = connect.contexts(kubeconfig)
-    except connect.NotConfigured as bad:
+    except NotConfigured as bad:
         common.fail(str(bad))
     if context not in contexts:
         shown = ", ".join(contexts) or "none"

@@ -57,6 +57,8 @@ class Incoming:
     """As it was sent: read only after it is known who asks."""
     authorization: str = field(default="", repr=False)
     certificate: Certificate | None = None
+    impersonates: bool = False
+    """Whether it asks to act as another user (Impersonate-User)."""
     address: str = ""
     """Where it comes from."""
     has_body: bool = False
@@ -212,6 +214,7 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         query=request.rel_url.raw_query_string,
         authorization=request.headers.get("Authorization", ""),
         certificate=_certificate(shown) if shown else None,
+        impersonates="Impersonate-User" in request.headers,
         address=request.remote or "",
         has_body=request.can_read_body,
         read_body=lambda most: _body(request, most),

@@ -65,8 +65,7 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("aiohttp", "asyncio", "kubernetes_asyncio"):
-        # kubernetes_asyncio logs response bodies, including Secrets, at DEBUG.
+    for chatty in ("aiohttp", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

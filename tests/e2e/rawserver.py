@@ -51,10 +51,11 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
                 method, path, _ = head[0].split(" ")
-                headers = {
-                    name.lower(): value.strip()
-                    for name, _, value in (row.partition(":") for row in head[1:-2])
-                }
+                headers: dict[str, str] = {}
+                for row in head[1:-2]:
+                    name, _, value = row.partition(":")
+                    key, value = name.lower(), value.strip()
+                    headers[key] = f"{headers[key]}, {value}" if key in headers else value
                 await reader.readexactly(int(headers.get("content-length", "0")))
                 asked = Asked(method, path, headers)
                 server.requests.append(asked)

@@ -18,6 +18,7 @@ import pytest
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.login import connect, kubeconfigs
+from federator.kube.login.kubeconfig import NotConfigured
 from federator.kube.wire.http import HttpTransport
 from federator.model.steps import ObjectRef
 from tests.controlplane import certs
@@ -157,7 +158,9 @@ def credential_plugin(room: Path, first: str = ":") -> tuple[dict[str, Any], Pat
         '"status":{"token":"token-%s"}}\' "$number"\n'
     )
     plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}, runs
+    version = "client.authentication.k8s.io/v1"
+    fields = {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}
+    return {"exec": fields}, runs
 
 
 async def takes_the_second_token(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -260,18 +263,18 @@ async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(
 ) -> None:
     path = tmp_path / "config"
     path.write_text(text)
-    with pytest.raises(connect.NotConfigured):
+    with pytest.raises(NotConfigured):
         await connect.from_kubeconfig(str(path))
 
 
 async def test_no_kubeconfig_at_all_names_the_place(tmp_path: Path) -> None:
-    with pytest.raises(connect.NotConfigured, match="nowhere"):
+    with pytest.raises(NotConfigured, match="nowhere"):
         await connect.from_kubeconfig(str(tmp_path / "nowhere"))
 
 
 async def test_outside_of_a_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(connect.NotConfigured):
+    with pytest.raises(NotConfigured):
         await connect.in_cluster()
 
 

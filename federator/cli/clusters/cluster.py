@@ -94,11 +94,16 @@ def add(
                 )
             token = await joining.hub_account(client)
             credentials = endpoint_of(client)
-            certificate = (
+            cert, key = (
                 (b"", b"") if token or credentials.token else (credentials.cert, credentials.key)
             )
             access = MemberAccess(
-                credentials.server, credentials.ca_pem, token or credentials.token, *certificate
+                credentials.server,
+                credentials.ca_pem,
+                token or credentials.token,
+                cert,
+                key,
+                credentials.tls_server_name,
             )
             await joining.join(
                 host, name, examination.uid, joining.member_kubeconfig(access), marks
@@ -228,9 +233,13 @@ def renew(
             if not token:
                 common.fail("this cluster issues no tokens for service accounts")
             credentials = contexts.plain(*where)
-            await joining.renew(
-                host, obj, token, MemberAccess(credentials.server, credentials.ca_pem, token)
+            access = MemberAccess(
+                credentials.server,
+                credentials.ca_pem,
+                token,
+                tls_server_name=credentials.tls_server_name,
             )
+            await joining.renew(host, obj, token, access)
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=where[1]), err=True)
 

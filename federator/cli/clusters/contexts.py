@@ -1,15 +1,11 @@
 """Reads server and credentials of one context from a user's kubeconfig, to hand them to the hub."""
 
-import base64
-import binascii
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from federator.kube.login import kubeconfig
 from federator.model.errors import FieldError
 
 
@@ -19,6 +15,7 @@ class PlainContext:
 
     server: str
     ca_pem: bytes = field(default=b"", repr=False)
+    tls_server_name: str = ""
     token: str = field(default="", repr=False)
     cert: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
@@ -26,56 +23,39 @@ class PlainContext:
 
 def plain(path: str, context: str) -> PlainContext:
     """The context of that name. Raises FieldError when it is missing or has no certificate
-    authority."""
-    paths = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
-    for part in paths.split(os.pathsep):
-        try:
-            document = yaml.safe_load(Path(part).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError):
-            continue
-        if isinstance(document, Mapping) and (
-            entry := _named(document, "contexts", context, "context")
-        ):
-            cluster = _named(document, "clusters", str(entry.get("cluster")), "cluster")
-            user = _named(document, "users", str(entry.get("user")), "user")
-            return _facts(cluster, user, Path(part).resolve().parent)
-    raise FieldError("context", f"there is no context {context!r} in {paths}")
+    authority.
 
-
-def _facts(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> PlainContext:
-    ca_pem = _bytes(cluster, "certificate-authority", base)
+    Credentials of a context that acts as another user (`as`) are left out: the hub would have the
+    rights of the user behind it.
+    """
+    try:
+        chosen = kubeconfig.choose(kubeconfig.read(path), context)
+    except kubeconfig.NotConfigured as bad:
+        raise FieldError("context", str(bad)) from None
+    ca_pem = _bytes(chosen.cluster, "certificate-authority")
     if not ca_pem:
         raise FieldError(
             "cluster",
             "the context has no certificate authority; the hub needs one to verify the cluster",
         )
+    user = {} if chosen.user.get("as") else chosen.user
     return PlainContext(
-        server=str(cluster.get("server", "")),
+        server=chosen.cluster["server"],
         ca_pem=ca_pem,
-        token=str(user.get("token") or ""),
-        cert=_bytes(user, "client-certificate", base),
-        key=_bytes(user, "client-key", base),
+        tls_server_name=chosen.cluster.get("tls-server-name", ""),
+        token=user.get("token", ""),
+        cert=_bytes(user, "client-certificate"),
+        key=_bytes(user, "client-key"),
     )
 
 
-def _bytes(entry: Mapping[str, Any], name: str, base: Path) -> bytes:
+def _bytes(fields: Mapping[str, Any], name: str) -> bytes:
     """The inline data, or the content of the named file; b"" without either. Raises FieldError."""
-    inline = entry.get(f"{name}-data")
-    if isinstance(inline, str) and inline:
-        try:
-            return base64.b64decode(inline, validate=True)
-        except binascii.Error:
-            raise FieldError(f"{name}-data", "is not valid base64") from None
-    if isinstance(entry.get(name), str):
-        try:
-            return Path(base, str(entry[name])).read_bytes()
-        except OSError as bad:
-            raise FieldError(name, str(bad)) from None
-    return b""
-
-
-def _named(document: Mapping[str, Any], plural: str, name: str, singular: str) -> Mapping[str, Any]:
-    for entry in document.get(plural) or ():
-        if isinstance(entry, Mapping) and entry.get("name") == name:
-            return entry.get(singular) or {}
-    return {}
+    if f"{name}-data" in fields:
+        return bytes(fields[f"{name}-data"])
+    if name not in fields:
+        return b""
+    try:
+        return Path(fields[name]).read_bytes()
+    except OSError as bad:
+        raise FieldError(name, str(bad)) from None

@@ -83,7 +83,11 @@ class Access:
         """Requests with unknown tokens that wait for the host, by address."""
 
     async def who(self, request: Incoming) -> User:
-        """The user. Raises `Refused` 401 for none, 503 while the host does not answer."""
+        """The user. Raises `Refused` 401 for none, 403 for one who would act as another, 503 while
+        the host does not answer."""
+        if request.impersonates:
+            # Answered as the user behind it, it would show more than the caller asked to see.
+            raise Refused(403, "Forbidden", "the query port does not offer to act as another user")
         scheme, _, token = request.authorization.partition(" ")
         if request.authorization:
             if scheme.lower() != "bearer" or not token.strip():

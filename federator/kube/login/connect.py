@@ -1,38 +1,31 @@
 """Makes a Transport from a kubeconfig, from the pod that this process runs in, or from a member's
 Secret.
 
-Of a person's own file, what is not plain (exec, OIDC and GCP included) goes through
-kubernetes_asyncio's loader; a member's access comes from `kubeconfigs.member_access` and never
-touches it. Called by the CLI, the app and the hub.
+A person's own kubeconfig is read by kubeconfig.py; a member's access comes from
+`kubeconfigs.member_access` and never touches it. Called by the CLI, the app and the hub.
 """
 
 import asyncio
 import base64
-import binascii
 import os
 import ssl
-import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from federator.kube import shortage
-from federator.kube.login import kubeconfig_users, tls
-from federator.kube.login.kubeconfig_users import Login
+from federator.kube.login import kubeconfig, proxies, tls
+from federator.kube.login.execplugin import Credential, Plugin
+from federator.kube.login.kubeconfig import Chosen, NotConfigured
 from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.wire.addresses import member_guard
 from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
 
 REREAD_S = 60.0
 """Files with tokens and certificates are looked at again after this long, in seconds."""
-EXEC_S = 60.0
-"""Longest time that a credential plugin of the person's own kubeconfig may take, in seconds."""
-_FILES = ("certificate-authority", "client-certificate", "client-key")
-
-
-class NotConfigured(ValueError):
-    """No usable configuration; the message is for the person at the terminal."""
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 async def from_kubeconfig(path: str = "", context: str = "") -> HttpTransport:
@@ -40,9 +33,7 @@ async def from_kubeconfig(path: str = "", context: str = "") -> HttpTransport:
 
     `context` "" takes the current one. Raises `NotConfigured`.
     """
-    login = _Login(_merged(path), context)
-    endpoint = await login.endpoint()
-    return HttpTransport(endpoint)
+    return HttpTransport(await (await _login(path, context)).endpoint())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +48,16 @@ class Door:
 
 
 async def to_door(door: Door, path: str = "", context: str = "") -> HttpTransport:
-    """That server, with the credentials of a context and nothing else of it. Raises
+    """That server, with the credentials of a context and its proxy, and nothing else of it. Raises
     `NotConfigured`."""
-    return HttpTransport(await _Login(_merged(path), context, door).endpoint())
+    return HttpTransport(await (await _login(path, context, door)).endpoint())
 
 
 async def in_cluster() -> HttpTransport:
     """The API server of the cluster that this process runs in, as its service account. Raises
     `NotConfigured`."""
     try:
-        host, token, ca = await asyncio.to_thread(kubeconfig_users.service_account, os.environ)
+        host, token, ca = await asyncio.to_thread(service_account, os.environ)
         context = tls.client_context(ca_pem=await asyncio.to_thread(ca.read_bytes))
     except (OSError, ValueError) as exc:
         raise NotConfigured(f"This process does not run in a cluster: {exc}") from exc
@@ -95,48 +86,89 @@ def for_member(
 
 def contexts(path: str = "") -> tuple[str, ...]:
     """Names of the contexts in a kubeconfig, sorted. Raises `NotConfigured`."""
-    entries = _merged(path).get("contexts") or []
-    return tuple(
-        sorted(
-            str(entry["name"]) for entry in entries if isinstance(entry, dict) and "name" in entry
-        )
+    return tuple(sorted(kubeconfig.read(path).contexts))
+
+
+def service_account(environ: Mapping[str, str]) -> tuple[str, Path, Path]:
+    """(host, file of the token, file of the CA) of the pod that we run in. Raises ValueError,
+    OSError."""
+    host, port = (
+        environ.get("KUBERNETES_SERVICE_HOST", ""),
+        environ.get("KUBERNETES_SERVICE_PORT", ""),
     )
+    if not host or not port:
+        raise ValueError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
+    for file in (token, ca):
+        if not file.read_bytes():
+            raise ValueError(f"{file} is empty")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", token, ca
 
 
 class TokenFile:
-    """A bearer token in a file that is renewed from outside (a projected service account token)."""
+    """A bearer token in a file that is renewed from outside (a projected service account token).
+    `instead` is shown until the file has been read once."""
 
     __slots__ = ("_header", "_path", "_read_at")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, instead: str = "") -> None:
         self._path = path
-        self._header = ""
+        self._header = f"Bearer {instead}" if instead else ""
         self._read_at = -REREAD_S
 
     async def authorization(self) -> str:
-        """The header, read again at most once a minute. Raises OSError."""
+        """The header, read again at most once a minute. What was read last counts while the file
+        cannot be read. Raises OSError, ValueError."""
         if not self._header or asyncio.get_running_loop().time() - self._read_at >= REREAD_S:
-            await self.refresh()
+            try:
+                await self.refresh()
+            except (OSError, ValueError):
+                if not self._header:
+                    raise
         return self._header
 
     async def refresh(self) -> bool:
-        """Reads the file now; True when it holds another token. Raises OSError."""
+        """Reads the file now; True when it holds another token. Raises OSError, ValueError."""
         token = (await asyncio.to_thread(Path(self._path).read_text, encoding="ascii")).strip()
+        if not token:
+            raise ValueError("the file of the token is empty")
         header = f"Bearer {token}"
         changed = header != self._header
         self._header, self._read_at = header, asyncio.get_running_loop().time()
         return changed
 
 
-class _Login:
-    """One context of a person's kubeconfig: loads it, and again when credentials run out. `door`:
-    it is shown there."""
+async def _login(path: str, context: str, door: Door | None = None) -> "_Login":
+    config = await asyncio.to_thread(kubeconfig.read, path)
+    return _Login(kubeconfig.choose(config, context), door)
 
-    def __init__(self, config: dict[str, Any], context: str, door: Door | None = None) -> None:
-        self._config = config
-        self._context = context
+
+class _Login:
+    """One context of a person's kubeconfig: its credentials, and how they are renewed. `door`: they
+    are shown there. Raises `NotConfigured`.
+
+    As in kubectl, credentials go over TLS only, and a plugin runs only where the user has neither
+    a token nor a password nor a certificate.
+    """
+
+    def __init__(self, chosen: Chosen, door: Door | None = None) -> None:
+        cluster, self._user = chosen.cluster, chosen.user
+        self._server = door.server if door is not None else cluster["server"].rstrip("/")
+        self._cluster = cluster
         self._door = door
-        self._header = ""
+        self._secure = self._server.startswith("https://")
+        self._proxy = proxies.proxy_of(self._server, cluster.get("proxy-url", ""), os.environ)
+        self._impersonation = kubeconfig.impersonation(self._user)
+        if door is not None and self._impersonation:
+            raise NotConfigured(
+                f"The user {kubeconfig.shown(chosen.user_name)} of the kubeconfig acts as another"
+                " user (`as`), which the query port of the leader does not offer. Use a context"
+                " that does not."
+            )
+        self._token_file = self._file_of_token()
+        self._plugin = Plugin(chosen, self._proxy) if self._needs_plugin() else None
+        self._credential = Credential()
+        self._header = self._written_header()
         self._files: dict[str, float] = {}
         self._looked_at = 0.0
         self._tls: ssl.SSLContext | None = None
@@ -144,31 +176,37 @@ class _Login:
 
     async def endpoint(self) -> Endpoint:
         """Where to go and how, the credentials being this object. Raises `NotConfigured`."""
-        # mode 0700, gone when the context is made
-        with tempfile.TemporaryDirectory(prefix="federator-") as private:
-            login = await self._load(private)
-            secure = login.host.startswith("https://")
-            self._tls = await asyncio.to_thread(_tls_context, login) if secure else None
+        if self._secure:
+            if self._token_file is not None:
+                await self._read_token(self._token_file)
+            await self._take_credentials()
+            self._tls = await asyncio.to_thread(self._tls_context)
         self._looked_at = asyncio.get_running_loop().time()
         return Endpoint(
-            login.host,
+            self._server,
             tls=self._tls,
             credentials=self,
-            tls_server_name=login.tls_server_name,
-            proxy=login.proxy,
+            impersonation=self._impersonation,
+            tls_server_name=self._server_name(),
+            proxy=self._proxy,
         )
 
     async def authorization(self) -> str:
-        """The header; certificate files that have changed are loaded for new connections."""
+        """The header. Changed certificate files are loaded for new connections; a plugin whose
+        credential has expired runs again."""
         now = asyncio.get_running_loop().time()
         if self._files and now - self._looked_at >= REREAD_S:
             self._looked_at = now
             if await asyncio.to_thread(_ages, tuple(self._files)) != self._files:
                 await self.refresh()
+        if self._credential.expires_s is not None and time.time() > self._credential.expires_s:
+            await self.refresh()
+        if self._secure and self._token_file is not None:
+            return await self._token_file.authorization()
         return self._header
 
     async def refresh(self) -> bool:
-        """Runs the loader (and with it a credential plugin) again; True when something is new.
+        """Reads files and runs the credential plugin again; True when something is new.
 
         One run serves all who ask meanwhile. It goes on when those have no time left: a renewal of
         the lease has less than many a plugin takes.
@@ -180,147 +218,96 @@ class _Login:
         return await asyncio.shield(self._renewing)
 
     async def _renew(self) -> bool:
-        header, files = self._header, self._files
-        with tempfile.TemporaryDirectory(prefix="federator-") as private:
-            login = await self._load(private)
-            if self._tls is not None and login.cert_file:
-                cert_pem, key_pem = await asyncio.to_thread(_pair, login)
+        before = (self._header, self._files, self._credential)
+        is_new = self._token_file is not None and await self._token_file.refresh()
+        await self._take_credentials()
+        if self._tls is not None:
+            cert_pem, key_pem = await asyncio.to_thread(self._pair)
+            if cert_pem:
                 tls.load_certificate(self._tls, cert_pem, key_pem)
-        return (header, files) != (self._header, self._files)
+        return is_new or before != (self._header, self._files, self._credential)
 
-    async def _load(self, private: str) -> Login:
-        prepared = _with_files(self._config, private)
-        login = kubeconfig_users.login(prepared, self._context) or await self._loaded(
-            prepared, private
-        )
-        if self._door is not None:
-            authority = os.path.join(private, "door-ca.pem")
-            await asyncio.to_thread(Path(authority).write_bytes, self._door.ca_pem)
-            login = replace(
-                login,
-                host=self._door.server,
-                ca_file=authority,
-                verify=True,
-                tls_server_name=self._door.server_name,
-            )
-        self._header = login.header
+    async def _take_credentials(self) -> None:
+        if self._plugin is not None:
+            self._credential = await self._plugin.run()
+            token = self._credential.token
+            self._header = f"Bearer {token}" if token else ""
         named = [
-            path
-            for path in (login.cert_file, login.key_file)
-            if path and not path.startswith(private)
+            self._user[name] for name in ("client-certificate", "client-key") if name in self._user
         ]
         self._files = await asyncio.to_thread(_ages, tuple(named))
-        return login
 
-    async def _loaded(self, prepared: dict[str, Any], private: str) -> Login:
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import ConfigException
-        from kubernetes_asyncio.config.kube_config import KubeConfigLoader
-
-        loaded = Configuration()
+    async def _read_token(self, file: TokenFile) -> None:
         try:
-            loader = KubeConfigLoader(
-                config_dict=prepared,
-                active_context=self._context or None,
-                config_base_path="",
-                temp_file_path=private,
+            await file.authorization()
+        except (OSError, ValueError) as exc:
+            raise NotConfigured(f"The kubeconfig's tokenFile cannot be read: {exc}.") from exc
+
+    def _file_of_token(self) -> TokenFile | None:
+        if "tokenFile" not in self._user:
+            return None
+        return TokenFile(self._user["tokenFile"], self._user.get("token", ""))
+
+    def _needs_plugin(self) -> bool:
+        others = ("token", "tokenFile", "username", "password", "client-certificate")
+        return (
+            self._secure
+            and "exec" in self._user
+            and not any(name in self._user for name in (*others, "client-certificate-data"))
+        )
+
+    def _written_header(self) -> str:
+        """The header that the kubeconfig itself spells out."""
+        user = self._user
+        if not self._secure:
+            return ""
+        if "token" in user:
+            return f"Bearer {user['token']}"
+        if "username" in user or "password" in user:
+            pair = f"{user.get('username', '')}:{user.get('password', '')}"
+            return f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
+        return ""
+
+    def _server_name(self) -> str:
+        if self._door is not None:
+            return self._door.server_name
+        return str(self._cluster.get("tls-server-name", ""))
+
+    def _tls_context(self) -> ssl.SSLContext:
+        cluster = self._cluster
+        if self._door is not None:
+            ca_pem, verify = self._door.ca_pem, True
+        else:
+            ca_pem = _content(cluster, "certificate-authority")
+            verify = not cluster.get("insecure-skip-tls-verify", False)
+        cert_pem, key_pem = self._pair()
+        try:
+            return tls.client_context(
+                ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=verify
             )
-            async with asyncio.timeout(EXEC_S):
-                await loader.load_and_set(loaded)
-        except (ConfigException, OSError, ValueError, KeyError, TypeError, TimeoutError) as exc:
-            raise NotConfigured(
-                f"The kubeconfig cannot be used: {exc or type(exc).__name__}"
-            ) from exc
-        return Login(
-            str(loaded.host),
-            header=loaded.api_key.get("BearerToken") or "",
-            ca_file=loaded.ssl_ca_cert or "",
-            cert_file=loaded.cert_file or "",
-            key_file=loaded.key_file or "",
-            verify=loaded.verify_ssl,
-            tls_server_name=loaded.tls_server_name or "",
-            proxy=loaded.proxy or "",
-        )
+        except ValueError as exc:
+            raise NotConfigured(f"The kubeconfig cannot be used: {exc}.") from exc
+
+    def _pair(self) -> tuple[bytes, bytes]:
+        """Certificate and key, both empty for none."""
+        if self._plugin is not None:
+            return self._credential.cert_pem, self._credential.key_pem
+        certificate = _content(self._user, "client-certificate")
+        return (certificate, _content(self._user, "client-key")) if certificate else (b"", b"")
 
 
-def _merged(path: str) -> dict[str, Any]:
-    """All kubeconfig files of `path` as one, relative file names made absolute. Raises
-    `NotConfigured`."""
-    given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
-    config: dict[str, Any] = {"current-context": None, "clusters": [], "contexts": [], "users": []}
+def _content(fields: Mapping[str, Any], name: str) -> bytes:
+    """Inline data, or the content of the file that is named; b"" without either."""
+    if f"{name}-data" in fields:
+        return bytes(fields[f"{name}-data"])
+    if name not in fields:
+        return b""
     try:
-        documents = kubeconfig_users.documents(given)
-        # As kubectl: what the first file says of a name, and the first current context, win.
-        for file, content in documents:
-            config["current-context"] = config["current-context"] or content.get("current-context")
-            for plural, singular in (
-                ("clusters", "cluster"),
-                ("contexts", "context"),
-                ("users", "user"),
-            ):
-                for entry in content.get(plural) or []:
-                    if all(present["name"] != entry["name"] for present in config[plural]):
-                        config[plural].append(_absolute(entry, singular, file))
-    except Exception as exc:  # YAML and attribute errors of all kinds
+        return Path(fields[name]).read_bytes()
+    except OSError as exc:
         raise NotConfigured(
-            f"The kubeconfig {given} cannot be read ({type(exc).__name__})."
+            f"The kubeconfig's {name} cannot be read: {exc.strerror or exc}."
         ) from exc
-    if not documents:
-        raise NotConfigured(f"There is no kubeconfig at {given}.")
-    return config
-
-
-def _absolute(entry: Mapping[str, Any], singular: str, file: str) -> dict[str, Any]:
-    """One named entry; its file names are relative to the kubeconfig that it stands in."""
-    base = os.path.dirname(os.path.abspath(file))
-    inner = dict(entry.get(singular) or {})
-    for name in (*_FILES, "tokenFile"):
-        if isinstance(inner.get(name), str) and inner[name]:
-            inner[name] = os.path.join(base, inner[name])
-    return {"name": entry["name"], singular: inner}
-
-
-def _with_files(config: Mapping[str, Any], private: str) -> dict[str, Any]:
-    """A copy whose inline certificates are files in `private`: the loader leaks a descriptor for
-    each inline one."""
-    prepared = dict(config)
-    for plural, singular in (("clusters", "cluster"), ("users", "user")):
-        entries = []
-        for index, entry in enumerate(config[plural]):
-            inner = dict(entry[singular])
-            for name in _FILES:
-                inline = inner.pop(f"{name}-data", None)
-                if inline:
-                    inner[name] = os.path.join(private, f"{plural}-{index}-{name}")
-                    Path(inner[name]).write_bytes(_decoded(str(inline), name))
-            entries.append({"name": entry["name"], singular: inner})
-        prepared[plural] = entries
-    return prepared
-
-
-def _decoded(inline: str, name: str) -> bytes:
-    try:
-        return base64.b64decode(inline)
-    except (binascii.Error, ValueError) as exc:
-        raise NotConfigured(f"The kubeconfig's {name}-data is no base64.") from exc
-
-
-def _tls_context(login: Login) -> ssl.SSLContext:
-    ca_pem = Path(login.ca_file).read_bytes() if login.ca_file else b""
-    cert_pem, key_pem = _pair(login) if login.cert_file else (b"", b"")
-    try:
-        return tls.client_context(
-            ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=login.verify
-        )
-    except ValueError as exc:
-        raise NotConfigured(f"The kubeconfig cannot be used: {exc}.") from exc
-
-
-def _pair(login: Login) -> tuple[bytes, bytes]:
-    try:
-        return Path(login.cert_file).read_bytes(), Path(login.key_file).read_bytes()
-    except (OSError, TypeError) as exc:
-        raise NotConfigured("The kubeconfig's client certificate or key cannot be read.") from exc
 
 
 def _ages(paths: tuple[str, ...]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from federator.kube import tokens
+from federator.kube import kubeyaml, tokens
 from federator.kube.wire import addresses
 from federator.model import plaintext
 from federator.model.errors import FieldError
@@ -125,7 +125,7 @@ def written(access: MemberAccess) -> str:
         "contexts": [{"name": "member", "context": {"cluster": "member", "user": "hub"}}],
         "current-context": "member",
     }
-    return str(yaml.safe_dump(config, sort_keys=False))
+    return str(yaml.dump(config, Dumper=kubeyaml.Dumper, sort_keys=False))
 
 
 def in_secret(secret: Mapping[str, Any], name: str) -> bytes:

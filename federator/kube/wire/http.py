@@ -1,9 +1,9 @@
 """The Transport to real API servers, on aiohttp, with its traps closed (F15, F34, F60;
 "Own client").
 
-No redirects, no proxies from the environment, no cookies, no inflating, no retries behind our back,
-every wait bounded. Unary calls and watches have a connector each, so that a storm of watches cannot
-starve writes.
+No redirects, no proxies but the one it is given, no cookies, no inflating, no retries behind our
+back, every wait bounded. Unary calls and watches have a connector each, so that a storm of watches
+cannot starve writes.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from federator import __version__
@@ -76,11 +77,13 @@ class Endpoint:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     """None only for plain http in a person's own kubeconfig."""
     credentials: Credentials = field(default_factory=StaticToken, repr=False)
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers that every request carries to act as another user."""
     tls_server_name: str = ""
     guard: Guard | None = None
     """Asked for every address before it is connected to."""
     proxy: str = ""
-    """Only ever from a person's own kubeconfig."""
+    """Only ever for a person's own kubeconfig."""
     lanes: int = 32
     """Unary requests that may run at once; more wait."""
     watches: int = 256
@@ -105,10 +108,11 @@ class HttpTransport:
     async def request(self, request: Request) -> "HttpResponse":
         """Sends the request; raises `errors.Unreachable`, `errors.OwnShortage` where there is no
         descriptor for a connection, or `errors.Malformed` for an encoded body."""
-        headers = dict(request.headers)
+        headers = CIMultiDict(request.headers)
         authorization = await self._authorization()
         if authorization:
             headers["authorization"] = authorization
+        headers.extend(self.endpoint.impersonation)
         timeout = aiohttp.ClientTimeout(
             total=request.total_timeout_s,
             connect=QUEUE_S if request.total_timeout_s is None else None,
@@ -160,7 +164,9 @@ class HttpTransport:
         try:
             return await self.endpoint.credentials.authorization()
         except (OSError, ValueError) as exc:
-            raise errors.Unauthenticated(f"{self._base}: the credentials cannot be read.") from exc
+            raise errors.Unauthenticated(
+                f"{self._base}: the credentials cannot be had ({str(exc)[:300]})."
+            ) from exc
 
     def _session(self, request: Request) -> aiohttp.ClientSession:
         if self._closed:
@@ -312,13 +318,16 @@ def speaking_our_errors(who: str, spared: int = 0) -> Iterator[None]:
         raise errors.Unreachable(f"{who}: no answer in time.") from exc
     except aiohttp.ClientConnectorCertificateError as exc:
         raise errors.Unreachable(f"{who}: its certificate is not one that was agreed on.") from exc
+    except aiohttp.ClientHttpProxyError as exc:
+        raise errors.Unreachable(f"{who}: its proxy answers with status {exc.status}.") from exc
     except aiohttp.ClientConnectorError as exc:
         # A name that cannot be looked up, or several addresses that failed, do not tell why.
         if shortage.is_ours(exc.os_error) or (
             exc.os_error.errno is None and shortage.is_short(spared)
         ):
             raise shortage.of(who) from exc
-        raise errors.Unreachable(f"{who}: cannot be connected to ({_why(exc)}).") from exc
+        what = "its proxy " if isinstance(exc, aiohttp.ClientProxyConnectionError) else ""
+        raise errors.Unreachable(f"{who}: {what}cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:
         raise errors.Malformed(f"{who}: the answer is no HTTP that can be read.") from exc
     except (aiohttp.ClientError, OSError, ValueError) as exc:
