@@ -7,7 +7,7 @@ Every problem comes with the path of its field. Hot paths do not come through he
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -23,6 +23,10 @@ from federator.model.kubernetes import selectors
 MAX_PROBLEMS = 50
 ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all annotations of an object together."""
+_GENERATED_BASE: Final = 58
+"""Characters of `generateName` that API servers keep."""
+_GENERATED_END: Final = "xxxxx"
+"""Stands for the five characters that they add."""
 
 
 class InvalidObject(ValueError):
@@ -134,9 +138,41 @@ def _raise_if(problems: Sequence[FieldError], path: str) -> None:
 def _schema(kind: str) -> Mapping[str, Any]:
     row = registry.KINDS[kind]
     if row.model is None:
-        return crds.embedded_schema(row.kind)
+        return _as_servers_check(crds.embedded_schema(row.kind))
     schema: Mapping[str, Any] = crds.crd(row)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
+
+
+_UNIQUE: Final = frozenset(
+    {
+        "containers",
+        "initContainers",
+        "ephemeralContainers",
+        "resourceClaims",
+        "schedulingGates",
+        "topologySpreadConstraints",
+        "volumeDevices",
+        "volumeMounts",
+        "volumes",
+    }
+)
+"""Lists of pods in which API servers refuse a key that is there twice. In all others (env, ports,
+imagePullSecrets) they warn or say nothing: the keys of the schema are for server-side apply."""
+
+
+def _as_servers_check(schema: Mapping[str, Any], field: str = "") -> Mapping[str, Any]:
+    """The schema of a native kind without keys that API servers do not check."""
+    out = {name: value for name, value in schema.items() if name != "x-kubernetes-list-map-keys"}
+    if field in _UNIQUE and "x-kubernetes-list-map-keys" in schema:
+        out["x-kubernetes-list-map-keys"] = schema["x-kubernetes-list-map-keys"]
+    if "properties" in schema:
+        out["properties"] = {
+            name: _as_servers_check(inner, name) for name, inner in schema["properties"].items()
+        }
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), Mapping):
+            out[name] = _as_servers_check(schema[name])
+    return out
 
 
 def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldError]]:
@@ -177,6 +213,13 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+def generated_name(obj: Mapping[str, Any]) -> str:
+    """A name as API servers make it of `generateName`: its first 58 characters and five more. ""
+    without one."""
+    base = raw.text(obj, "metadata", "generateName")
+    return f"{base[:_GENERATED_BASE]}{_GENERATED_END}" if base else ""
+
+
 def name_problem(obj: Mapping[str, Any]) -> str:
     """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing
     is.
@@ -187,12 +230,10 @@ def name_problem(obj: Mapping[str, Any]) -> str:
 
 def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
     name = raw.text(obj, "metadata", "name")
+    path = "metadata.name" if name else "metadata.generateName"
+    name = name or generated_name(obj)
     if not name:
-        return (
-            []
-            if raw.text(obj, "metadata", "generateName")
-            else [FieldError("metadata.name", "is required")]
-        )
+        return [FieldError("metadata.name", "is required")]
     if kind.longest_name:
         problem = selectors.dns1035_label(name)
         if len(name) > kind.longest_name:
@@ -202,7 +243,9 @@ def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
         problem = selectors.dns1123_label(name)
     else:
         problem = selectors.dns1123_subdomain(name)
-    return [FieldError("metadata.name", problem)] if problem else []
+    if problem and path == "metadata.generateName":
+        problem = f"makes names such as {name!r}: {problem}"
+    return [FieldError(path, problem)] if problem else []
 
 
 def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:

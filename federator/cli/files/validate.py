@@ -58,7 +58,7 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
     former = manifests.read(before, recursive=True, command="federator validate --old -")
     by_identity = {_identity(manifest.obj): manifest.obj for manifest in former}
     profiles = _profiles([manifest.obj for manifest in (*objects, *former)])
-    valid, wrong = 0, 0
+    wrong = 0
     for manifest in objects:
         title = _title(manifest.obj)
         if not _is_ours(manifest.obj):
@@ -70,8 +70,9 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
         problems += _unknown_profiles(manifest.obj, profiles)
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
+        for warning in warnings_of(manifest.obj):
+            common.say(f"warning: {manifest.where}: {title}: {warning}", err=True)
         wrong += len(problems)
-        valid += not problems
         if not problems:
             common.say(f"{title} is valid")
     wrong += len(unread)
@@ -99,6 +100,21 @@ def problems_of(obj: dict[str, Any], old: Mapping[str, Any] | None) -> "list[Fie
             if problem.message not in said:
                 problems.setdefault(problem.path, problem)
     return sorted(problems.values(), key=lambda problem: problem.path)
+
+
+def warnings_of(obj: Mapping[str, Any]) -> list[str]:
+    """What an API server says about a native object that it takes nevertheless."""
+    from federator.embedded.validation import pod_warnings
+    from federator.kinds import registry
+
+    kind = registry.kind_of(obj)
+    if kind is None or kind.model is not None:
+        return []
+    spec = raw.mapping(obj, "spec", "template", "spec")
+    try:
+        return list(pod_warnings.about(spec, "spec.template.spec"))
+    except (AttributeError, TypeError):  # a wrong type inside, which is among the problems
+        return []
 
 
 def _profiles(objs: "Sequence[Mapping[str, Any]]") -> frozenset[str]:
@@ -144,11 +160,28 @@ def _by_rules(
         full = copy.deepcopy(dict(source)) if source is not None else None
         if full is not None:
             defaults.fill_custom(full, node)
+            _name(full)
         filled.append(full)
     return [
-        FieldError(_path(complaint.field), complaint.message.removeprefix("Invalid value: "))
+        FieldError(_path(complaint.field), _sentence(complaint.message))
         for complaint in rules.check(filled[0], filled[1], node)
     ]
+
+
+def _name(obj: dict[str, Any]) -> None:
+    """Gives an object with `generateName` the name that a server makes before it judges."""
+    from federator.kinds import read
+
+    meta = obj.get("metadata")
+    if isinstance(meta, dict) and not meta.get("name") and (name := read.generated_name(obj)):
+        meta["name"] = name
+
+
+def _sentence(message: str) -> str:
+    """The rule's own sentence, without what the evaluator says of a rule that it cannot finish."""
+    for mark in (" evaluating rule: ", " for rule: "):
+        message = message.rpartition(mark)[2]
+    return message.removeprefix("Invalid value: ")
 
 
 def _path(field: str) -> str:

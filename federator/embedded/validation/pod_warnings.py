@@ -3,7 +3,7 @@
 Called by `validation` for pods and for every kind with a pod template. Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from federator.embedded.storage.resources import ResourceInfo
@@ -31,7 +31,7 @@ def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
     # Updates of pods themselves come too often to be talked about.
     if old is not None and (not path or _is_same(obj, old)):
         return []
-    return list(_about(spec, ".".join((*path, "spec"))))
+    return list(about(spec, ".".join((*path, "spec"))))
 
 
 def _is_same(obj: Struct, old: Struct) -> bool:
@@ -50,7 +50,8 @@ def _below(obj: Struct, path: tuple[str, ...]) -> Struct:
     return obj
 
 
-def _about(spec: Struct, path: str) -> Iterator[str]:
+def about(spec: Struct, path: str) -> Iterator[str]:
+    """What to say about the pod spec that stands at this path."""
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0:
         problem = "must be >= 0; negative values are invalid and will be treated as 1"
@@ -59,6 +60,8 @@ def _about(spec: Struct, path: str) -> Iterator[str]:
         if constraint.get("labelSelector") is None:
             at = f"{path}.topologySpreadConstraints[{index}]"
             yield f"{at}.labelSelector: a null labelSelector results in matching no pod"
+    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        yield from _repeated(spec.get(field) or (), f"{path}.{field}", key)
     yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
     listed = [
         (container, f"{path}.{kind}[{index}]")
@@ -91,16 +94,28 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
+def _repeated(entries: Sequence[Struct], at: str, key: str) -> Iterator[str]:
+    seen: set[object] = set()
+    for index, entry in enumerate(entries):
+        value = entry.get(key, "")
+        if value in seen:
+            yield f'{at}[{index}].{key}: duplicate {key} "{value}"'
+        seen.add(value)
+
+
 def _environment(container: Struct, at: str) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    """A variable that builds on the one before it (X=a, then X=$(X)b) is meant."""
+    seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):
-        name = variable.get("name", "")
-        if name in seen:
+        name, value = variable.get("name", ""), variable.get("value") or ""
+        reference = f"$({name})"
+        builds_on_it = reference in value and value != reference
+        if name in seen and (variable.get("valueFrom") is not None or not builds_on_it):
             yield (
                 f'{at}.env[{index}]: hides previous definition of "{name}", which may be dropped'
                 " when using apply"
             )
-        seen[name] = index
+        seen.add(name)
 
 
 def _ports(listed: list[tuple[Struct, str]]) -> Iterator[tuple[Struct, str]]:
@@ -110,14 +125,26 @@ def _ports(listed: list[tuple[Struct, str]]) -> Iterator[tuple[Struct, str]]:
 
 
 def _port_definitions(listed: list[tuple[Struct, str]]) -> Iterator[str]:
-    seen: dict[tuple[Any, ...], str] = {}
+    seen: dict[tuple[Any, str], list[tuple[Struct, str]]] = {}
     for port, here in _ports(listed):
-        key = tuple(
-            port.get(field) for field in ("containerPort", "protocol", "hostPort", "hostIP")
-        )
-        if key in seen:
-            yield f"{here}: duplicate port definition with {seen[key]}"
-        seen.setdefault(key, here)
+        others = seen.setdefault((port.get("containerPort"), port.get("protocol") or "TCP"), [])
+        for other, there in others:
+            if problem := _clash(port, other):
+                yield f"{here}: {problem} port definition with {there}"
+        others.append((port, here))
+
+
+def _clash(port: Struct, other: Struct) -> str:
+    """How two entries for one port and protocol stand in each other's way; "" where they do not."""
+    (host, address), (other_host, other_address) = (
+        (each.get("hostPort") or 0, each.get("hostIP") or "") for each in (port, other)
+    )
+    if (host, address) == (other_host, other_address):
+        return "duplicate"
+    if not host or not other_host:
+        return "overlapping"
+    is_ambiguous = host == other_host and bool(address) != bool(other_address)
+    return "dangerously ambiguous" if is_ambiguous else ""
 
 
 def _port_names(listed: list[tuple[Struct, str]]) -> Iterator[str]:

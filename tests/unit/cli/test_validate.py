@@ -182,3 +182,105 @@ def test_a_runtime_profile_that_is_not_among_those_of_the_files_is_a_problem(
         assert done.exit_code == 0, done.stderr
     done = run("validate", "-f", write(tmp_path, "all.yaml", named))
     assert done.exit_code == 0, "the host may have it"
+
+
+def deployment(containers: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
+    labels = {"app": "v"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "v", "namespace": "rep"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": containers, **spec},
+            },
+        },
+    }
+
+
+def test_what_a_server_takes_with_a_warning_in_a_plain_deployment_is_valid(tmp_path: Path) -> None:
+    """Kubernetes 1.37, pkg/api/pod/warnings.go."""
+    ports = [{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 81}]
+    env = [
+        {"name": "A", "value": "1"},
+        {"name": "A", "value": "2"},
+        {"name": "B", "value": "-a"},
+        {"name": "B", "value": "$(B) -b"},
+        {"name": "B", "value": "$(B)"},
+    ]
+    doubled = deployment(
+        [{"name": "main", "image": "a:1", "ports": ports, "env": env}],
+        tolerations=[{"key": "a", "operator": "Exists"}] * 2,
+        imagePullSecrets=[{"name": "s"}] * 2,
+        hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a"]}] * 2,
+    )
+    file = write(tmp_path, "doubled.yaml", doubled)
+    done = run("validate", "-f", file)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "Deployment/v is valid\n"
+    hides = 'hides previous definition of "{}", which may be dropped when using apply'
+    at = "spec.template.spec"
+    assert [line.partition("Deployment/v: ")[2] for line in done.stderr.splitlines()] == [
+        f'{at}.hostAliases[1].ip: duplicate ip "10.0.0.1"',
+        f'{at}.imagePullSecrets[1].name: duplicate name "s"',
+        f"{at}.containers[0].env[1]: {hides.format('A')}",
+        f"{at}.containers[0].env[4]: {hides.format('B')}",
+    ]
+    assert all(
+        line.startswith(f"warning: {file}, document 1: ") for line in done.stderr.splitlines()
+    )
+
+
+def test_what_a_server_refuses_to_have_twice_is_refused_in_a_plain_deployment(
+    tmp_path: Path,
+) -> None:
+    twice = deployment([{"name": "main", "image": "a:1"}] * 2, volumes=[{"name": "v"}] * 2)
+    *told, _ = errors_of("-f", write(tmp_path, "twice.yaml", twice))
+    assert [line.partition("spec.template.spec.")[2] for line in told] == [
+        "containers[1]: repeats spec.template.spec.containers[0]: name 'main'",
+        "volumes[1]: repeats spec.template.spec.volumes[0]: name 'v'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind", ["PinterestService", "PinterestJobSet", "PinterestDaemon", "PinterestStatefulSet"]
+)
+def test_a_generated_name_is_judged_as_the_server_makes_it(kind: str, tmp_path: Path) -> None:
+    made = obj(kind)
+    made["metadata"] = {"generateName": "schema-upgrade-", "namespace": "feed"}
+    done = run("validate", "-f", write(tmp_path, "made.yaml", made))
+    assert done.exit_code == 0, done.stderr
+    made["metadata"]["generateName"] = "a" * 60
+    told = "\n".join(errors_of("-f", write(tmp_path, "long.yaml", made)))
+    assert "no such key" not in told
+    assert "metadata.generateName: makes names such as 'aaa" in told
+    assert "name has at most 52" in told
+
+
+def test_no_message_shows_the_inside_of_a_rule() -> None:
+    """Every rule of our definitions has a sentence, and only that is shown."""
+    from federator.cli.files import validate
+    from federator.kinds import crds
+
+    def rules(schema: Any) -> list[dict[str, Any]]:
+        if isinstance(schema, list):
+            return [rule for entry in schema for rule in rules(entry)]
+        if not isinstance(schema, dict):
+            return []
+        own = schema.get("x-kubernetes-validations", [])
+        return [*own, *(rule for value in schema.values() for rule in rules(value))]
+
+    found = [rule for crd in crds.all_crds() for rule in rules(crd)]
+    assert found
+    assert not [
+        rule for rule in found if not rule.get("message") and "messageExpression" not in rule
+    ]
+    for message in (
+        'Invalid value: "object": no such key: name evaluating rule: a sentence',
+        "Invalid value: 'no such overload': call arguments did not match for rule: a sentence",
+        "Invalid value: a sentence",
+    ):
+        assert validate._sentence(message).endswith("a sentence")
+        assert "no such" not in validate._sentence(message)
