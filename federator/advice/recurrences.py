@@ -24,7 +24,7 @@ def facts(
     verbs = kind.recurring
     if verbs is None:
         raise ValueError(f"{kind.kind} makes no runs")
-    recurrence, uid = verbs.read(obj), raw.text(obj, "metadata", "uid")
+    recurrence, uid = verbs.read(obj, now_s), raw.text(obj, "metadata", "uid")
     own = [(verbs.read_run(run), run) for run in objs]
     runs = sorted(
         ((run, made) for run, made in own if run.owner_uid == uid), key=lambda pair: pair[0].due_s

@@ -2,7 +2,7 @@
 deleted, as the kind's `plan` says.
 
 One of them has the name of the recurring object, so that two leaders cannot make two. Its moment of
-the handover is written once, when it is made.
+the handover is written when it is made, and moved by edits of the schedule.
 """
 
 import logging
@@ -86,7 +86,8 @@ class Handing:
             case Handover.MAKE:
                 await self._make(key, obj, int(now_s), held=plan.held)
             case Handover.CHANGE if plan.native is not None:
-                await self._change(key, obj, plan.native, held=plan.held)
+                after_s = max(plan.native.after_s, plan.since_s)
+                await self._change(key, obj, plan.native, after_s, held=plan.held)
             case Handover.END if plan.native is not None:
                 await self._end(key, obj, plan.native)
 
@@ -113,11 +114,14 @@ class Handing:
             self._refused(key, uid, outcome.error)
             raise outcome.error
 
-    async def _change(self, key: WorkloadKey, obj: Obj, native: Native, *, held: bool) -> None:
-        """Writes what is asked for now; the moment of the handover stays."""
+    async def _change(
+        self, key: WorkloadKey, obj: Obj, native: Native, after_s: int, *, held: bool
+    ) -> None:
+        """Writes what is asked for now. The moment of the handover stays, until an edit of the
+        schedule moves it: clusters run nothing that was due before it."""
         verbs = _verbs(key)
         ref = registry.KINDS[verbs.native_kind].ref(key.namespace, key.name)
-        wanted = verbs.render_native(obj, native.after_s, held)
+        wanted = verbs.render_native(obj, after_s, held)
         live = await self._host.get(ref)
         meta = wanted["metadata"]
         body = {

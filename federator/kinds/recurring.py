@@ -37,6 +37,9 @@ class Recurrence:
     """Scheduled time of the newest run that the status records; 0 for none."""
     missed_s: int = 0
     """The newest time without a run that the status records; 0 for none."""
+    since_s: int = 0
+    """When schedule, time zone or deadline were last edited; 0 for never. Earlier times get no
+    run."""
     native: bool = False
     """Its clusters are to run it by themselves."""
 
@@ -121,6 +124,8 @@ class Plan:
     """The next scheduled time; None when suspended, or when none comes."""
     look_s: int | None = None
     """When there may be something else to do; None: not before something changes."""
+    since_s: int = 0
+    """When schedule, time zone or deadline were last edited; 0 for never."""
     native: Native | None = None
     """The object of the clusters, as it was read."""
     handover: Handover = Handover.NOTHING
@@ -148,7 +153,8 @@ class RecurringVerbs:
     """The workload kind of its runs."""
     run_label: str
     """Label of the runs; its value is the name of the object that they belong to."""
-    read: Callable[[Obj], Recurrence]
+    read: Callable[[Obj, float], Recurrence]
+    """(object, now) -> its times."""
     read_run: Callable[[Obj], Run]
     plan: Callable[[Obj, Sequence[Run], Native | None, float], Plan]
     """(object, its own runs, the object of its clusters, now) -> what to do."""

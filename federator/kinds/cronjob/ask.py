@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from federator.api import raw
+from federator.api.common import SHORT_MAX
 from federator.api.raw import Obj
 from federator.kinds.cronjob import schema
 from federator.kinds.jobset import schema as jobset
@@ -21,7 +22,7 @@ _SUFFIX: Final = re.compile(r"-(\d{12})", re.ASCII)
 _STAMP: Final = "%Y%m%d%H%M"
 
 
-def recurrence(obj: Obj) -> Recurrence:
+def recurrence(obj: Obj, now_s: float) -> Recurrence:
     """Total: an object that was written past the schema gives one with a problem."""
     spec, status = raw.mapping(obj, "spec"), raw.mapping(obj, "status")
     deadline = raw.at(spec, "startingDeadlineSeconds")
@@ -35,6 +36,7 @@ def recurrence(obj: Obj) -> Recurrence:
         "created_s": int(raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))),
         "last_s": int(raw.epoch_s(raw.text(status, "lastScheduleTime"))),
         "missed_s": int(raw.epoch_s(raw.text(status, "lastMissedTime"))),
+        "since_s": since(obj, now_s),
     }
     try:
         times = schedule.parse(raw.text(spec, "schedule"))
@@ -45,6 +47,46 @@ def recurrence(obj: Obj) -> Recurrence:
     except BadSchedule as bad:
         return Recurrence(None, reason=UNKNOWN_ZONE, problem=f"spec.timeZone: {bad}", **fields)
     return Recurrence(times, zone=zone, **fields)
+
+
+def times(obj: Obj) -> str:
+    """The fields that say which times get a run, as the status records them."""
+    spec = raw.mapping(obj, "spec")
+    zone = raw.text(spec, "timeZone") or "UTC"
+    deadline = raw.at(spec, "startingDeadlineSeconds")
+    within = f" within {deadline} s" if type(deadline) is int else ""
+    return f"{raw.text(spec, 'schedule')} {zone}{within}"[:SHORT_MAX]
+
+
+def since(obj: Obj, now_s: float) -> int:
+    """When these fields were last edited, in epoch seconds: no run begins for an earlier time. 0
+    for never.
+
+    The host records the moment of an edit. An edit that the status has seen stays recorded there.
+    """
+    status = raw.mapping(obj, "status")
+    noted, generation = (
+        raw.text(status, "observedTimes"),
+        raw.integer(obj, "metadata", "generation"),
+    )
+    if noted == times(obj):
+        return int(raw.epoch_s(raw.text(status, "timesSince")))
+    is_unedited = raw.integer(status, "observedGeneration") == generation or generation <= 1
+    if not noted and is_unedited:
+        return 0  # new, or last written about by an earlier version
+    return min(_written(obj) or int(now_s), int(now_s))
+
+
+def _written(obj: Obj) -> int:
+    """When its spec was last written; 0 where the object does not say."""
+    return max(
+        (
+            int(raw.epoch_s(raw.text(entry, "time")))
+            for entry in raw.objects(obj, "metadata", "managedFields")
+            if not raw.text(entry, "subresource") and "f:spec" in raw.mapping(entry, "fieldsV1")
+        ),
+        default=0,
+    )
 
 
 def is_native(obj: Obj) -> bool:

@@ -31,10 +31,10 @@ def plan(obj: Obj, runs: Sequence[Run], native: Native | None, now_s: float) -> 
     """What to do now. `runs` are its own, in any order; `native` is the object by which its
     clusters run it, or somebody else's of that name.
     """
-    recurrence = ask.recurrence(obj)
+    recurrence = ask.recurrence(obj, now_s)
     if native is not None and native.owner_uid != raw.text(obj, "metadata", "uid"):
         if recurrence.native:
-            return Plan(made_s=recurrence.last_s, taken=True)
+            return Plan(made_s=recurrence.last_s, since_s=recurrence.since_s, taken=True)
         native = None
     until_s = native.after_s if native is not None else None
     decided = of_hub(recurrence, runs, now_s, until_s=until_s)
@@ -57,9 +57,11 @@ def of_hub(
     schedule, zone = recurrence.schedule, recurrence.zone
     last_s = _newest(now, recurrence.last_s, *(run.due_s for run in runs))
     if schedule is None or recurrence.suspended:
-        return Plan(made_s=last_s, prune=prune, look_s=prune_s)
+        return Plan(made_s=last_s, prune=prune, look_s=prune_s, since_s=recurrence.since_s)
 
-    recorded_s = _newest(now, recurrence.created_s, recurrence.last_s, recurrence.missed_s)
+    recorded_s = _newest(
+        now, recurrence.created_s, recurrence.since_s, recurrence.last_s, recurrence.missed_s
+    )
     made_s = max(recorded_s, last_s)
     next_s = schedule.after(max(now, made_s), zone)
     due_s = schedule.latest(made_s, to_s, zone) if made_s < to_s else None
@@ -95,6 +97,7 @@ def of_hub(
         waits=waits,
         next_s=next_s,
         look_s=now if first else _sooner(prune_s, next_s),
+        since_s=recurrence.since_s,
     )
 
 

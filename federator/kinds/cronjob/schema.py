@@ -174,6 +174,12 @@ class Status(Model):
     """
     last_missed_time: Moment | None = None
     """The newest of those times."""
+    observed_times: ShortText = ""
+    """Schedule, time zone and deadline that this status speaks about."""
+    times_since: Moment | None = None
+    """When one of these was last edited: no run begins for an earlier time. Left out before the
+    first edit.
+    """
     summary: ShortText = ""
     """One line for tables."""
     message: Annotated[str, Field(max_length=32768)] = ""

@@ -29,7 +29,7 @@ _NONE: Final = Native("", "", "", 0)
 
 def status(obj: Obj, runs: Sequence[Run], plan: Plan, refused: str) -> dict[str, Any]:
     """All but the conditions. `runs` are those that there are once the plan was carried out."""
-    live, recurrence = raw.mapping(obj, "status"), ask.recurrence(obj)
+    live, recurrence = raw.mapping(obj, "status"), ask.recurrence(obj, plan.since_s)
     last_s = (
         plan.due_s if plan.due_s is not None and not refused else plan.made_s or recurrence.last_s
     )
@@ -53,6 +53,8 @@ def status(obj: Obj, runs: Sequence[Run], plan: Plan, refused: str) -> dict[str,
                 "lastSuccessfulTime": raw.second(done_s),
                 "lastMissedTime": raw.second(plan.missed_s or recurrence.missed_s),
                 "nextScheduleTime": raw.second(plan.next_s or 0),
+                "observedTimes": ask.times(obj),
+                "timesSince": raw.second(plan.since_s),
                 "message": "" if well else ready.message,
             }
         ),
@@ -70,7 +72,7 @@ def conditions_of(obj: Obj, plan: Plan, refused: str) -> tuple[Condition, ...]:
 
 
 def _ready(obj: Obj, plan: Plan, refused: str) -> Condition:
-    recurrence = ask.recurrence(obj)
+    recurrence = ask.recurrence(obj, plan.since_s)
     generation = raw.integer(obj, "metadata", "generation")
 
     def not_ready(reason: str, message: str) -> Condition:

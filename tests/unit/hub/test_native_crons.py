@@ -351,3 +351,28 @@ def test_what_a_native_controller_cannot_keep_is_refused(wrong: Any, words: str)
             await world.create(CRON, "ads", "nightly", made)
 
     play(scenario)
+
+
+def test_an_edit_of_the_schedule_starts_nothing_that_was_due_before_it() -> None:
+    """Clusters and hub alike: both run what is due after the edit."""
+
+    async def scenario(world: World) -> None:
+        await world.create(CRON, "ads", "nightly", native("0 3 1 1 *"))
+        await until(world, 2, 30)
+        await change(world, schedule="14 * * * *")  # it was due 90 seconds ago
+        await until(world, 5)
+        for member in "ab":
+            live = await cron_job(world, member)
+            assert live is not None
+            assert (live["spec"]["schedule"], live["spec"]["suspend"]) == ("14 * * * *", False)
+            assert live["status"]["lastScheduleTime"] == "2026-09-21T14:15:30Z"
+            assert await by_cluster(world, member) == []
+        await change(world, schedule="20 * * * *")
+        await until(world, 7, 30)
+        assert await by_cluster(world, "a") == ["14:20"]
+        await change(world, runs="Hub", schedule="18 * * * *")
+        await until(world, 10)
+        assert await runs(world) == {}
+        assert (await status(world))["nextScheduleTime"] == "2026-09-21T15:18:00Z"
+
+    play(scenario)

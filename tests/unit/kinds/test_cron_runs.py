@@ -56,7 +56,7 @@ def run(due: str, *, ended: str = "", failed: bool = False) -> Run:
 
 
 def planned(obj: Mapping[str, Any], now: str, *existing: Run) -> Plan:
-    return runs.of_hub(ask.recurrence(obj), existing, at(now))
+    return runs.of_hub(ask.recurrence(obj, at(now)), existing, at(now))
 
 
 def test_a_run_is_made_when_it_is_due_and_not_before() -> None:
@@ -172,7 +172,7 @@ def test_a_run_that_is_too_late_is_missed(deadline: int | None, late_s: int, mad
     )
     assert plan.due_s is not None
     plan = runs.of_hub(
-        replace(ask.recurrence(obj), created_s=at("2025-06-01T00:00:00")),
+        replace(ask.recurrence(obj, 0), created_s=at("2025-06-01T00:00:00")),
         (),
         plan.due_s + late_s + 0.5,
     )
@@ -319,7 +319,9 @@ class Life:
 
     def turn(self) -> bool:
         """One turn; whether it did anything. Each of its writes may be the last one."""
-        plan = runs.of_hub(ask.recurrence(self.obj), list(self.runs.values()), self.now_s)
+        plan = runs.of_hub(
+            ask.recurrence(self.obj, self.now_s), list(self.runs.values()), self.now_s
+        )
         live = dict(self.obj["status"])
         self.many = self.many or plan.many
         existing = dict(self.runs)
@@ -370,7 +372,7 @@ def test_each_time_becomes_one_run_or_one_missed_time(seed: int) -> None:
         if not life.turn() and not life.turn():
             break
 
-    recurrence = ask.recurrence(life.obj)
+    recurrence = ask.recurrence(life.obj, life.now_s)
     assert recurrence.schedule is not None
     assert life.made == sorted(set(life.made)), "a run was made twice, or late"
     total = recurrence.schedule.count(
@@ -378,3 +380,60 @@ def test_each_time_becomes_one_run_or_one_missed_time(seed: int) -> None:
     )
     told = len(life.made) + life.obj["status"]["missedRuns"]
     assert told == total or (life.many and told < total)
+
+
+def edited(obj: dict[str, Any], when: str, **spec: Any) -> dict[str, Any]:
+    """The cron job after a person has edited these fields, before the hub has seen that."""
+    obj["status"] |= {"observedTimes": ask.times(obj), "observedGeneration": 1}
+    obj["spec"] |= spec
+    writes = [
+        {"manager": "kubectl", "time": f"{when}Z", "fieldsV1": {"f:spec": {"f:schedule": {}}}},
+        {"manager": "hub", "time": "2027-01-01T00:00:00Z", "subresource": "status", "fieldsV1": {}},
+    ]
+    obj["metadata"] |= {"generation": 2, "managedFields": writes}
+    return obj
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedule": "14 * * * *"},
+        {"schedule": "14 17 * * *", "timeZone": "Etc/UTC"},
+        {"schedule": "14 * * * *", "startingDeadlineSeconds": 7200},
+    ],
+)
+def test_an_edit_never_starts_a_run_whose_time_had_passed(spec: dict[str, Any]) -> None:
+    """kubernetes/kubernetes#63371: the native controller runs it, hundreds of times where there are
+    hundreds of cron jobs."""
+    obj = cron("0 3 1 1 *", last="2026-06-01T17:11:00")
+    obj = edited(obj, "2026-06-01T17:15:01", **spec)
+    plan = planned(obj, "2026-06-01T17:15:02")
+    assert (plan.due_s, plan.missed) == (None, 0)
+    written = status.status(obj, (), plan, "")
+    assert written["timesSince"] == "2026-06-01T17:15:01Z"
+    # Seen once, the moment stays through later edits of other fields.
+    obj["status"] = {**obj["status"], **written}
+    obj["metadata"]["managedFields"][0]["time"] = "2026-06-03T00:00:00Z"
+    later = planned(obj, "2026-06-02T18:15:00")
+    assert later.due_s == at(f"2026-06-02T{'17' if '17' in spec['schedule'] else '18'}:14:00")
+    assert status.status(obj, (), later, "")["timesSince"] == "2026-06-01T17:15:01Z"
+
+
+def test_a_time_between_an_edit_and_the_return_of_the_hub_has_its_run() -> None:
+    obj = edited(cron("0 3 * * *"), "2026-06-01T10:00:00", schedule="30 * * * *")
+    assert planned(obj, "2026-06-01T11:10:00").due_s == at("2026-06-01T10:30:00")
+
+
+def test_an_edit_of_which_the_host_does_not_say_when_counts_from_now_on() -> None:
+    obj = edited(cron("0 3 * * *"), "2026-06-01T10:00:00", schedule="30 * * * *")
+    del obj["metadata"]["managedFields"]
+    plan = planned(obj, "2026-06-01T11:10:00")
+    assert (plan.due_s, plan.since_s) == (None, at("2026-06-01T11:10:00"))
+
+
+def test_a_new_cron_job_and_one_of_an_earlier_version_are_not_edited() -> None:
+    new = cron("30 * * * *", created="2026-06-01T10:00:00")
+    assert planned(new, "2026-06-01T10:31:00").since_s == 0
+    new["metadata"]["generation"] = 7
+    new["status"]["observedGeneration"] = 7
+    assert planned(new, "2026-06-01T10:31:00").due_s == at("2026-06-01T10:30:00")
