@@ -14,6 +14,7 @@ from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, l
 from federator.kinds.kind import LONGEST_WORKLOAD_NAME
 from federator.kinds.service import schema
 from federator.kinds.statefulset import schema as stateful
+from federator.kinds.training import schema as training
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
@@ -58,6 +59,7 @@ _ASSIGNED: Final = frozenset(
 
 def absorb(drafts: Drafts) -> None:
     """Decides the fate of every Service."""
+    _drop_namesakes(drafts)
     fronts: dict[int, list[Item]] = {}
     for item in list(drafts.open("v1", "Service")):
         try:
@@ -71,6 +73,29 @@ def absorb(drafts: Drafts) -> None:
             _headless(draft, fronts[id(draft)][0], drafts)
         else:
             _in_front(draft, fronts[id(draft)], drafts)
+
+
+def _drop_namesakes(drafts: Drafts) -> None:
+    """Leaves workloads that would make a Service of a name that a Service with another meaning has:
+    in members one would take the place of the other."""
+    by_name = {
+        (item.namespace, item.name): item for item in drafts.distinct if item.is_a("v1", "Service")
+    }
+    for draft in list(drafts.made):
+        item = by_name.get((draft.namespace, draft.name))
+        if item is None or draft.obj["kind"] not in (stateful.KIND, training.KIND):
+            continue
+        is_its_own = (
+            draft.obj["kind"] == stateful.KIND
+            and raw.text(item.obj, "spec", "clusterIP") == "None"
+            and _selects(raw.mapping(item.obj, "spec", "selector"), draft.labels)
+        )
+        if not is_its_own:
+            drafts.drop(
+                draft,
+                f"metadata.name: {item.title} is another one than the headless Service of this name"
+                f" that a {draft.obj['kind']} makes; give one of them another name",
+            )
 
 
 def _target(item: Item, drafts: Drafts) -> Draft:
@@ -270,8 +295,8 @@ def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
             f" {HELP}"
         )
     for other in drafts.made:
-        alike = other.namespace == draft.namespace and other.obj["kind"] == draft.obj["kind"]
-        if other is not draft and alike and item.name in (other.name, other.item.name):
+        beside = other is not draft and other.namespace == draft.namespace
+        if beside and item.name in (other.name, other.item.name):
             raise LeftAlone(
                 f"metadata.name: {draft.title} cannot take its name, which {other.item.title} has;"
                 f" {HELP}"

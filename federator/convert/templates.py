@@ -108,8 +108,51 @@ def _stays_in_one_cluster(pod: Obj, path: str) -> None:
 
 
 def _without_duplicate_env(container: dict[str, Any], path: str, tell: Tell) -> None:
-    """Of several variables with one name only the last, the one that containers see."""
-    _without_duplicates(container, "env", "name", path, tell)
+    """Of several variables with one name only the last, the one that containers see. A variable
+    that builds on an earlier one gets its text. Raises LeftAlone where it has none."""
+    entries = raw.objects(container, "env")
+    names = [raw.text(entry, "name") for entry in entries]
+    last = {name: index for index, name in enumerate(names)}
+    twice = sorted({name for index, name in enumerate(names) if name and last[name] != index})
+    if not twice:
+        return
+    folded = [dict(entry) for entry in entries]
+    for index, name in enumerate(names):
+        if name and last[name] != index:
+            _fold(folded, index, f"{path}.env")
+    container["env"] = [entry for at, entry in enumerate(folded) if last[names[at]] == at]
+    tell(f"{path}.env has {', '.join(twice)} more than once; the last one is kept")
+
+
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
+"""`$$`, or `$(NAME)` with the name, as kubelets read values."""
+
+
+def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
+    """Writes the value of the variable `gone`, which has a later namesake, into those that refer to
+    it. That changes nothing: values are expanded once, in their order."""
+    name = raw.text(entries[gone], "name")
+    redefined: set[str] = set()
+    for index in range(gone + 1, len(entries)):
+        entry = entries[index]
+        value = raw.text(entry, "value")
+        if name in _named(value):
+            why = f"{path}[{index}]: builds on {path}[{gone}], "
+            if "valueFrom" in entries[gone]:
+                raise LeftAlone(f"{why}whose value comes from elsewhere; give it another name")
+            text = raw.text(entries[gone], "value")
+            if redefined & _named(text):
+                raise LeftAlone(f"{why}which refers to a variable that changes in between")
+            entry["value"] = _REFERENCE.sub(
+                lambda found, text=text: text if found[1] == name else found[0], value
+            )
+        if raw.text(entry, "name") == name:
+            return
+        redefined.add(raw.text(entry, "name"))
+
+
+def _named(value: str) -> set[str]:
+    return {found[1] for found in _REFERENCE.finditer(value) if found[1] is not None}
 
 
 def _without_duplicates(
@@ -126,29 +169,39 @@ def _without_duplicates(
 
 
 def _without_duplicate_ports(container: dict[str, Any], path: str, tell: Tell) -> dict[str, int]:
-    """One entry per port and protocol. Returns the removed names with their numbers."""
+    """One entry per port and protocol. Returns the removed names with their numbers. Raises
+    LeftAlone for two ports of the node that lead to one of the container."""
     entries = raw.items(container, "ports")
-    kept: dict[tuple[int, str], int] = {}
+    kept: dict[tuple[int, str], dict[str, Any]] = {}
+    chosen: list[Any] = []
     gone: dict[str, int] = {}
     for index, entry in enumerate(entries):
         number = raw.integer(entry, "containerPort")
         key = (number, raw.text(entry, "protocol", default="TCP"))
+        if not number or key not in kept:
+            chosen.append(dict(entry) if number else entry)
+            if number:
+                kept[key] = chosen[-1]
+            continue
+        _join_ports(kept[key], entry, f"{path}.ports[{index}]")
         name = raw.text(entry, "name")
-        better = key not in kept or (name and not raw.text(entries[kept[key]], "name"))
-        if number and better:
-            kept[key] = index
-        elif number and name:
+        if name and kept[key].setdefault("name", name) != name:
             gone[name] = number
-    chosen = [
-        e
-        for i, e in enumerate(entries)
-        if not raw.integer(e, "containerPort") or i in kept.values()
-    ]
     if len(chosen) < len(entries):
         named = f"; the name {', '.join(sorted(gone))} is replaced by its number" if gone else ""
         tell(f"{path}.ports names a port more than once; one entry is kept{named}")
         container["ports"] = chosen
     return gone
+
+
+def _join_ports(kept: dict[str, Any], entry: Obj, path: str) -> None:
+    """Takes the port of the node from a second entry for the same port."""
+    for field in ("hostPort", "hostIP"):
+        if entry.get(field) and kept.setdefault(field, entry[field]) != entry[field]:
+            raise LeftAlone(
+                f"{path}.{field}: port {kept['containerPort']} has another one before; a Pinterest"
+                " kind names a port once"
+            )
 
 
 def _by_number(value: Any, names: Mapping[str, int]) -> Any:
