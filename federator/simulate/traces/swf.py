@@ -1,8 +1,17 @@
 """Standard Workload Format of the Parallel Workloads Archive: jobs, and the machine of the header.
 
 A line has 18 numbers separated by spaces, -1 for what is not known; lines that begin with `;` are
-the header. Every processor is a shard of one core. Jobs that were cancelled before they started
-are left out by definition, which is noted; they are no bad rows.
+the header. Every processor is a shard of one core. The definition is that of the archive, version
+2.2 (https://www.cs.huji.ac.il/labs/parallel/workload/swf.html), field 11 and its usage notes:
+
+* 1 is completed, 0 failed, -1 not known (as in models);
+* 5 is cancelled: before it started where it has no run time, else while it ran;
+* 2, 3 and 4 are parts of a job between two checkpoints: to be continued, the last one completed,
+  the last one killed. They follow a line with 0 or 1 that sums them up, and have its job number.
+  Studies of a workload use that line only.
+
+Jobs that were cancelled before they started, and parts of jobs, are left out by definition, which
+is noted; they are no bad rows.
 """
 
 import operator
@@ -38,7 +47,9 @@ FIELDS: Final = (
     "think time",
 )
 FAILED: Final = 0
+PARTS: Final = (2, 3, 4)
 CANCELLED: Final = 5
+STATUSES: Final = (-1, FAILED, 1, *PARTS, CANCELLED)
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*?)\s*$")
 _LONGEST_S: Final = 30 * 366 * 86400
 _ONCE: Final = Failing(times=1, limit=0)
@@ -52,58 +63,103 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     problems = Problems()
     file = path.name
     lines = tables.lines_of(tables.text_of(path, problems), file, problems)
-    works: list[tuple[int, int, Work]] = []
-    rows = cancelled = 0
-    first: dict[int, int] = {}
-    latest = -1
+    log = _Log(file, reading, problems)
     for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith(";"):
-            continue
-        rows += 1
-        job = _job(file, number, line, problems)
-        if job is None:
-            continue
-        if job[0] in first:
-            problems.add(
-                Problem(
-                    file,
-                    number,
-                    FIELDS[0],
-                    "was given before",
-                    f"{job[0]}, first in row {first[job[0]]}",
-                )
-            )
-            continue
-        first[job[0]] = number
-        if job[10] == CANCELLED and job[3] <= 0:
-            cancelled += 1
-            continue
-        if _wrong(file, number, job, problems):
-            continue
-        if job[1] < latest:
-            detail = f"{job[1]} after {latest}"
-            problems.add(Problem(file, number, FIELDS[1], UNSORTED, detail, left_out=False))
-        latest = job[1]
-        works.append((job[1], number, _work(job, reading)))
-    problems.check(file, rows, reading.tolerated)
+        if line.strip() and not line.lstrip().startswith(";"):
+            log.take(number, line)
+    log.join_parts()
+    problems.check(file, log.rows, reading.tolerated)
+    works = sorted(log.works, key=operator.itemgetter(0, 1))
     if not works:
         raise TraceError(file, 0, "", "has no job that can be read")
-    if cancelled:
-        problems.note(
-            file, f"{cancelled} jobs were cancelled before they started, and are left out"
-        )
-    problems.note(file, "each processor is a shard of one core; memory and GPUs are not recorded")
-    works.sort(key=operator.itemgetter(0, 1))
-    header = _header(lines)
-    start = header.get("UnixStartTime", "0").split()[0]
+    log.note()
+    start = _header(lines).get("UnixStartTime", "0").split()[0]
     return Trace(
         tuple(work for _, _, work in works),
         problems,
-        rows,
+        log.rows,
         int(start) if start.isdigit() else 0,
         file,
         [number for _, number, _ in works],
     )
+
+
+class _Log:
+    """The jobs of one file, as its lines come."""
+
+    def __init__(self, file: str, reading: Reading, problems: Problems) -> None:
+        self.works: list[tuple[int, int, Work]] = []
+        """(submission, line, job)."""
+        self.rows = 0
+        self._file = file
+        self._reading = reading
+        self._problems = problems
+        self._first: dict[int, int] = {}
+        """The line that sums up a job, by its number."""
+        self._parts: dict[int, list[tuple[int, list[int]]]] = {}
+        self._cancelled = 0
+        self._latest = -1
+
+    def take(self, number: int, line: str) -> None:
+        self.rows += 1
+        job = _job(self._file, number, line, self._problems)
+        if job is None:
+            return
+        if job[10] not in STATUSES:
+            kind = "is no status of the format, and is read as completed"
+            self._add(number, 10, kind, str(job[10]), left_out=False)
+        if job[10] in PARTS:
+            self._parts.setdefault(job[0], []).append((number, job))
+        elif job[0] in self._first:
+            detail = f"{job[0]}, first in row {self._first[job[0]]}"
+            self._add(number, 0, "was given before", detail)
+        else:
+            self._first[job[0]] = number
+            self._whole(number, job)
+
+    def join_parts(self) -> None:
+        """Makes a job of parts that no line sums up: submitted as the first, as long as all."""
+        for job_number, parts in self._parts.items():
+            if job_number in self._first:
+                continue
+            number, job = parts[0]
+            job[3] = sum(max(part[3], 0) for _, part in parts)
+            self._whole(number, job, sorted_in=True)
+
+    def note(self) -> None:
+        """Says what was left out by definition."""
+        if self._cancelled:
+            self._problems.note(
+                self._file,
+                f"{self._cancelled} jobs were cancelled before they started, and are left out",
+            )
+        parts = sum(len(parts) for key, parts in self._parts.items() if key in self._first)
+        if parts:
+            self._problems.note(
+                self._file,
+                f"{parts} rows are parts of jobs that other rows sum up, and are left out",
+            )
+        self._problems.note(
+            self._file, "each processor is a shard of one core; memory and GPUs are not recorded"
+        )
+
+    def _whole(self, number: int, job: list[int], *, sorted_in: bool = False) -> None:
+        if job[10] == CANCELLED and job[3] <= 0:
+            self._cancelled += 1
+            return
+        if _wrong(self._file, number, job, self._problems):
+            return
+        if job[1] < self._latest and not sorted_in:
+            self._add(number, 1, UNSORTED, f"{job[1]} after {self._latest}", left_out=False)
+        self._latest = max(job[1], self._latest) if sorted_in else job[1]
+        self.works.append((job[1], number, _work(job, self._reading)))
+
+    def _add(
+        self, number: int, field: int, kind: str, detail: str, *, left_out: bool = True
+    ) -> None:
+        self._problems.add(
+            Problem(self._file, number, FIELDS[field], kind, detail, left_out=left_out)
+        )
 
 
 def machine(path: Path) -> tuple[NodeGroup, ...]:

@@ -339,6 +339,44 @@ def test_swf_is_read(tmp_path: Path) -> None:
     assert loading.fleet(path).groups == (NodeGroup("swf", 64, cpu_milli=1000),)
 
 
+def test_partial_executions_in_swf_are_not_counted_twice(tmp_path: Path) -> None:
+    """The definition of the archive, field 11: a line with 0 or 1 sums up those with 2, 3 and 4,
+    of which only the first has a submit time."""
+    path = swf(
+        tmp_path,
+        job(1, 0, "300", status=1),
+        job(1, 0, "100", status=2),
+        job(1, -1, "120", status=2),
+        job(1, -1, "80", status=3),
+        job(2, 10, "50", status=0),
+        job(2, 10, "50", status=4),
+        job(3, 20, "40", status=2),
+        job(3, -1, "30", status=4),
+        job(4, 30, "60", status=5),
+        job(5, 40, "70", status=-1),
+    )
+    trace = loading.demand(path, LENIENT)
+    assert [(work.id, work.submit_s, work.runtime_s) for work in trace.works] == [
+        ("swf-1", 0, 300),
+        ("swf-2", 10, 50),
+        ("swf-3", 20, 70),
+        ("swf-4", 30, 60),
+        ("swf-5", 40, 70),
+    ]
+    assert [work.id for work in trace.works if work.failing is not None] == ["swf-2"]
+    assert "log.swf: 4 rows are parts of jobs that other rows sum up, and are left out" in said(
+        trace
+    )
+    assert not trace.problems.bad_rows
+
+
+def test_a_status_that_swf_does_not_know_is_named(tmp_path: Path) -> None:
+    trace = loading.demand(swf(tmp_path, job(1, 0, "100", status=9)), LENIENT)
+    assert [work.id for work in trace.works] == ["swf-1"]
+    told = "log.swf: row 3: status: is no status of the format, and is read as completed (9)"
+    assert told in said(trace)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
