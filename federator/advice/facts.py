@@ -48,6 +48,7 @@ HINTS: Final[Mapping[Reason, str]] = {
     Reason.UNSCHEDULABLE: (
         "look at the pending pods there; the cap goes away by itself after a while"
     ),
+    Reason.CONFLICT: "rename the workload, or have the object of its name in that cluster deleted",
 }
 """Advice where no change of an object can be tried. The engine has tried everything else that is
 advised."""

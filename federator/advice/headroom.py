@@ -11,7 +11,7 @@ from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import read, registry
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.decision import Decision, Reason, Verdict
+from federator.model.decision import CAPS, Decision, Reason, Verdict
 from federator.model.fleet import ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes import quantity
 from federator.model.resources import GPU, PODS, Resources
@@ -119,7 +119,7 @@ def _fleet_binds(
     after: Decision, rows: Sequence[ClusterHeadroom], freed: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, str]:
     """(what binds first, why in a sentence) over the whole fleet."""
-    if after.reason not in (Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE):
+    if after.reason not in (Reason.INSUFFICIENT_CAPACITY, *CAPS):
         head, separator, why = after.message.partition(" are missing: ")
         limit = why.partition(f": {MORE_THAN_FITS} copies of ")[0]  # nobody asked for so many
         return _named(after.reason), limit if separator else head

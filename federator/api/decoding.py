@@ -3,7 +3,7 @@ about what is ambiguous.
 
 Used by `read`. YAML is built from parse events by hand: nothing recurses, aliases and merge keys
 are copied within a budget of nodes, duplicate keys, tags, NaN and numbers beyond 64 bits are errors
-with the field's path. Scalars are those of kubectl (`model/scalars.py`).
+with the field's path. Scalars are those of kubectl (`model/kubernetes/scalars.py`).
 """
 
 import json
@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import yaml
 
-from federator.model import errors, scalars
+from federator.model import errors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import scalars
 
 INT64: Final = range(-(2**63), 2**63)
 LONGEST_KEY: Final = 320

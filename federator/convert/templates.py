@@ -144,7 +144,7 @@ def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
             if redefined & _named(text):
                 raise LeftAlone(f"{why}which refers to a variable that changes in between")
             entry["value"] = _REFERENCE.sub(
-                lambda found, text=text: text if found[1] == name else found[0], value
+                lambda match, text=text: text if match[1] == name else match[0], value
             )
         if raw.text(entry, "name") == name:
             return
@@ -152,7 +152,7 @@ def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
 
 
 def _named(value: str) -> set[str]:
-    return {found[1] for found in _REFERENCE.finditer(value) if found[1] is not None}
+    return {match[1] for match in _REFERENCE.finditer(value) if match[1] is not None}
 
 
 def _without_duplicates(

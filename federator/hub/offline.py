@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.api.placement import placementdecision
@@ -42,6 +42,9 @@ NAMESPACE = ("v1", "Namespace")
 """Of its objects the Pod Security level counts."""
 Id = tuple[str, str, str]
 """Kind, namespace and name of an object."""
+
+_CAPS: Final[Mapping[str, int]] = {Reason.UNSCHEDULABLE: 0, Reason.CONFLICT: -1}
+"""Verdicts of clusters that take no copy, and the caps that they come from."""
 
 
 def id_of(obj: Mapping[str, Any]) -> Id:
@@ -277,15 +280,15 @@ class Situation:
             if verdicts.CAPPED in raw.text(row, "message")
         }
         for group in raw.objects(decision, "spec", "verdicts", "rejected"):
-            if raw.text(group, "reason") == Reason.UNSCHEDULABLE:
-                caps |= dict.fromkeys(raw.texts(group, "clusters"), 0)
+            if (most := _CAPS.get(raw.text(group, "reason"))) is not None:
+                caps |= dict.fromkeys(raw.texts(group, "clusters"), most)
         recent = self.snapshot.as_of - record.facts.as_of < HubOptions().unschedulable_decay_s
         waiting = {
             raw.text(row, "cluster")
             for row in raw.objects(workload.live_status(), "clusterStatuses")
             if raw.text(row, "reason") == reasons.UNSCHEDULABLE
         }
-        return {name: most for name, most in caps.items() if recent or name in waiting}
+        return {name: most for name, most in caps.items() if recent or name in waiting or most < 0}
 
 
 def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:

@@ -282,6 +282,8 @@ class WorkloadVerbs:
     by_number: Callable[[Obj], bool] = _never
     """Whether its `maxUnavailable` is a number, which every cluster applies to its own share, and
     no percentage."""
+    halted: Callable[[Obj], bool] = _never
+    """Whether its owner has halted its roll-out: clusters make no pods of a changed template."""
     disruptions: Callable[[Obj], Disruptions | None] = _no_budget
     """Of its own disruption budget; None where it has none."""
     guarded: Callable[[Obj], bool] = _never

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from federator.model import scalars
+from federator.model.kubernetes import scalars
 
 _PLAIN = "!plain"
 _TEXT = "tag:yaml.org,2002:str"

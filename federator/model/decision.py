@@ -42,6 +42,7 @@ class Reason(StrEnum):
     MAY_STILL_RUN = "MayStillRun"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     UNSCHEDULABLE = "Unschedulable"
+    CONFLICT = "Conflict"
     SPREAD_UNSATISFIABLE = "SpreadUnsatisfiable"
     GANG_INCOMPLETE = "GangIncomplete"
     BELOW_MINIMUM = "BelowMinimum"
@@ -50,6 +51,8 @@ class Reason(StrEnum):
     CHOSEN = "Chosen"
 
 
+CAPS = frozenset({Reason.UNSCHEDULABLE, Reason.CONFLICT})
+"""A cluster cannot run what it was given: the copies there go elsewhere."""
 REFUSALS = frozenset({Reason.POD_SECURITY_VIOLATION, Reason.IDENTITY_NOT_ALLOWED})
 """The workload may not run as written: running copies stay unchanged, and nothing new is written in
 members."""

@@ -37,6 +37,7 @@ _Said: TypeAlias = tuple[Reason, Callable[[], str]]
 """The reason of a verdict, and what makes its sentence without the name of the cluster."""
 UNANSWERED: Final = "not yet answered how many copies of this pod fit"
 """Part of what is said of clusters that have not counted a pod. Offline commands look for it."""
+CONFLICT: Final = "an object of its name there belongs to somebody else"
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
 recorded decisions."""
@@ -365,6 +366,8 @@ def _limited(policy: Policy, candidate: Candidate) -> str:
         return f" ({enforcing.bound(policy, 'maxPerCluster')})"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return f" ({CAPPED})"
+    if candidate.limit is Reason.CONFLICT:
+        return f" ({CONFLICT})"
     if candidate.limit is Reason.QUOTA_EXCEEDED:
         return f" ({candidate.short})"
     if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
@@ -384,6 +387,8 @@ def _full(ask: Ask, candidate: Candidate) -> str:
         return f"may take none: {enforcing.bound(ask.policy, 'maxPerCluster')}"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return "could not schedule a single copy lately and takes none for now"
+    if candidate.limit is Reason.CONFLICT:
+        return f"takes none: {CONFLICT}"
     if candidate.limit is Reason.QUOTA_EXCEEDED:
         return f"may take none: {candidate.short}"
     return f"has no node with room for one copy ({request(ask)})"
@@ -544,6 +549,7 @@ def _binding(
         ),
         (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxPerCluster')} is reached; {fits}"),
         (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
+        (Reason.CONFLICT, f"in some clusters {CONFLICT}; {fits}"),
     ):
         if any(candidate.limit is reason for candidate in pool):
             return reason, why

@@ -50,6 +50,7 @@ def deployment_conditions(
     ready: int,
     max_unavailable: int,
     settled: bool,
+    paused: bool = False,
     failed: tuple[str, str] | None = None,
 ) -> tuple[Condition, ...]:
     """The two conditions that tools wait for on a Deployment, over all clusters, worded as its
@@ -63,6 +64,11 @@ def deployment_conditions(
         if enough
         else "Deployment does not have minimum availability.",
     )
+    if paused:
+        progressing = Condition(
+            "Progressing", conditions.UNKNOWN, "DeploymentPaused", "Deployment is paused"
+        )
+        return available, progressing
     if failed is not None:
         return available, Condition("Progressing", conditions.FALSE, *failed)
     reason = "NewReplicaSetAvailable" if settled else "ReplicaSetUpdated"

@@ -31,6 +31,8 @@ class Wanted:
     `wanted`."""
     suspended: bool = False
     """The federation leaves it unchanged: nothing is placed, moved or changed."""
+    halted: bool = False
+    """Its owner has halted its roll-out (`spec.paused`)."""
     deleting: bool = False
     in_force: int = 0
     """The generation that members are to have when the present one asks for more than allowed; 0

@@ -66,6 +66,8 @@ OWNED: Final = (
 
 SUMMARY_LIMIT: Final = 200
 UNPLACED: Final = "It has not been placed yet."
+HALTED: Final = "spec.paused is true: no pods of a changed template are made"
+HALTED_REASON: Final = "DeploymentPaused"
 PAUSED: Final = " The federation is paused: nothing is placed or changed until that is over."
 
 
@@ -105,7 +107,7 @@ def waiting_for(facts: Facts) -> str:
             f" {wanted.generation} yet."
         )
     if not tally.exact:
-        return f"{_progress(facts)}."
+        return f"{_progress(facts)}; {HALTED}." if wanted.halted else f"{_progress(facts)}."
     return ""
 
 
@@ -178,6 +180,8 @@ def _ready(facts: Facts) -> Condition:
     short = placing.short
     if tally.current_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
+    if wanted.halted and not short and tally.current_hi < tally.need:
+        return ready(False, HALTED_REASON, f"{_progress(facts)}; {HALTED}.")
     if tally.current_hi < tally.need or short:
         if short and (
             tally.ready_lo >= facts.placed or not facts.rows or wanted.unit is Unit.SHARDS
@@ -430,7 +434,7 @@ def _reconciling_reason(facts: Facts) -> str:
         return "ClusterUnknown"
     if facts.in_flight or facts.leftovers or any(not row.applied for row in facts.shared_rows):
         return "Applying"
-    return "Progressing"
+    return HALTED_REASON if facts.wanted.halted else "Progressing"
 
 
 def _summary(facts: Facts) -> str:
@@ -452,6 +456,8 @@ def _summary(facts: Facts) -> str:
     text = _progress(facts)
     if placing.shortfall > 0:
         return f"{text}, {placing.shortfall} not placed: {placing.message}"
+    if wanted.halted and not tally.exact:
+        return f"{text} (spec.paused is true)"
     if reason := next((seen.reason for seen in tally.unhealthy if seen.reason), ""):
         return f"{text} ({reason})"
     if placing.misplaced:

@@ -96,7 +96,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("process",),
     ),
     "kube": (
-        ("errors", "clock", "store", "backoff", "cancelling", "metrics", "watchmeter"),
+        ("errors", "clock", "store", "backoff", "cancelling", "metrics", "watchmeter", "kubeyaml"),
         ("shortage",),
         ("wire",),
         ("client",),

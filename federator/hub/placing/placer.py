@@ -577,7 +577,7 @@ class Placing:
         if (evacuated := self.moves.evacuated(record)) is not None:
             return (*record.terms.causes, evacuated[1])
         capped = self.caps.exceeded(item.workload.key, record)
-        unbound = "a cluster could not schedule its share" if capped else ""
+        unbound = "a cluster could not run its share" if capped else ""
         if record.facts.inputs_hash != item.inputs:
             policy = item.ask.policy.name or item.ask.policy.origin
             cause = f"generation {item.workload.generation} under policy {policy}"

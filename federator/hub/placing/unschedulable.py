@@ -5,8 +5,12 @@ A cap holds for some minutes, also when nothing is left there, and then decays: 
 may try the cluster again. It is about the present pods: with another template it is dropped. The
 waiting time is measured here, from when it was first read: a member's clock may be minutes off
 (F9), and a restart of the hub starts the time again.
+
+A cluster in which an object of somebody else has the workload's name is capped at nothing, for as
+long as that object is there.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,6 +23,11 @@ from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.model.names import WorkloadKey
 
+CONFLICT_S: Final = 60.0
+"""Seconds for which a share waits for an object of somebody else that has its name to go. Then it
+gets another place, until that object has gone."""
+CONFLICT: Final = -1
+"""The cap where such an object stands."""
 PLACED_S: Final = 5.0
 """Seconds within which placing has decided with a new cap."""
 
@@ -78,7 +87,9 @@ class UnschedulableCaps:
     def exceeded(self, key: WorkloadKey, record: Record) -> bool:
         """Whether a decision gives a cluster more than its scheduler could bind."""
         capped = self.capped(key)
-        return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
+        return any(
+            share.slots > max(capped.get(share.cluster, share.slots), 0) for share in record.shares
+        )
 
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
         """Examines one slice. Returns after how many seconds placing should look at the workload
@@ -87,9 +98,12 @@ class UnschedulableCaps:
         if workload is None:
             self.drop(key)
             return None
+        if seen is not None and not seen.ours(self.state.options.fleet):
+            return self._note_foreign(workload, cluster)
+        freed = self._end_conflict(key, cluster)
         if seen is None or not seen.serves(self.state.options.fleet, workload.uid):
             self._waits_no_more(key, cluster)
-            return None
+            return freed
         member = self.state.members.get(cluster)
         observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
         if member is not None and not member.process.speaks:
@@ -114,6 +128,33 @@ class UnschedulableCaps:
         if before is not None and before.until_s > now and before.most <= most:
             return before.until_s - now
         caps[cluster] = _Cap(most, now + self.state.options.unschedulable_decay_s)
+        return 0.0
+
+    def _note_foreign(self, workload: Workload, cluster: str) -> float | None:
+        """The same where an object of somebody else has the name of the slice."""
+        record = self.state.record_of(workload)
+        caps = self._of(workload).by_cluster
+        if cluster in caps and caps[cluster].most == CONFLICT:
+            return None
+        if record is None or not any(
+            share.cluster == cluster and share.slots for share in record.shares
+        ):
+            return None
+        now = self.clock.monotonic()
+        waited = now - self._waits_since(workload.key, cluster, 0.0, now)
+        if waited < CONFLICT_S:
+            return CONFLICT_S - waited
+        caps[cluster] = _Cap(CONFLICT, math.inf)
+        return 0.0
+
+    def _end_conflict(self, key: WorkloadKey, cluster: str) -> float | None:
+        """The object of somebody else has gone, if there was one: 0.0 then."""
+        caps = self._caps.get(key)
+        cap = caps.by_cluster.get(cluster) if caps is not None else None
+        if caps is None or cap is None or cap.most != CONFLICT:
+            return None
+        del caps.by_cluster[cluster]
+        self._waits_no_more(key, cluster)
         return 0.0
 
     def _waits_since(

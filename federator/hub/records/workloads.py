@@ -70,6 +70,8 @@ class Workload:
     problem: str = ""
     by_number: bool = False
     """`max_unavailable` is a number, which every cluster applies to its own share."""
+    halted: bool = False
+    """Its owner has halted its roll-out (`spec.paused`)."""
     end_rules: EndRules = NO_RULES
     """When it ends before all its shards are done."""
     formerly: tuple["Formerly", ...] = ()
@@ -245,6 +247,7 @@ def summarise(
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,
         by_number=verbs.by_number(obj),
+        halted=verbs.halted(obj),
         end_rules=_end_rules(verbs, obj),
         formerly=_formerly(obj, verbs, former) if ask is not None else (),
     )

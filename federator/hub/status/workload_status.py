@@ -196,6 +196,7 @@ class StatusAggregation:
             unit=workload.verbs.unit,
             count=self._count(workload, record),
             suspended=suspended,
+            halted=workload.halted,
             in_force=served.generation if served is not workload else 0,
             deleting=workload.deleting,
             every_node=workload.verbs.every_node,
@@ -473,6 +474,7 @@ def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...
         ready=result.ready_lo,
         max_unavailable=workload.max_unavailable,
         settled=result.settled,
+        paused=workload.halted,
         failed=_given_up(result),
     )
 

@@ -31,6 +31,7 @@ VERBS: Final = WorkloadVerbs(
     sidecars=ask.no_parameters,
     max_unavailable=ask.max_unavailable,
     by_number=ask.by_number,
+    halted=ask.paused,
     render_slice=ask.render_slice,
     amount="replicas",
     read_mark=verbs.mark_of_annotation,

@@ -60,6 +60,11 @@ def suspended(obj: Obj) -> bool:
     return _annotation(obj, SUSPEND_ANNOTATION) == "true"
 
 
+def paused(obj: Obj) -> bool:
+    """Whether its owner has halted the roll-out: no cluster makes pods of a new template."""
+    return raw.flag(obj, "spec", "paused")
+
+
 def max_unavailable(obj: Obj) -> int:
     if raw.text(obj, "spec", "strategy", "type") == "Recreate":
         return count(obj)

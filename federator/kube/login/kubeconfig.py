@@ -139,19 +139,19 @@ def read(paths: str = "") -> Kubeconfig:
     """
     given = paths or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     merged: dict[str, Entries] = {plural: {} for plural, _, _ in _LISTS}
-    current, found = "", False
+    current, exists = "", False
     for path in filter(None, given.split(os.pathsep)):
         file = Path(path).expanduser()
         if not file.exists():
             continue
-        found = True
+        exists = True
         document = _document(file)
         named = _current(document, file)
         current = current or named
         for plural, singular, table in _LISTS:
             for name, fields in _entries(document, plural, singular, table, file).items():
                 merged[plural].setdefault(name, fields)
-    if not found:
+    if not exists:
         raise NotConfigured(f"There is no kubeconfig at {given}.")
     return Kubeconfig(given, current, merged["clusters"], merged["users"], merged["contexts"])
 
@@ -224,19 +224,19 @@ def _entries(
         return {}
     if not isinstance(entries, list):
         raise _refused(file, f"{plural} must be a list")
-    found: Entries = {}
+    named: Entries = {}
     for index, entry in enumerate(entries):
         where = f"{plural}[{index}]"
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name", ""), str):
             raise _refused(file, f"{where} must be a mapping with a name")
         name = entry.get("name", "")
-        if name in found:
+        if name in named:
             raise _refused(file, f"{plural} has the name {shown(name)} twice")
         fields = _fields(entry.get(singular), table, f"{where}.{singular}", file)
         if "exec" in fields:
             fields["exec"] = _fields(fields["exec"], EXEC, f"{where}.{singular}.exec", file)
-        found[name] = _absolute(fields, file)
-    return found
+        named[name] = _absolute(fields, file)
+    return named
 
 
 def _fields(value: object, table: Mapping[str, Type], where: str, file: Path) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _fields(value: object, table: Mapping[str, Type], where: str, file: Path) ->
         return {}
     if not isinstance(value, Mapping):
         raise _refused(file, f"{where} must be a mapping")
-    found = {}
+    fields = {}
     for name, type_ in table.items():
         if (content := value.get(name)) is None:
             continue
@@ -255,8 +255,8 @@ def _fields(value: object, table: Mapping[str, Type], where: str, file: Path) ->
             path = f"{where}.{name}" if where else name
             raise _refused(file, f"{path} must be {type_.value}")
         if read or type_ is Type.MAPPING:
-            found[name] = read
-    return found
+            fields[name] = read
+    return fields
 
 
 def _refused(file: Path, message: str) -> NotConfigured:

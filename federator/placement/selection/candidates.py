@@ -14,7 +14,7 @@ import numpy as np
 
 from federator.model import names
 from federator.model.ask import Ask, Policy, Strategy, Unit
-from federator.model.decision import Reason
+from federator.model.decision import CAPS, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
 from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
@@ -266,7 +266,7 @@ def candidates(
             cap, limit = most_there, Reason.QUOTA_EXCEEDED
         weight = weigh(ask.policy, place.view, copies, room)
         order = tie_break(place, mine, by_name=by_name)
-        stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
+        stays = _cap(ask.policy, place, None, copies, 0)[0] if limit in CAPS else 0
         counted = _counted(ask.policy, place, copies, weight)
         candidate = Candidate(
             place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
@@ -329,7 +329,7 @@ def _cap(
     if unlabelled and cap > copies:
         cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
     if bound is not None and cap > bound:
-        cap, limit = max(bound, 0), Reason.UNSCHEDULABLE
+        cap, limit = max(bound, 0), Reason.UNSCHEDULABLE if bound >= 0 else Reason.CONFLICT
     most = policy.division.max_per_cluster
     if most is not None and cap > most:
         cap, limit = max(most, 0), Reason.AT_MAXIMUM

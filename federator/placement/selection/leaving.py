@@ -14,7 +14,7 @@ from typing import Final
 
 from federator.model import names
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Reason
+from federator.model.decision import CAPS, Reason
 from federator.model.fleet import Holding, copies_of
 from federator.placement.division import division
 from federator.placement.division.division import DIVIDERS
@@ -182,7 +182,7 @@ def without_growth(
         for candidate in taking
     ]
     for candidate, party in zip(taking, parties, strict=True):
-        bound = candidate.cap if candidate.limit is Reason.UNSCHEDULABLE else candidate.held
+        bound = candidate.cap if candidate.limit in CAPS else candidate.held
         party.floor = min(candidate.held, bound, party.seats)
     division.shrink(parties, surplus)
     return {party.name: party.seats for party in parties if party.seats > 0}
@@ -214,7 +214,7 @@ def edited(candidate: Candidate) -> bool:
     is being emptied, and not because it has a taint or could not schedule them."""
     refusal = candidate.place.refusal
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
-    return not (tainted or candidate.limit is Reason.UNSCHEDULABLE)
+    return not (tainted or candidate.limit in CAPS)
 
 
 def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> dict[str, int]:

@@ -277,6 +277,41 @@ def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
     play(scenario, options=HubOptions(shared_host=True))
 
 
+def test_a_paused_deployment_says_so() -> None:
+    """In the words of its controller, and with the field."""
+
+    async def scenario(world: World) -> None:
+        labels = {"app": "page"}
+        spec = {
+            "replicas": 3,
+            "paused": True,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, **service(1)["template"]},
+        }
+        await world.create("Deployment", "feed", "page", spec)
+        await asyncio.sleep(30)
+        progressing = await world.condition("Deployment", "feed", "page", "Progressing")
+        assert (progressing["status"], progressing["reason"], progressing["message"]) == (
+            "Unknown",
+            "DeploymentPaused",
+            "Deployment is paused",
+        )
+        for kind in ("Ready", "Reconciling"):
+            condition = await world.condition("Deployment", "feed", "page", kind)
+            assert condition["reason"] == "DeploymentPaused"
+            assert "spec.paused is true" in condition["message"]
+
+        ref = ObjectRef("apps/v1", "deployments", "feed", "page", "Deployment")
+        await world.host.patch(ref, {"spec": {"paused": False}})
+        await asyncio.sleep(30)
+        ready = await world.condition("Deployment", "feed", "page", "Ready")
+        assert ready["status"] == "True"
+        progressing = await world.condition("Deployment", "feed", "page", "Progressing")
+        assert progressing["reason"] == "NewReplicaSetAvailable"
+
+    play(scenario)
+
+
 def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_seq_others_have() -> None:
     """Found by simulation seeds 56 and 65: the shares that stay bear an older seq than the one that
     was taken away.

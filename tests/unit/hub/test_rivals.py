@@ -156,6 +156,45 @@ def test_a_foreign_object_is_told_for_its_cluster_in_the_status() -> None:
     play(scenario)
 
 
+def test_a_share_that_a_foreign_object_blocks_moves_and_may_come_back() -> None:
+    """After 60 seconds, until that object has gone."""
+
+    async def scenario(world: World) -> None:
+        client = world.member("a")
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+        await client.create(namespace("feed"), body)
+        ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", PSVC)
+        foreign = {
+            "apiVersion": ref.api_version,
+            "kind": PSVC,
+            "metadata": {"name": "web", "namespace": "feed"},
+        }
+        stranger = await client.create(ref, {**foreign, "spec": service(1)})
+        await world.create(PSVC, "feed", "web", service(9))
+        await asyncio.sleep(50)
+        assert (await world.shares("feed", "web"))["a"] > 0
+
+        await asyncio.sleep(40)
+        shares = await world.shares("feed", "web")
+        assert ("a" not in shares, sum(shares.values())) == (True, 9)
+        (decision,) = await world.decisions()
+        rejected = decision["spec"]["verdicts"]["rejected"]
+        (why,) = [group for group in rejected if group["clusters"] == ["a"]]
+        assert why["reason"] == "Conflict"
+        assert "an object of its name there belongs to somebody else" in str(why)
+        assert "a cluster could not run its share" in str(decision["spec"]["causes"])
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+        await asyncio.sleep(900)  # it stays away for as long as the object is there
+        assert "a" not in await world.shares("feed", "web")
+
+        await client.delete(ref, uid=stranger["metadata"]["uid"])
+        await world.host.patch(ref, {"spec": {"replicas": 24}})
+        await asyncio.sleep(40)
+        assert (await world.shares("feed", "web")).get("a", 0) > 0
+
+    play(scenario)
+
+
 def test_a_foreign_object_where_nothing_has_to_come_is_in_nobodys_way() -> None:
     async def scenario(world: World) -> None:
         client = world.member("a")

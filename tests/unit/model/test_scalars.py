@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from federator.api import decoding
 from federator.cli import common
 from federator.kube import kubeyaml
-from federator.model import scalars
+from federator.model.kubernetes import scalars
 
 RULES: Mapping[str, Mapping[str, Any]] = {
     "words": {

@@ -51,9 +51,9 @@ def resolve(text: str) -> Scalar:
 
 def _integer(digits: str) -> int | None:
     for form, base in _INTEGERS:
-        if found := form.fullmatch(digits):
-            number = int(found[1] + found[2], base)
-            is_known = number in _INT64 or (not found[1] and number in _UINT64)
+        if match := form.fullmatch(digits):
+            number = int(match[1] + match[2], base)
+            is_known = number in _INT64 or (not match[1] and number in _UINT64)
             return number if is_known else None
     return None
 
