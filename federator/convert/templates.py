@@ -143,12 +143,15 @@ def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
             text = raw.text(entries[gone], "value")
             if redefined & _named(text):
                 raise LeftAlone(f"{why}which refers to a variable that changes in between")
-            entry["value"] = _REFERENCE.sub(
-                lambda match, text=text: text if match[1] == name else match[0], value
-            )
+            entry["value"] = _with_text(value, name, text)
         if raw.text(entry, "name") == name:
             return
         redefined.add(raw.text(entry, "name"))
+
+
+def _with_text(value: str, name: str, text: str) -> str:
+    """The value with `text` in the place of each reference to this variable."""
+    return _REFERENCE.sub(lambda match: text if match[1] == name else match[0], value)
 
 
 def _named(value: str) -> set[str]:

@@ -21,6 +21,19 @@ NAMESPACE = "people"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 WITHIN_S = 60.0
 ROLES = ("view", "edit", "admin")
+AUTOSCALER = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web", "namespace": NAMESPACE},
+    "spec": {
+        "maxReplicas": 3,
+        "scaleTargetRef": {
+            "apiVersion": "pinterest.com/v1beta1",
+            "kind": "PinterestService",
+            "name": "web",
+        },
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +130,17 @@ def test_who_may_look_at_the_fleet_may_change_nothing_of_it(host: Cluster) -> No
     assert _may(host, "looker", "list", "memberclusters.federation.pinterest.com")
     assert not _may(host, "looker", "patch", "memberclusters.federation.pinterest.com")
     assert not _may(host, "looker", "list", "pinterestservices.pinterest.com")
+
+
+def test_an_autoscaler_of_ours_on_the_host_gets_a_warning(host: Cluster) -> None:
+    """And is taken. A policy begins to speak some seconds after it is written."""
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        done = host.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(AUTOSCALER))
+        assert done.returncode == 0, done.stderr
+        if "Warning:" in done.stderr:
+            break
+        assert time.monotonic() < deadline, "no warning came"
+        time.sleep(0.2)
+    assert "PinterestService/web has no pods on the host" in done.stderr
+    assert "spec.autoscaling" in done.stderr

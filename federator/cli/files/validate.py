@@ -6,7 +6,7 @@ are told, each with its file and field. Exit 0 when there is none, else 1.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,9 +58,12 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
     former = manifests.read(before, recursive=True, command="federator validate --old -")
     by_identity = {_identity(manifest.obj): manifest.obj for manifest in former}
     profiles = _profiles([manifest.obj for manifest in (*objects, *former)])
+    by_name = {_identity(manifest.obj) for manifest in objects}
     wrong = 0
     for manifest in objects:
         title = _title(manifest.obj)
+        for warning in warnings_of(manifest.obj, by_name):
+            common.say(f"warning: {manifest.where}: {title}: {warning}", err=True)
         if not _is_ours(manifest.obj):
             common.say(
                 f"not checked: {title} ({manifest.where}) is of no kind known here", err=True
@@ -70,8 +73,6 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
         problems += _unknown_profiles(manifest.obj, profiles)
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
-        for warning in warnings_of(manifest.obj):
-            common.say(f"warning: {manifest.where}: {title}: {warning}", err=True)
         wrong += len(problems)
         if not problems:
             common.say(f"{title} is valid")
@@ -102,11 +103,14 @@ def problems_of(obj: dict[str, Any], old: Mapping[str, Any] | None) -> "list[Fie
     return sorted(problems.values(), key=lambda problem: problem.path)
 
 
-def warnings_of(obj: Mapping[str, Any]) -> list[str]:
-    """What an API server says about a native object that it takes nevertheless."""
+def warnings_of(obj: Mapping[str, Any], given: Set[Identity]) -> list[str]:
+    """What an API server, or the host, says about a native object that it takes nevertheless.
+    `given`: the objects of the files."""
     from federator.embedded.validation import pod_warnings
     from federator.kinds import registry
 
+    if raw.text(obj, "kind") == "HorizontalPodAutoscaler":
+        return _about_autoscaler(obj, given)
     kind = registry.kind_of(obj)
     if kind is None or kind.model is not None:
         return []
@@ -115,6 +119,20 @@ def warnings_of(obj: Mapping[str, Any]) -> list[str]:
         return list(pod_warnings.about(spec, "spec.template.spec"))
     except (AttributeError, TypeError):  # a wrong type inside, which is among the problems
         return []
+
+
+def _about_autoscaler(obj: Mapping[str, Any], given: Set[Identity]) -> list[str]:
+    """As `deploy/host/access/warnings.yaml` says it, and for Deployments of the same files."""
+    target = raw.mapping(obj, "spec", "scaleTargetRef")
+    version, kind, name = (raw.text(target, field) for field in ("apiVersion", "kind", "name"))
+    carried = (version, kind, raw.text(obj, "metadata", "namespace"), name) in given
+    if version.partition("/")[0] != "pinterest.com" and not (carried and kind == "Deployment"):
+        return []
+    how = " `federator convert` makes one of a Deployment." if kind == "Deployment" else ""
+    return [
+        f"{kind}/{name} has no pods on the host, so an autoscaler there does not scale it. Set"
+        f" spec.autoscaling of a PinterestService.{how}"
+    ]
 
 
 def _profiles(objs: "Sequence[Mapping[str, Any]]") -> frozenset[str]:

@@ -284,3 +284,29 @@ def test_no_message_shows_the_inside_of_a_rule() -> None:
     ):
         assert validate._sentence(message).endswith("a sentence")
         assert "no such" not in validate._sentence(message)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "warned"),
+    [
+        ("pinterest.com/v1beta1", "PinterestService", True),
+        ("apps/v1", "Deployment", True),
+        ("apps/v1", "StatefulSet", False),
+        ("apps/v1", "Deployment/other", False),
+    ],
+)
+def test_an_autoscaler_of_what_the_federation_runs_gets_a_warning(
+    version: str, kind: str, warned: bool, tmp_path: Path
+) -> None:
+    kind, _, name = kind.partition("/")
+    target = {"apiVersion": version, "kind": kind, "name": name or "v"}
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "hpa", "namespace": "rep"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": target},
+    }
+    file = write(tmp_path, "hpa.yaml", deployment([{"name": "main", "image": "a:1"}]), autoscaler)
+    done = run("validate", "-f", file)
+    assert done.exit_code == 0, done.stderr
+    assert ("spec.autoscaling" in done.stderr) is warned

@@ -151,7 +151,8 @@ def test_admission_policies_name_our_accounts_and_marks() -> None:
     for policy in manifests.of_kind(manifests.written(), "ValidatingAdmissionPolicy"):
         text = str(policy["spec"])
         assert HUB in text or MEMBER in text or policy["metadata"]["name"] in _FOR_EVERYBODY
-        assert policy["spec"]["failurePolicy"] == "Fail"
+        advises = policy["metadata"]["name"] == "federator-autoscalers"
+        assert policy["spec"]["failurePolicy"] == ("Ignore" if advises else "Fail")
         assert "*" not in str(policy["spec"]["matchConstraints"])
     marks = {
         "federator-slices": (names.FLEET_LABEL, names.WORKLOAD_UID_LABEL),
@@ -220,7 +221,7 @@ _WITHOUT_MARKS = (
     "federator-scales",
     "federator-service-accounts",
 )
-_FOR_EVERYBODY = ("federator-namespace-levels",)
+_FOR_EVERYBODY = ("federator-autoscalers", "federator-namespace-levels")
 _BINDING = "ValidatingAdmissionPolicyBinding"
 
 
