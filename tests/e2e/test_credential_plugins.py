@@ -116,6 +116,44 @@ async def test_a_plugin_may_answer_with_a_certificate(files: certs.Files, tmp_pa
         assert "authorization" not in server.requests[0].headers
 
 
+async def test_a_certificate_that_a_plugin_renews_is_shown_although_connections_are_kept(
+    files: certs.Files, tmp_path: Path
+) -> None:
+    """An API server refuses a certificate that expires on a connection which it was shown on."""
+    (tmp_path / "new").mkdir()
+    renewed = certs.write(tmp_path / "new")
+    user = plugin(tmp_path, {})
+    for name, pair in (("first", files), ("second", renewed)):
+        status = {
+            "clientCertificateData": pair.certificate.read_text(),
+            "clientKeyData": pair.key.read_text(),
+        }
+        (tmp_path / name).write_text(json.dumps(credential(**status)))
+    (tmp_path / "plugin").write_text(
+        f'#!/bin/sh\ncat "{tmp_path}/first"; mv -f "{tmp_path}/second" "{tmp_path}/first" || true\n'
+    )
+    context = server_tls(files)
+    context.load_verify_locations(renewed.ca)
+    good = ""
+
+    async def handler(_asked: object, writer: asyncio.StreamWriter) -> None:
+        nonlocal good
+        serial = writer.get_extra_info("peercert")["serialNumber"]
+        good = good or serial
+        expired = serial == good and len(server.requests) > 1
+        writer.write(answer(b"{}", "401 Unauthorized") if expired else answer(OBJECT))
+
+    async with serving(handler, context) as server:
+        path = tmp_path / "config"
+        authority = {"certificate-authority-data": inline(files.ca)}
+        path.write_text(json.dumps(config(server, authority, user)))
+        client = Client(await connect.from_kubeconfig(str(path)))
+        await client.get(REF)
+        await client.get(REF)
+        assert (len(server.requests), server.connections) == (3, 2)
+        await client.close()
+
+
 async def test_an_expired_credential_is_asked_for_again(files: certs.Files, tmp_path: Path) -> None:
     stamp = datetime.fromtimestamp(time.time() - 1, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     user = plugin(tmp_path, credential(token="t1", expirationTimestamp=stamp))

@@ -110,6 +110,7 @@ class TokenFile:
     `instead` is shown until the file has been read once."""
 
     __slots__ = ("_header", "_path", "_read_at")
+    certificates = 0
 
     def __init__(self, path: str, instead: str = "") -> None:
         self._path = path
@@ -171,6 +172,9 @@ class _Login:
         self._header = self._written_header()
         self._files: dict[str, float] = {}
         self._looked_at = 0.0
+        self._shown = (b"", b"")
+        """Certificate and key that new connections show."""
+        self.certificates = 0
         self._tls: ssl.SSLContext | None = None
         self._renewing: asyncio.Task[bool] | None = None
 
@@ -222,9 +226,11 @@ class _Login:
         is_new = self._token_file is not None and await self._token_file.refresh()
         await self._take_credentials()
         if self._tls is not None:
-            cert_pem, key_pem = await asyncio.to_thread(self._pair)
-            if cert_pem:
-                tls.load_certificate(self._tls, cert_pem, key_pem)
+            pair = await asyncio.to_thread(self._pair)
+            if pair[0] and pair != self._shown:
+                tls.load_certificate(self._tls, *pair)
+                self._shown = pair
+                self.certificates += 1
         return is_new or before != (self._header, self._files, self._credential)
 
     async def _take_credentials(self) -> None:
@@ -280,7 +286,7 @@ class _Login:
         else:
             ca_pem = _content(cluster, "certificate-authority")
             verify = not cluster.get("insecure-skip-tls-verify", False)
-        cert_pem, key_pem = self._pair()
+        self._shown = cert_pem, key_pem = self._pair()
         try:
             return tls.client_context(
                 ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=verify

@@ -37,6 +37,12 @@ _CHUNK_BYTES = 1024 * 1024
 class Credentials(Protocol):
     """What goes into the Authorization header."""
 
+    @property
+    def certificates(self) -> int:
+        """How often the client certificate has changed: connections show the one that they were
+        made with."""
+        ...
+
     async def authorization(self) -> str:
         """The Authorization header, "" for none."""
         ...
@@ -50,6 +56,7 @@ class StaticToken:
     """A bearer token that never changes by itself, or none."""
 
     __slots__ = ("_header",)
+    certificates = 0
 
     def __init__(self, token: str = "") -> None:
         self._header = f"Bearer {token}" if token else ""
@@ -102,6 +109,9 @@ class HttpTransport:
         self._base = endpoint.server.rstrip("/")
         self._unary: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._former: aiohttp.ClientSession | None = None
+        """Connections with the client certificate before, which end with their requests."""
+        self._certificates = 0
         self._resolver: aiohttp.AsyncResolver | None = None
         self._closed = False
 
@@ -119,6 +129,7 @@ class HttpTransport:
             sock_connect=CONNECT_S,
             sock_read=request.read_timeout_s,
         )
+        await self._leave_former_certificate()
         with speaking_our_errors(self._base, self._spared()):
             response = await self._session(request).request(
                 request.method,
@@ -153,12 +164,12 @@ class HttpTransport:
 
     async def close(self) -> None:
         self._closed = True
-        for session in (self._unary, self._streams):
+        for session in (self._unary, self._streams, self._former):
             if session is not None:
                 await session.close()
         if self._resolver is not None:
             await self._resolver.close()
-        self._unary = self._streams = self._resolver = None
+        self._unary = self._streams = self._former = self._resolver = None
 
     async def _authorization(self) -> str:
         try:
@@ -167,6 +178,18 @@ class HttpTransport:
             raise errors.Unauthenticated(
                 f"{self._base}: the credentials cannot be had ({str(exc)[:300]})."
             ) from exc
+
+    async def _leave_former_certificate(self) -> None:
+        """Makes new connections once the client certificate has changed: an API server goes by the
+        one that a connection was made with, also when that has expired. Certificates live for
+        hours, so that whatever ran on the connections before the former ones has ended."""
+        now = self.endpoint.credentials.certificates
+        if now == self._certificates:
+            return
+        self._certificates = now
+        ended, self._former, self._unary = self._former, self._unary, None
+        if ended is not None:
+            await ended.close()
 
     def _session(self, request: Request) -> aiohttp.ClientSession:
         if self._closed:
