@@ -1,6 +1,7 @@
 """Who gets an answer from the query port, and what it costs: on embedded servers, virtual time."""
 
 import asyncio
+import dataclasses
 import logging
 import re
 from collections import Counter
@@ -96,6 +97,21 @@ def test_a_right_that_is_taken_away_counts_with_the_next_request() -> None:
             'user "owner" cannot get pinterestservices.pinterest.com and list pods in the '
             'namespace "feed" of the host'
         )
+
+    worlds.play(scenario)
+
+
+def test_a_request_to_act_as_another_user_is_refused() -> None:
+    """It would be answered with the rights of the user behind it."""
+
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        asked = request(f"{WEB}/pods", user="owner")
+        refused = await port_of(world).answer(dataclasses.replace(asked, impersonates=True))
+        assert refused.status == 403
+        message = "the query port does not offer to act as another user"
+        assert asking.body(refused)["message"] == message
 
     worlds.play(scenario)
 
