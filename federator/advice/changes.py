@@ -6,6 +6,7 @@ matter in this world. Numbers are the smallest that gain as much as removing the
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -203,6 +204,7 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
     accounts = quota.accounts_of(ask.project, world.snapshot.quotas)
     yield from _bindings(world, ask, accounts)
     if not accounts:
+        yield from _unknown(world, ask)
         return
     finished = world.workload.progress().done
     copies = trials.placed(world, without_quotas=True)
@@ -253,6 +255,45 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
             yield Change(
                 text, world.with_object(patches.edited(obj, ("spec", "namespaces"), names))
             )
+
+
+def _unknown(world: World, ask: Ask) -> Iterator[Change]:
+    """An account for a project that no account names, and permission for all such projects."""
+    every = world.snapshot.quotas
+    if quota.allows_unknown(every):
+        return
+    name = _account_name(ask.project)
+    obj = world.obj(("FederatedQuota", "", name))
+    if obj is None:
+        kind = registry.KINDS["FederatedQuota"]
+        made = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": name},
+            "spec": {"projects": [ask.project]},
+        }
+        text = f"new FederatedQuota {name}, without limits, for project {ask.project}"
+        yield Change(text, world.with_object(made))
+    else:
+        projects = sorted([*raw.texts(obj, "spec", "projects"), ask.project])
+        yield Change(
+            f"FederatedQuota {name} also for project {ask.project}",
+            world.with_object(patches.edited(obj, ("spec", "projects"), projects)),
+        )
+    roots = sorted((each for each in every if not each.parent), key=lambda each: each.name)
+    refusing = [root for root in roots if root.unknown_projects is False] or roots[:1]
+    then, texts = world, []
+    for root in refusing:
+        if (obj := then.obj(("FederatedQuota", "", root.name))) is not None:
+            then = then.with_object(patches.edited(obj, ("spec", "unknownProjects"), "Allow"))
+            texts.append(f"FederatedQuota {root.name} unknownProjects -> Allow")
+    if texts:
+        yield Change(", ".join(texts), then)
+
+
+def _account_name(project: str) -> str:
+    """The project as the name of an object."""
+    return re.sub(r"[^a-z0-9.-]+", "-", project.lower()).strip("-.") or "account"
 
 
 def _line(tree: Tree, project: str) -> list[QuotaAccount]:

@@ -22,7 +22,7 @@ class Patch:
     namespace: str
     name: str
     type: str
-    """`merge` or `json`, as kubectl's --type."""
+    """`merge` or `json`, as kubectl's --type; `create` for an object that does not exist."""
     body: Any
 
     @property
@@ -30,6 +30,8 @@ class Patch:
         """The command for a shell."""
         where = f" -n {self.namespace}" if self.namespace else ""
         text = json.dumps(self.body, separators=(",", ":"))
+        if self.type == "create":
+            return f"echo {shlex.quote(text)} | kubectl create -f -"
         singular = registry.KINDS[self.kind].singular
         return (
             f"kubectl patch {singular} {self.name}{where} --type {self.type} -p {shlex.quote(text)}"
@@ -47,6 +49,14 @@ def between(before: Obj, after: Obj) -> Patch:
     if kind != before["kind"]:
         body = _in_template(body)
     return Patch(kind, namespace, name, "json" if inside_lists else "merge", body)
+
+
+def creating(obj: Obj) -> Patch:
+    """The creation of an object that does not exist."""
+    meta = obj["metadata"]
+    return Patch(
+        str(obj["kind"]), str(meta.get("namespace") or ""), str(meta["name"]), "create", obj
+    )
 
 
 def _written_in(obj: Obj) -> tuple[str, str]:

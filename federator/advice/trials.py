@@ -72,10 +72,8 @@ class World:
             return world.with_view(membercluster.to_view(obj, self.snapshot.as_of))
         if kind == federatedquota.KIND:
             account = federatedquota.to_account(obj)
-            quotas = tuple(
-                account if present.name == account.name else present
-                for present in self.snapshot.quotas
-            )
+            others = (each for each in self.snapshot.quotas if each.name != account.name)
+            quotas = (*others, account)
             return replace(world, snapshot=replace(self.snapshot, quotas=quotas))
         if kind == self.key.kind:
             profile = self.situation.profile_of(registry.verbs_of(kind).profile(obj))
@@ -97,6 +95,8 @@ class World:
         """The patches from the present host to this world, in the order of the changes."""
         return tuple(
             patches.between(self.situation.objects[which], obj)
+            if which in self.situation.objects
+            else patches.creating(obj)
             for which, obj in self.changed.items()
         )
 

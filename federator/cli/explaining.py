@@ -22,7 +22,10 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     placed = facts["verdict"]["Placed"]
     if placed["status"] == "True" and placed["reason"] != "Placed":
         lines.append(f"  {placed['message']}")
-    lines += [f"  {line}" for line in facts["state"]]
+    lines += [
+        f"  {line.removesuffix('.').removesuffix(': ' + facts['message'])}"
+        for line in facts["state"]
+    ]
     if facts.get("uncarried"):
         lines.append(f"  {uncarried.sentence(facts['uncarried'], facts['workload']['namespace'])}")
     lines += _waits(facts.get("waits"))
@@ -32,7 +35,7 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     lines += _policy_lines(facts)
     rows = [row for row in facts["clusters"] if not cluster or row["cluster"] == cluster]
     lines += ["", _table(rows)]
-    lines += _remarks(rows, moving=placed["reason"] == "MovesPending")
+    lines += _remarks(rows, facts["message"], moving=placed["reason"] == "MovesPending")
     split = [line for line in facts["arithmetic"] if not cluster or line.startswith(f"{cluster}:")]
     lines += ["", "split", *(f"  {line}" for line in split)]
     lines += [f"  not kept: {violation}" for violation in facts["violations"]]
@@ -138,10 +141,15 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return common.table(["CLUSTER", "FIT", "PLACED", "READY", "GOT", score, "VERDICT"], cells)
 
 
-def _remarks(rows: Sequence[Mapping[str, Any]], *, moving: bool) -> list[str]:
+def _remarks(rows: Sequence[Mapping[str, Any]], why: str, *, moving: bool) -> list[str]:
+    """What there is to say of each cluster. `why`: the message of the decision, whose reason is not
+    repeated for every cluster."""
     lines: list[str] = []
     for row in rows:
         message = row["message"].removeprefix(f"cluster {row['cluster']}").removeprefix(":").strip()
+        able, but, reason = message.partition(", but ")
+        if but and why.endswith(f": {reason}"):
+            message = f"{able}, but for the reason above"
         lines.append(f"  {row['cluster']}: {message}")
         if "lacks" in row:
             lines.append(f"    lacks: {row['lacks']}")

@@ -38,6 +38,7 @@ GROUPS = {
         "docs/tour.md",
         "docs/using/cron.md",
         "docs/using/explain.md",
+        "docs/using/first-service.md",
         "docs/using/get.md",
         "docs/using/history.md",
         "docs/using/pods-and-logs.md",
@@ -129,6 +130,10 @@ THREE = (
 LIES = '{"status":{"completedIndexes":"30-59"}}'
 PIN = "kubectl get psvc pin-service -n core -o json"
 AROUND = {
+    "README.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/",
+        "kubectl delete ns hello",
+    ),
     "docs/tour.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/standard.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/validate.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
@@ -189,6 +194,7 @@ AROUND = {
         "kubectl delete psts kv -n storage; federator wait psts/kv -n storage --for=deleted;"
         " kubectl delete fq storage",
     ),
+    "docs/using/first-service.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
     "docs/using/rollouts.md": Around(

@@ -201,13 +201,15 @@ def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
             f"    export KUBECONFIG=$PWD/{kubeconfig}          # a context for the host, and one"
             " for each member",
             "    federator explain psvc/homefeed -n feed          # why here, why not there",
-            "    federator pods psvc/homefeed -n feed             # in every cluster; logs, exec,"
-            " port-forward too",
+            "    federator pods psvc/homefeed -n feed             # in every cluster; logs, tree,"
+            " history too",
             "    kubectl get psvc,pjs -A -o wide                  # a real kubectl works, on host"
             " and members",
             f"    kubectl --context {first} get pods -n feed",
             "    kubectl scale -n feed psvc/homefeed --replicas=3600 && federator get psvc -A -w",
             f"    federator cluster cordon {first} && federator get clusters",
+            "",
+            "Your own YAML, in three clusters: docs/using/first-service.md",
             "",
             "Ctrl-C ends the federation.",
         )

@@ -183,9 +183,9 @@ def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
     speaking = accounts_of(ask.project, accounts)
     if not speaking and not allows_unknown(accounts):
         return (
-            f"no FederatedQuota speaks for project {ask.project} (spec.projects), and "
-            "projects that none speaks for are"
-            " refused (spec.unknownProjects of an account without a parent)"
+            f"no FederatedQuota has project {ask.project} (spec.projects), and no account without "
+            "a parent allows projects that none has (spec.unknownProjects: Allow); `federator "
+            "explain` prints both as commands"
         )
     for account in speaking:
         if account.namespaces and namespace not in account.namespaces:

@@ -125,9 +125,10 @@ def hosts(draw: st.DrawFn) -> tuple[WorkloadKey, Objects]:
             fields["placement"] = draw(policies())
     if draw(rarely(2)):
         limits = quota(
+            draw(st.sampled_from(("feed", "feed", "ads"))),
             OnDemand={
                 draw(st.sampled_from(("guaranteed", "max"))): {"cpu": str(draw(st.integers(1, 8)))}
-            }
+            },
         )
         if draw(rarely(4)):
             limits["spec"]["maxPriority"] = 5
@@ -180,9 +181,15 @@ def done_by_hand(objs: Objects, text: str) -> None:
 
 
 def run_kubectl(objs: Objects, line: str) -> None:
-    """A patch line, on objects, by the embedded API's own reading of patches; what it makes is
-    valid.
+    """A line that patches or creates, on objects, by the embedded API's own reading of patches;
+    what it makes is valid.
     """
+    if line.startswith("echo "):
+        _, text, *words = shlex.split(line)
+        assert words == ["|", "kubectl", "create", "-f", "-"]
+        objs.append(json.loads(text))
+        read.check(objs[-1])
+        return
     _, verb, singular, name, *rest = shlex.split(line)
     assert verb == "patch"
     options = dict(zip(rest[::2], rest[1::2], strict=True))
@@ -201,7 +208,7 @@ def applied(objs: Objects, fix: search.Fix) -> Objects:
     made = copy.deepcopy(objs)
     done_by_hand(made, fix.text)
     for line in fix.commands:
-        if line.startswith("kubectl patch "):
+        if line.startswith(("kubectl patch ", "echo ")):
             run_kubectl(made, line)
     return made
 
@@ -302,3 +309,25 @@ def test_objects_as_files_are_what_placing_reads(tmp_path: Any) -> None:
     )
 
     assert len(place.load([str(path)], "feed")) == 3
+
+
+def test_a_project_without_an_account_gets_one_or_is_allowed() -> None:
+    found = fixes(psvc(), member("a"), quota("ads"))
+
+    assert found.keys() == {
+        "new FederatedQuota feed, without limits, for project feed",
+        "FederatedQuota ads unknownProjects -> Allow",
+    }
+    assert {(fix.gains, fix.left) for fix in found.values()} == {(4, 0)}
+
+
+def test_a_project_whose_name_an_account_has_is_added_to_that_account() -> None:
+    account = quota("feed")
+    account["spec"] = {"projects": ["other"]}
+    refusing = quota("ads")
+    refusing["spec"]["unknownProjects"] = "Refuse"
+
+    assert fixes(psvc(), member("a"), account, refusing).keys() == {
+        "FederatedQuota feed also for project feed",
+        "FederatedQuota ads unknownProjects -> Allow",
+    }

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from federator.api import federatedquota
 from federator.cli.running import demo
-from federator.kinds import registry
+from federator.kinds import read, registry
 from federator.kube.clock import Clock
+from federator.placement.quota import quota
 from federator.sandbox import fleetfile, virtual_time
 from federator.sandbox.federation import Federation, ensure
 from tests.house import sources
@@ -21,6 +23,16 @@ DOCUMENT = (sources.ROOT / "docs" / "reference" / "fleet-file.md").read_text(enc
 
 def _cpu(fleet: fleetfile.FleetSpec) -> int:
     return sum(pool.count * int(pool.cpu) for one in fleet.members for pool in one.nodes)
+
+
+def test_the_demo_admits_projects_that_it_does_not_know() -> None:
+    accounts = [
+        federatedquota.to_account(obj)
+        for obj in read.load_yaml(demo.data("application.yaml"))
+        if obj["kind"] == "FederatedQuota"
+    ]
+
+    assert quota.allows_unknown(accounts)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6, 13])

@@ -122,7 +122,7 @@ EDITS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a project of nobody": (
         {"project": "nobodys"},
         "NotAllowed",
-        "no FederatedQuota speaks for project nobodys",
+        "no FederatedQuota has project nobodys",
     ),
     "another tier": ({"tier": "Reserved"}, "QuotaExceeded", "in tier Reserved"),
     "a priority": ({"priority": 200}, "PriorityExceedsMax", "allows priority up to 100"),
