@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Mapping
 
 import click
+from click.shell_completion import CompletionItem
 
 from federator import __version__
 
@@ -21,6 +22,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "explain": (
         "federator.cli.explain",
         "Explain why a workload is where it is, and what would help.",
+    ),
+    "describe": (
+        "federator.cli.leader.describe",
+        "Describe a workload on one page: conditions, shares, pods, Events, spec.",
     ),
     "pods": ("federator.cli.leader.pods", "List the pods of a workload in all its clusters."),
     "tree": (
@@ -130,6 +135,15 @@ class LazyGroup(click.Group):
             for value in vars(module).values()
             if isinstance(value, click.Command) and value.name == cmd_name
         )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, by the table: nothing is imported for a key press."""
+        chosen = [
+            CompletionItem(name, help=help_text)
+            for name, (_, help_text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return chosen + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -128,5 +128,6 @@ def _of_tenants(
         namespaced=True,
         model=model,
         columns=columns,
+        categories=(CATEGORY, "all"),
         longest_name=longest_name,
     )

@@ -2,10 +2,8 @@
 done. Where a command does all or nothing, that is said here.
 """
 
-import asyncio
 import json
-import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,9 @@ import click
 import pytest
 
 from federator.cli.main import cli
-from federator.embedded.server import EmbeddedCluster
-from federator.kinds import registry
-from federator.kube.client import Client
-from federator.kube.clock import RealClock
-from federator.kube.login import connect
-from federator.kube.wire.transport import Transport
 from federator.model.names import REBALANCE_ANNOTATION
-from federator.model.steps import ObjectRef
-from federator.sandbox import federation
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.rows import Boxes
-from federator.sandbox.faults.transport import BoxTransport
 from tests.unit.cli.files import items, member, pjs, psvc, quota, run, write
+from tests.unit.cli.hosts import Host
 
 SEVERAL = {
     "get": "test_get_shows_what_exists_and_names_what_does_not",
@@ -77,68 +65,6 @@ def test_every_command_that_takes_several_has_a_test_of_one_that_fails() -> None
     }
     assert several == SEVERAL.keys() | ONE.keys()
     assert {test for test in SEVERAL.values() if test not in globals()} == set()
-
-
-class Host:
-    """An embedded host without controllers, which commands reach instead of the one of a
-    kubeconfig."""
-
-    def __init__(self) -> None:
-        self.cluster = EmbeddedCluster(
-            "host", clock=RealClock(), rng=random.Random(1), controllers=False
-        )
-        self.boxes = Boxes()
-        self._standing: list[Any] = []
-
-    def client(self) -> Client:
-        return Client(self.cluster.transport(), "host")
-
-    async def connected(self, kubeconfig: str = "", context: str = "", **more: Any) -> Transport:
-        return BoxTransport(self.cluster.transport(), self.boxes, "shell", "host")
-
-    def make(self, *objs: Mapping[str, Any]) -> None:
-        async def work() -> None:
-            client = self.client()
-            await federation.install_crds(client)
-            for name in ("feed", "federator-clusters"):
-                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                await client.create(ObjectRef("v1", "namespaces", "", name), body)
-
-        asyncio.run(work())
-        self.add(*objs)
-
-    def add(self, *objs: Mapping[str, Any]) -> None:
-        async def work() -> None:
-            client = self.client()
-            for obj in objs:
-                meta = obj["metadata"]
-                ref = registry.KINDS[obj["kind"]].ref(meta.get("namespace", ""), meta["name"])
-                body = {name: value for name, value in obj.items() if name != "status"}
-                await client.create(ref, body)
-                if "status" in obj:
-                    await client.patch(ref, {"status": obj["status"]}, subresource="status")
-
-        asyncio.run(work())
-
-    def find(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
-        return asyncio.run(self.client().get(registry.KINDS[kind].ref(namespace, name)))
-
-    def refuse(self, ending: str) -> None:
-        """Writes to paths that end so are refused."""
-        box = boxes.answering(
-            lambda sending: sending.changes and sending.request.path.endswith(ending),
-            boxes.forbidden,
-        )
-        standing = self.boxes.standing(box)
-        standing.__enter__()
-        self._standing.append(standing)
-
-
-@pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Host:
-    made = Host()
-    monkeypatch.setattr(connect, "from_kubeconfig", made.connected)
-    return made
 
 
 def ready(obj: dict[str, Any]) -> dict[str, Any]:
