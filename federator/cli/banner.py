@@ -11,6 +11,7 @@ import asyncio
 import email.utils
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from federator.api import raw
@@ -27,11 +28,22 @@ SLACK_S: Final = 2.0
 """Tolerance: a Date header has whole seconds, and a response takes time."""
 WHY_MAX: Final = 512
 """Characters of an annotation that are shown."""
+PAUSED: Final = "paused"
+NO_LEADER: Final = "no hub leads"
 Obj = Mapping[str, Any]
 
 
-async def lines(client: "Client") -> list[str]:
-    """The banner lines of this host, [] for none. Sends three small requests concurrently."""
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """What applies to everything that a host's objects say."""
+
+    lines: tuple[str, ...] = ()
+    halted: str = ""
+    """Why no change of a spec has an effect now: "no hub leads" or "paused"; "" when changes do."""
+
+
+async def read(client: "Client") -> Banner:
+    """The banner of this host. Sends three small requests concurrently."""
     from federator.hub.cache import pauses
     from federator.model.steps import ObjectRef
 
@@ -40,11 +52,9 @@ async def lines(client: "Client") -> list[str]:
     lease_obj, pause_obj, now_s = await asyncio.gather(
         _read(client, lease), _read(client, pause), _host_s(client)
     )
-    return [
-        text
-        for text in (paused(pause_obj), leaderless(lease_obj, now_s) or short(lease_obj))
-        if text
-    ]
+    pausing, leading = paused(pause_obj), leaderless(lease_obj, now_s)
+    shown = tuple(text for text in (pausing, leading or short(lease_obj)) if text)
+    return Banner(shown, NO_LEADER if leading else PAUSED if pausing else "")
 
 
 def paused(obj: Obj | None) -> str:

@@ -10,13 +10,16 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 import yaml
 
 from federator.model import plaintext
+
+if TYPE_CHECKING:
+    from federator.cli.banner import Banner
 
 T = TypeVar("T")
 _READ_AS_ELSE = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*|[yYnN]")
@@ -131,14 +134,22 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
 async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
     """As `with_host`, for commands whose output people read: prints the banner on stderr first (a
     pause, no leader)."""
-    from federator.cli import banner
 
     async def after_banner(client: Any) -> T:
-        for line in await banner.lines(client):
-            say(line, err=True)
+        await print_banner(client)
         return await work(client)
 
     return await with_host(kubeconfig, context, after_banner)
+
+
+async def print_banner(client: Any) -> "Banner":
+    """Prints the banner on stderr and returns it."""
+    from federator.cli import banner
+
+    shown = await banner.read(client)
+    for line in shown.lines:
+        say(line, err=True)
+    return shown
 
 
 def default_namespace(kubeconfig: str, context: str) -> str:

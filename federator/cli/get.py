@@ -1,13 +1,16 @@
 """`federator get KIND[,KIND] [NAME...]`: the federated view, read from the host only."""
 
+import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
+import msgspec
 
 from federator.cli import common
+from federator.cli.fetching import Target
 
 if TYPE_CHECKING:
     from federator.kinds.kind import Kind
@@ -15,14 +18,7 @@ if TYPE_CHECKING:
 
 JSONPATH: Final = "jsonpath="
 FORMATS: Final = ("wide", "json", "yaml", "name")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One kind and the names to show; no names means all objects."""
-
-    kind: "Kind"
-    names: tuple[str, ...]
+Obj: TypeAlias = Mapping[str, Any]
 
 
 def _checked(context: click.Context, parameter: click.Parameter, output: str) -> str:
@@ -75,23 +71,24 @@ def get(
         output, all_namespaces=all_namespaces, no_headers=no_headers, several=len(targets) > 1
     )
 
-    async def work(client: "Client") -> None:
-        results, versions, missing = [], {}, False
-        for target in targets:
-            objs, versions[target.kind.kind], absent = await read(client, target, where, selector)
-            results.append((target, objs))
-            for name in absent:
-                missing = True
-                common.say(f'error: {target.kind.plural} "{name}" not found', err=True)
+    async def work(client: "Client") -> bool:
+        shown, results = await asyncio.gather(
+            common.print_banner(client),
+            asyncio.gather(
+                *(read(client, target, where, selector, listed=watch) for target in targets)
+            ),
+        )
+        printer.halted = shown.halted
         printer.show(results)
+        missing = [(result.target, name) for result in results for name in result.missing]
+        for target, name in missing:
+            common.say(f'error: {target.kind.plural} "{name}" not found', err=True)
         if watch:
-            await follow(
-                client, targets[0], where, selector, versions[targets[0].kind.kind], printer
-            )
-        elif missing:
-            sys.exit(1)
+            await follow(client, results[0], where, selector, printer)
+        return not missing
 
-    common.run(common.with_federation(kubeconfig, context, work))
+    if not common.run(common.with_host(kubeconfig, context, work)):
+        sys.exit(1)
 
 
 def targets_of(words: Sequence[str]) -> list[Target]:
@@ -117,23 +114,42 @@ def targets_of(words: Sequence[str]) -> list[Target]:
     return [Target(kind, chosen) for kind in dict.fromkeys(kinds)]
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What there is of a target: objects of names, or a list as JSON."""
+
+    target: Target
+    objects: Sequence[Obj] = ()
+    listed: Sequence[bytes] = ()
+    version: str = ""
+    """Of the list."""
+    missing: tuple[str, ...] = ()
+    """Names that do not exist."""
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.listed)
+
+
 async def read(
-    client: "Client", target: Target, where: str, selector: str
-) -> tuple[list[dict[str, Any]], str, tuple[str, ...]]:
-    """(objects, resourceVersion of their list, names that do not exist)."""
-    kind = target.kind
-    listing = await client.list(
-        kind.api_version, kind.plural, where if kind.namespaced else "", label_selector=selector
-    )
-    by_name = {obj["metadata"]["name"]: obj for obj in listing.items}
+    client: "Client", target: Target, where: str, selector: str, *, listed: bool
+) -> Result:
+    """One object for each name, or a list. `listed`: also names are chosen from a list, whose
+    version a watch begins at."""
+    from federator.cli import fetching
+
+    if target.names and not listed:
+        answers = await fetching.named(client, target, where)
+        absent = tuple(answer for answer in answers if isinstance(answer, str))
+        return Result(
+            target, [each for each in answers if not isinstance(each, str)], missing=absent
+        )
+    bodies, version = await fetching.bodies(client, target.kind, where, selector)
     if not target.names:
-        return list(listing.items), listing.resource_version, ()
-    objs = [by_name[name] for name in target.names if name in by_name]
-    return (
-        objs,
-        listing.resource_version,
-        tuple(name for name in target.names if name not in by_name),
-    )
+        return Result(target, listed=bodies, version=version)
+    by_name = {obj["metadata"]["name"]: obj for obj in fetching.whole(bodies)}
+    present = [by_name[name] for name in target.names if name in by_name]
+    absent = tuple(name for name in target.names if name not in by_name)
+    return Result(target, present, version=version, missing=absent)
 
 
 class Printer:
@@ -146,28 +162,75 @@ class Printer:
         self.all_namespaces = all_namespaces
         self.no_headers = no_headers
         self.several = several
+        self.halted = ""
+        """Why no change of a spec has an effect now (`banner.Banner.halted`)."""
         self._widths: list[int] = []
         self._rendered = _template(output)
 
-    def show(self, results: Sequence[tuple[Target, list[dict[str, Any]]]]) -> None:
+    def show(self, results: Sequence[Result]) -> None:
         """Prints the objects of each target. Several names or kinds give a List, however many
         exist."""
-        objs = [obj for _, some in results for obj in some]
-        if self.output in ("json", "yaml") or self._rendered is not None:
-            single = not self.several and len(results[0][0].names) == 1
-            if single and not objs:
-                return
+        single = not self.several and len(results[0].target.names) == 1
+        if single and not results[0] and self.output not in ("", "wide", "name"):
+            return
+        if self._rendered is not None:
+            objs = [obj for result in results for obj in self._objects(result, whole=True)]
             listed = {"apiVersion": "v1", "kind": "List", "items": objs}
             self._structured(objs[0] if single else listed)
+        elif self.output in ("json", "yaml") and single:
+            self._structured(results[0].objects[0])
+        elif self.output in ("json", "yaml"):
+            self._list(results)
         elif self.output == "name":
-            for target, some in results:
-                for obj in some:
-                    common.say(name_of(target.kind, obj))
-        elif objs:
-            shown = [self._table(target.kind, some) for target, some in results if some]
+            for result in results:
+                for obj in self._objects(result):
+                    common.say(name_of(result.target.kind, obj))
+        elif any(results):
+            shown = [
+                self._table(result.target.kind, self._objects(result))
+                for result in results
+                if result
+            ]
             common.show("\n\n".join(shown))
-        elif not any(target.names for target, _ in results):
+        elif not any(result.target.names for result in results):
             common.say("No resources found.", err=True)
+
+    def _objects(self, result: Result, *, whole: bool = False) -> Sequence[Obj]:
+        """The objects of a result, those of a list with the fields that are printed."""
+        from federator.cli import fetching
+
+        if not result.listed:
+            return result.objects
+        if whole or self.halted:
+            return fetching.whole(result.listed)
+        kind = result.target.kind
+        return fetching.for_columns(kind, result.listed, wide=self.output == "wide")
+
+    def _list(self, results: Sequence[Result]) -> None:
+        """A List as JSON or YAML, one object in memory at a time."""
+        bodies = (
+            body
+            for result in results
+            for body in (*result.listed, *map(msgspec.json.encode, result.objects))
+        )
+        if self.output == "yaml":
+            first, separator, before = "apiVersion: v1\nkind: List\nitems:\n", "\n", ""
+            texts = (common.dump([msgspec.json.decode(body)], "yaml") for body in bodies)
+            last, empty = "", "items: []"
+        else:
+            first = '{\n    "apiVersion": "v1",\n    "kind": "List",\n    "items": [\n'
+            separator, before = ",\n", " " * 8
+            texts = (_indented(body) for body in bodies)
+            last, empty = "\n    ]\n}", '    "items": []\n}'
+        started = False
+        for text in texts:
+            common.show((separator if started else first) + before + text, nl=False)
+            started = True
+        if not started:
+            head = first.rpartition("\n")[0].rpartition("\n")[0]
+            common.show(f"{head}\n{empty}")
+        else:
+            common.show(last)
 
     def row(self, kind: "Kind", obj: dict[str, Any]) -> None:
         """Prints one changed object."""
@@ -193,7 +256,10 @@ class Printer:
     def _cells(self, kind: "Kind", obj: Mapping[str, Any]) -> list[str]:
         from federator.cli import views
 
-        cells = views.row(kind, obj, wide=self.output == "wide", with_namespace=self.all_namespaces)
+        wide = self.output == "wide"
+        cells = views.row(
+            kind, obj, wide=wide, with_namespace=self.all_namespaces, halted=self.halted
+        )
         if self.several:
             at = 1 if self.all_namespaces and kind.namespaced else 0
             cells[at] = name_of(kind, obj)
@@ -231,18 +297,23 @@ def _template(output: str) -> Callable[[Any], str] | None:
     return rendered
 
 
+def _indented(body: bytes) -> str:
+    """An object as an element of a List, after the blanks of its first line."""
+    return msgspec.json.format(body, indent=4).decode().replace("\n", "\n" + " " * 8)
+
+
 def name_of(kind: "Kind", obj: Mapping[str, Any]) -> str:
     return f"{kind.singular}.{kind.group}/{obj['metadata']['name']}"
 
 
 async def follow(
-    client: "Client", target: Target, where: str, selector: str, version: str, printer: Printer
+    client: "Client", begun: Result, where: str, selector: str, printer: Printer
 ) -> None:
     """Prints a row for each change until Ctrl-C. Lists again when the server no longer has the
     version."""
     from federator.kube import errors
 
-    kind = target.kind
+    target, version, kind = begun.target, begun.version, begun.target.kind
     while True:
         try:
             async for event in client.watch(

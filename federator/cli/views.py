@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.cli import common
 from federator.kinds import registry
-from federator.kinds.kind import Column, Kind
+from federator.kinds.kind import STATUS, Column, Kind
 from federator.kube.client import Client
 
 _SHORT: Final = [kind.short_names[0] for kind in registry.WORKLOADS.values()]
@@ -35,6 +35,12 @@ ALIASES: Mapping[str, str] = {
 """Name on the command line, in lower case -> kind."""
 
 
+DESIRED: Final = "Desired"
+"""The column of the count that a workload asks for."""
+STATUS_MAX: Final = 60
+"""Characters of a STATUS column."""
+
+
 def kind_named(text: str) -> Kind:
     """The kind of a plural, singular or short name. Exits with an error for an unknown name."""
     kind = ALIASES.get(text.lower())
@@ -56,12 +62,35 @@ def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> 
 
 
 def row(
-    kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespace: bool = False
+    kind: Kind,
+    obj: Mapping[str, Any],
+    *,
+    wide: bool = False,
+    with_namespace: bool = False,
+    halted: str = "",
 ) -> list[str]:
-    """The cells of one object."""
-    meta = obj["metadata"]
-    cells = [meta["name"], *(cell(column, obj) for column in columns(kind, wide=wide))]
+    """The cells of one object. `halted`: why no hub acts on specs now; then a workload shows the
+    count of its spec, and this before what was last reported."""
+    meta, shown = obj["metadata"], columns(kind, wide=wide)
+    cells = [meta["name"], *(cell(column, obj) for column in shown)]
+    if halted and kind.verbs is not None:
+        cells[1:] = [
+            _halted(kind, column, obj, text, halted)
+            for column, text in zip(shown, cells[1:], strict=True)
+        ]
     return [meta.get("namespace", ""), *cells] if with_namespace and kind.namespaced else cells
+
+
+def _halted(kind: Kind, column: Column, obj: Mapping[str, Any], text: str, halted: str) -> str:
+    """A cell of a workload while no hub acts on specs."""
+    verbs = kind.verbs
+    assert verbs is not None
+    if column == STATUS:
+        return f"{halted}; {text}"[:STATUS_MAX] if text else halted
+    scaled = verbs.bounds is not None and verbs.bounds(obj) is not None
+    if column.name == DESIRED and not verbs.every_node and not scaled:
+        return str(verbs.count(obj))
+    return text
 
 
 def cell(column: Column, obj: Mapping[str, Any]) -> str:
@@ -74,6 +103,16 @@ def cell(column: Column, obj: Mapping[str, Any]) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def steps(path: str) -> tuple[str, ...]:
+    """The names of a column's path up to the list of which it selects an entry, or to its end."""
+    names: list[str] = []
+    for name, key, _ in _STEP.findall(path):
+        names.append(name)
+        if key:
+            break
+    return tuple(names)
 
 
 _STEP: Final = re.compile(r'\.(\w+)(?:\[\?\(@\.(\w+)=="(\w+)"\)\])?')

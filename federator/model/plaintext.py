@@ -14,6 +14,7 @@ from typing import Any, Final
 UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that are always escaped: control characters (escape sequences begin with one),
 formats (bidirectional marks, invisible characters), lone surrogates, line and paragraph separators.
+`str.isprintable` is false of all of them.
 """
 
 SENTENCE_MAX: Final = 1024
@@ -27,14 +28,16 @@ def visible(text: str, *, keep: str = "") -> str:
 
     Applying it twice changes nothing.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
+        return text
+    if keep and text.translate(dict.fromkeys(map(ord, keep))).isprintable():
         return text
     return "".join(char if char in keep or not unsafe(char) else escaped(char) for char in text)
 
 
 def clipped(text: str, limit: int = SENTENCE_MAX) -> str:
     """The text made visible, cut with three points when longer than `limit` characters."""
-    if len(text) <= limit and text.isascii() and text.isprintable():
+    if len(text) <= limit and text.isprintable():
         return text
     shown = visible(text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."

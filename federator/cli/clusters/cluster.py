@@ -10,6 +10,7 @@ import click
 
 from federator.cli import common
 from federator.cli.clusters import conforming, draining
+from federator.cli.rollouts import waiting
 
 if TYPE_CHECKING:
     from federator.cli.clusters.joining import Examination
@@ -367,6 +368,12 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
 @click.option(
     "--cancel", is_flag=True, help="End a removal whose MemberCluster is not deleted yet."
 )
+@click.option(
+    "--timeout",
+    type=waiting.Duration(),
+    default="0",
+    help="Stop waiting after this time, such as 30m; the removal continues. 0: never.",
+)
 @click.option("--no-wait", is_flag=True, help="Return at once; the removal continues by itself.")
 @common.connection_options
 def remove(
@@ -375,6 +382,7 @@ def remove(
     lost: bool,
     force: bool,
     cancel: bool,
+    timeout: float,
     no_wait: bool,
     kubeconfig: str,
     context: str,
@@ -394,12 +402,12 @@ def remove(
         common.fail("--cancel ends a removal, so it takes no --orphan, --lost or --force")
     how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
 
-    async def work(host: "Client") -> None:
+    async def work(host: "Client") -> bool:
         obj = await removal.find(host, name)
         if cancel:
             await removal.cancel(host, obj)
             common.say(f"membercluster.federation.pinterest.com/{name} stays a member")
-            return
+            return True
         removal.refuse_unfit(obj, how)
         if how is Removal.EMPTY:
             obj = await removal.drain(host, obj, force=force)
@@ -419,14 +427,25 @@ def remove(
                     f" {where}",
                     err=True,
                 )
-            return
-        last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
+            return True
+        watch = removal.Watch(host, obj, lambda text: common.say(text, err=True))
+        hub = waiting.Hub(host)
+        await hub.look()
+        if hub.halted:
+            common.say(f"the removal of {name} waits: {hub.halted}", err=True)
+        if not await waiting.until(hub, timeout, watch.look):
+            state = f"waits: {hub.halted}" if hub.halted else "continues"
+            end = f"federator cluster remove {name} --cancel"
+            common.say(f"the removal of {name} {state}; to end it: {end}", err=True)
+            return False
         await removal.drop_credentials(host, obj)
-        if last:
-            common.say(last, err=True)
+        if watch.note:
+            common.say(watch.note, err=True)
         common.say(f"membercluster.federation.pinterest.com/{name} removed")
+        return True
 
-    common.run(common.with_federation(kubeconfig, context, work))
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
 
 
 @cluster.command(name="take-over")

@@ -20,8 +20,8 @@ from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
-LOOK_S = 1.0
-"""Interval of polling while waiting, in seconds."""
+NOTE_S = 0.5
+"""Interval of polling for the final Event, in seconds."""
 KIND = registry.KINDS["MemberCluster"]
 
 
@@ -115,34 +115,44 @@ async def cancel(host: Client, obj: Mapping[str, Any]) -> None:
     await host.patch(KIND.ref("", name), body)
 
 
-async def watch(host: Client, obj: Mapping[str, Any], report: Callable[[str], None]) -> str:
-    """Waits until the MemberCluster is gone; calls `report` with each change of its conditions
-    Draining and Removing. Returns the note of the hub's final event, "" without one. Raises
-    FieldError when the hub refuses the drain, which is then taken back, and when somebody ends it;
-    ApiErrors."""
-    name, uid, last = obj["metadata"]["name"], obj["metadata"]["uid"], ""
-    while True:
+class Watch:
+    """Follows a removal and reports each change of the conditions Draining and Removing."""
+
+    def __init__(self, host: Client, obj: Mapping[str, Any], report: Callable[[str], None]) -> None:
+        self.host = host
+        self.obj = obj
+        self.report = report
+        self.note = ""
+        """The note of the hub's final Event about it."""
+        self._last = ""
+
+    async def look(self) -> bool:
+        """Whether the MemberCluster is gone. Raises FieldError when the hub refuses the drain,
+        which is then taken back, and when somebody ends it; ApiErrors."""
+        name, uid = self.obj["metadata"]["name"], self.obj["metadata"]["uid"]
+        live: dict[str, Any] | None
         try:
-            live = await host.get(KIND.ref("", name))
+            live = await self.host.get(KIND.ref("", name))
         except errors.NotServed:
             raise
         except errors.NotFound:
-            return await _final_note(host, uid)
-        if live["metadata"]["uid"] != uid:
-            return await _final_note(host, uid)
+            live = None
+        if live is None or live["metadata"]["uid"] != uid:
+            self.note = await _final_note(self.host, uid)
+            return True
         deleted = bool(raw.text(live["metadata"], "deletionTimestamp"))
         condition = raw.condition(live, "Removing" if deleted else "Draining")
         if not deleted:
-            await _check(host, obj, live, condition)
+            await _check(self.host, self.obj, live, condition)
         text = (
             f"{raw.text(condition, 'reason')}: {raw.text(condition, 'message')}"
             if condition
             else ""
         )
-        if text and text != last:
-            report(text)
-            last = text
-        await asyncio.sleep(LOOK_S)
+        if text and text != self._last:
+            self.report(text)
+            self._last = text
+        return False
 
 
 async def _check(
@@ -177,7 +187,7 @@ async def _final_note(host: Client, uid: str) -> str:
         ]
         if ends:
             return raw.text(ends[-1], "note")
-        await asyncio.sleep(LOOK_S / 2)
+        await asyncio.sleep(NOTE_S)
     return ""
 
 

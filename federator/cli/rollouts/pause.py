@@ -22,14 +22,18 @@ def pause(reason: str, kubeconfig: str, context: str) -> None:
     if len(reason) > REASON_MAX:
         common.fail(f"--reason has {len(reason)} characters; at most {REASON_MAX} are allowed")
     switch = {"paused": "true", "since": clock.stamp(time.time()), "by": _caller()}
-    _switch(kubeconfig, context, switch | ({"reason": " ".join(reason.split())} if reason else {}))
+    _, data = _switch(
+        kubeconfig, context, switch | ({"reason": " ".join(reason.split())} if reason else {})
+    )
+    common.say(banner.paused({"data": data}))
 
 
 @click.command()
 @common.connection_options
 def resume(kubeconfig: str, context: str) -> None:
     """End a pause."""
-    _switch(kubeconfig, context, {"paused": "false"})
+    was_paused, _ = _switch(kubeconfig, context, {"paused": "false"})
+    common.say("resumed" if was_paused else "The federation is not paused: nothing to resume.")
 
 
 def _caller() -> str:
@@ -40,13 +44,14 @@ def _caller() -> str:
         return platform.node()
 
 
-def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> None:
+def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> tuple[bool, dict[str, str]]:
+    """Writes the pause object. Returns whether the federation was paused, and the data written."""
     from federator.hub.cache import pauses
     from federator.kube import client as clients
     from federator.kube import errors
     from federator.model.steps import ObjectRef
 
-    async def work(client: clients.Client) -> dict[str, str]:
+    async def work(client: clients.Client) -> tuple[bool, dict[str, str]]:
         ref = ObjectRef(
             "v1", "configmaps", banner.SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap"
         )
@@ -55,7 +60,10 @@ def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> None:
             before = (await client.get(ref)).get("data") or {}
         except errors.NotFound:
             before = {}
-        if data["paused"] == "true" == before.get("paused") and before.get("since"):
+        was_paused = before.get("paused") == "true"
+        if not was_paused and data["paused"] != "true":
+            return False, data
+        if data["paused"] == "true" and was_paused and before.get("since"):
             data = {
                 **before,
                 **{name: text for name, text in data.items() if name == "reason"},
@@ -67,7 +75,6 @@ def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> None:
             "data": data,
         }
         await client.patch(ref, body, kind="apply", force=True)
-        return data
+        return was_paused, data
 
-    data = common.run(common.with_host(kubeconfig, context, work))
-    common.say(banner.paused({"data": data}) or "resumed")
+    return common.run(common.with_host(kubeconfig, context, work))

@@ -82,6 +82,8 @@ class Hub:
     after the start, each once; those of the start were printed already."""
 
     client: "Client"
+    halted: str = ""
+    """Why nothing that is waited for can happen now: `banner.Banner.halted` of the last look."""
     _printed: frozenset[str] | None = None
     _looked_s: float = field(default=float("-inf"))
 
@@ -92,11 +94,11 @@ class Hub:
         if time.monotonic() - self._looked_s < LEADER_EVERY_S:
             return
         self._looked_s = time.monotonic()
-        lines = await banner.lines(self.client)
-        for line in lines if self._printed is not None else ():
+        shown = await banner.read(self.client)
+        for line in shown.lines if self._printed is not None else ():
             if line not in (self._printed or ()):
                 common.say(line, err=True)
-        self._printed = frozenset(lines)
+        self._printed, self.halted = frozenset(shown.lines), shown.halted
 
 
 async def until(

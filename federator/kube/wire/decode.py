@@ -84,6 +84,12 @@ class Named(msgspec.Struct):
     metadata: Meta
 
 
+class _Typed(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+
+
+_typed_decoder = msgspec.json.Decoder(_Typed)
 _status_decoder = msgspec.json.Decoder(_Status)
 _page_decoder = msgspec.json.Decoder(Page)
 raw_event_decoder: msgspec.json.Decoder[WatchEvent] = msgspec.json.Decoder(_RawEvent)
@@ -277,6 +283,21 @@ def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
         item.setdefault("apiVersion", api_version)
         item.setdefault("kind", kind)
         yield item
+
+
+def bodies(page: Page, api_version: str) -> Iterator[bytes]:
+    """The page's objects as JSON, each with its type, as `items` has them."""
+    kind = page.kind.removesuffix("List")
+    for raw in page.items or ():
+        try:
+            typed = _typed_decoder.decode(raw)
+        except BROKEN as exc:
+            raise errors.Malformed(f"list: the answer is no JSON object ({exc}).") from exc
+        if typed.apiVersion and typed.kind:
+            yield bytes(raw)
+        else:
+            head = {"apiVersion": api_version, "kind": kind}
+            yield msgspec.json.encode(head | obj(bytes(raw), "list"))
 
 
 def changed_items(

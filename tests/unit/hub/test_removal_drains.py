@@ -21,8 +21,11 @@ async def remove(world: World, name: str, *, force: bool = False) -> None:
 async def watch(world: World, name: str) -> tuple[str, list[str]]:
     """The note of the last Event, and what was reported on the way."""
     told: list[str] = []
-    note = await removal.watch(world.host, await removal.find(world.host, name), told.append)
-    return note, told
+    following = removal.Watch(world.host, await removal.find(world.host, name), told.append)
+    while True:
+        if await following.look():
+            return following.note, told
+        await asyncio.sleep(1.0)
 
 
 def test_a_removal_drains_the_cluster_and_deletes_its_object_last() -> None:
