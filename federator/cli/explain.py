@@ -5,6 +5,7 @@ host's objects. For others the leading hub computes it, and returns what the own
 may see.
 """
 
+import gc
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,9 @@ def explain(
         leader = asking.Leader(kubeconfig, context, connection["leader_address"])
         return await gathered(client, kind, where, chosen, leader)
 
+    # All decisions of the host are read once and kept until the end: the collector would look
+    # through them again and again, for a third of the time.
+    gc.disable()
     facts = common.run(common.with_federation(kubeconfig, context, work))
     rows = facts.get("clusters", [])
     if cluster and cluster not in {row["cluster"] for row in rows}:

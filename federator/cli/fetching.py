@@ -16,7 +16,7 @@ from federator.kube import errors
 from federator.kube.wire import decode
 
 if TYPE_CHECKING:
-    from federator.kinds.kind import Column, Kind
+    from federator.cli.kindtable import Column, Shown
     from federator.kube.client import Client
 
 AT_ONCE: Final = 8
@@ -30,7 +30,7 @@ Paths: TypeAlias = dict[str, "Paths"]
 class Target:
     """One kind and the names to show; no names means all objects."""
 
-    kind: "Kind"
+    kind: "Shown"
     names: tuple[str, ...]
 
 
@@ -51,7 +51,7 @@ async def named(client: "Client", target: Target, where: str) -> list[Obj | str]
 
 
 async def bodies(
-    client: "Client", kind: "Kind", where: str, selector: str
+    client: "Client", kind: "Shown", where: str, selector: str
 ) -> tuple[tuple[bytes, ...], str]:
     """All objects of a kind as JSON, and the version of the list."""
     return await client.list_bytes(
@@ -64,7 +64,7 @@ def whole(listed: Iterable[bytes]) -> list[Obj]:
     return [decode.obj(body, "list") for body in listed]
 
 
-def for_columns(kind: "Kind", listed: Sequence[bytes], *, wide: bool) -> list[Obj]:
+def for_columns(kind: "Shown", listed: Sequence[bytes], *, wide: bool) -> list[Obj]:
     """The objects with the fields that the columns of a table show, and no others."""
     decoder = msgspec.json.Decoder(_struct(_paths(views.columns(kind, wide=wide))))
 

@@ -13,7 +13,7 @@ from federator.cli import common
 from federator.cli.fetching import Target
 
 if TYPE_CHECKING:
-    from federator.kinds.kind import Kind
+    from federator.cli.kindtable import Shown
     from federator.kube.client import Client
 
 JSONPATH: Final = "jsonpath="
@@ -104,12 +104,12 @@ def targets_of(words: Sequence[str]) -> list[Target]:
             kind, _, name = word.partition("/")
             if not name:
                 common.fail(f"{word}: the name is missing")
-            names.setdefault(views.kind_named(kind).kind, []).append(name)
+            names.setdefault(views.shown_named(kind).kind, []).append(name)
         return [
-            Target(views.kind_named(kind), tuple(dict.fromkeys(each)))
+            Target(views.shown_named(kind), tuple(dict.fromkeys(each)))
             for kind, each in names.items()
         ]
-    kinds = [views.kind_named(kind) for kind in words[0].split(",")]
+    kinds = [views.shown_named(kind) for kind in words[0].split(",")]
     chosen = tuple(dict.fromkeys(words[1:]))
     return [Target(kind, chosen) for kind in dict.fromkeys(kinds)]
 
@@ -232,7 +232,7 @@ class Printer:
         else:
             common.show(last)
 
-    def row(self, kind: "Kind", obj: dict[str, Any]) -> None:
+    def row(self, kind: "Shown", obj: dict[str, Any]) -> None:
         """Prints one changed object."""
         if self.output in ("json", "yaml"):
             # A stream of documents: without `---` it would be one document with repeated keys.
@@ -253,7 +253,7 @@ class Printer:
         else:
             common.show(common.dump(value, self.output))
 
-    def _cells(self, kind: "Kind", obj: Mapping[str, Any]) -> list[str]:
+    def _cells(self, kind: "Shown", obj: Mapping[str, Any]) -> list[str]:
         from federator.cli import views
 
         wide = self.output == "wide"
@@ -265,7 +265,7 @@ class Printer:
             cells[at] = name_of(kind, obj)
         return cells
 
-    def _table(self, kind: "Kind", objs: Sequence[Mapping[str, Any]]) -> str:
+    def _table(self, kind: "Shown", objs: Sequence[Mapping[str, Any]]) -> str:
         from federator.cli import views
 
         headers = views.headers(
@@ -302,7 +302,7 @@ def _indented(body: bytes) -> str:
     return msgspec.json.format(body, indent=4).decode().replace("\n", "\n" + " " * 8)
 
 
-def name_of(kind: "Kind", obj: Mapping[str, Any]) -> str:
+def name_of(kind: "Shown", obj: Mapping[str, Any]) -> str:
     return f"{kind.singular}.{kind.group}/{obj['metadata']['name']}"
 
 

@@ -7,20 +7,23 @@ Rows are made from the host's objects; problems in members show up in the condit
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from federator.cli import common
-from federator.kinds import registry
-from federator.kinds.kind import STATUS, Column, Kind
-from federator.kube.client import Client
+from federator.cli import common, kindtable
+from federator.cli.kindtable import Column, Shown
+from federator.model import plaintext
 
-_SHORT: Final = [kind.short_names[0] for kind in registry.WORKLOADS.values()]
-WORKLOADS: Final = f"{', '.join(_SHORT[:-1])} or {_SHORT[-1]}"
+if TYPE_CHECKING:
+    from federator.kinds.kind import Kind
+    from federator.kube.client import Client
+
+_SHORT: Final = [kind.short_names[0] for kind in kindtable.TABLE.values() if kind.placed]
+WORKLOADS: Final = " or ".join(filter(None, (", ".join(_SHORT[:-1]), *_SHORT[-1:])))
 """The short names of the workload kinds, for sentences: `psvc, pjs or deploy`."""
 
 ALIASES: Mapping[str, str] = {
     name: kind.kind
-    for kind in registry.KINDS.values()
+    for kind in kindtable.TABLE.values()
     for name in (kind.plural, kind.singular, kind.kind.lower(), *kind.short_names)
 } | {
     "clusters": "MemberCluster",
@@ -35,34 +38,43 @@ ALIASES: Mapping[str, str] = {
 """Name on the command line, in lower case -> kind."""
 
 
+STATUS: Final = ".status.summary"
+"""The path of the column that says in a line how an object stands."""
 DESIRED: Final = "Desired"
 """The column of the count that a workload asks for."""
 STATUS_MAX: Final = 60
 """Characters of a STATUS column."""
 
 
-def kind_named(text: str) -> Kind:
+def kind_named(text: str) -> "Kind":
     """The kind of a plural, singular or short name. Exits with an error for an unknown name."""
+    from federator.kinds import registry
+
+    return registry.KINDS[shown_named(text).kind]
+
+
+def shown_named(text: str) -> Shown:
+    """As `kind_named`, for those that only look at objects."""
     kind = ALIASES.get(text.lower())
     if kind is None:
         common.fail(
             f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or"
             " quotas"
         )
-    return registry.KINDS[kind]
+    return kindtable.TABLE[kind]
 
 
-def columns(kind: Kind, *, wide: bool) -> list[Column]:
+def columns(kind: Shown, *, wide: bool) -> list[Column]:
     return [column for column in kind.columns if wide or not column.wide]
 
 
-def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+def headers(kind: Shown, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
     titles = ["NAME", *(column.name.upper() for column in columns(kind, wide=wide))]
     return ["NAMESPACE", *titles] if with_namespace and kind.namespaced else titles
 
 
 def row(
-    kind: Kind,
+    kind: Shown,
     obj: Mapping[str, Any],
     *,
     wide: bool = False,
@@ -73,7 +85,7 @@ def row(
     count of its spec, and this before what was last reported."""
     meta, shown = obj["metadata"], columns(kind, wide=wide)
     cells = [meta["name"], *(cell(column, obj) for column in shown)]
-    if halted and kind.verbs is not None:
+    if halted and kind.placed:
         cells[1:] = [
             _halted(kind, column, obj, text, halted)
             for column, text in zip(shown, cells[1:], strict=True)
@@ -81,12 +93,13 @@ def row(
     return [meta.get("namespace", ""), *cells] if with_namespace and kind.namespaced else cells
 
 
-def _halted(kind: Kind, column: Column, obj: Mapping[str, Any], text: str, halted: str) -> str:
+def _halted(kind: Shown, column: Column, obj: Mapping[str, Any], text: str, halted: str) -> str:
     """A cell of a workload while no hub acts on specs."""
-    verbs = kind.verbs
-    assert verbs is not None
-    if column == STATUS:
-        return f"{halted}; {text}"[:STATUS_MAX] if text else halted
+    from federator.kinds import registry
+
+    if column.json_path == STATUS:
+        return plaintext.clipped(f"{halted}; {text}", STATUS_MAX) if text else halted
+    verbs = registry.verbs_of(kind.kind)
     scaled = verbs.bounds is not None and verbs.bounds(obj) is not None
     if column.name == DESIRED and not verbs.every_node and not scaled:
         return str(verbs.count(obj))
@@ -130,7 +143,7 @@ def _value(path: str, obj: Any) -> Any:
 
 
 def text(
-    kind: Kind,
+    kind: Shown,
     objs: Sequence[Mapping[str, Any]],
     *,
     wide: bool,
@@ -144,10 +157,10 @@ def text(
 
 
 async def table_of(
-    client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = ""
+    client: "Client", kind_name: str, *, all_namespaces: bool = False, namespace: str = ""
 ) -> str:
     """The table of one kind, read from the host; "" when there are no objects."""
-    kind = registry.KINDS[kind_name]
+    kind = kindtable.TABLE[kind_name]
     listing = await client.list(kind.api_version, kind.plural, "" if all_namespaces else namespace)
     if not listing.items:
         return ""

@@ -11,6 +11,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
+from federator.cli import kindtable
 from federator.kinds import registry, rights
 from tests.house.sources import ROOT
 from tests.reference import admission, commands, objects, roles, settings_file, tables
@@ -69,6 +72,7 @@ def made() -> dict[str, str]:
     """Every generated file, by its path, as it has to be."""
     found = {path: f"<!-- {NOTE} -->\n\n{make().strip()}\n" for path, make in PAGES.items()}
     found["config/federator.yaml"] = settings_file.text()
+    found["federator/cli/data/kinds.json"] = kinds()
     for path in dict.fromkeys(path for path, _ in PARTS):
         text = (ROOT / path).read_text(encoding="utf-8")
         for (page, name), make in PARTS.items():
@@ -76,6 +80,28 @@ def made() -> dict[str, str]:
                 text = with_part(text, name, make(), path)
         found[path] = text
     return found
+
+
+def kinds() -> str:
+    """The kinds as the command line looks at them."""
+    rows = [
+        kindtable.Shown(
+            kind=kind.kind,
+            group=kind.group,
+            version=kind.version,
+            plural=kind.plural,
+            singular=kind.singular,
+            short_names=kind.short_names,
+            columns=tuple(
+                kindtable.Column(column.name, column.json_path, column.type, column.wide)
+                for column in kind.columns
+            ),
+            namespaced=kind.namespaced,
+            placed=kind.kind in registry.WORKLOADS,
+        )
+        for kind in registry.KINDS.values()
+    ]
+    return msgspec.json.format(msgspec.json.encode(rows), indent=1).decode() + "\n"
 
 
 def with_part(text: str, name: str, part: str, path: str) -> str:

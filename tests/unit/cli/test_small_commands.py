@@ -112,7 +112,7 @@ def test_the_kinds_that_the_hint_names_are_kinds(kind: str) -> None:
 
 
 def test_a_column_may_choose_a_condition() -> None:
-    kind = views.kind_named("quotas")
+    kind = views.shown_named("quotas")
     conditions = [
         {"type": "Other", "status": "?"},
         {"type": "Valid", "status": "False", "reason": "UnknownParent"},

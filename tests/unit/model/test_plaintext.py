@@ -153,3 +153,13 @@ def test_logs_are_one_safe_line_for_each_record(style: logs.Style) -> None:
         root.handlers[:], root.level = before
     assert out.getvalue().count("\n") == 1
     assert is_safe(out.getvalue().rstrip("\n"))
+
+
+@given(st.text(max_size=40), st.sampled_from(["", "\n", "\n\t"]))
+def test_text_that_python_calls_printable_needs_no_escape(text: str, keep: str) -> None:
+    slowly = "".join(
+        char if char in keep or not plaintext.unsafe(char) else plaintext.escaped(char)
+        for char in text
+    )
+
+    assert plaintext.visible(text, keep=keep) == slowly
