@@ -272,6 +272,8 @@ BORROWED_ROOM: Final = "RoomReclamation"
 LENT: Final = "FailoverBuffer"
 """The same of tier Preemptible, for a workload that loses its cluster, where a cluster keeps room
 for such (`spec.failoverBuffer`)."""
+AT_ONCE: Final = "(spec.maxConcurrentWorkloads)"
+"""In the message of a decision: the account has as many workloads as it may have."""
 TAKES: Final = " takes what it lacks"
 """In the message of a decision for which others leave."""
 

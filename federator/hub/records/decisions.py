@@ -17,7 +17,7 @@ from federator.hub.records.seals import Seals, author
 from federator.kinds import registry
 from federator.model import names, plaintext
 from federator.model.ask import Ask, Unit
-from federator.model.decision import REFUSALS, TAKES, Decision, Share
+from federator.model.decision import AT_ONCE, REFUSALS, TAKES, Decision, Share
 from federator.model.fleet import Commitment, Holding, charged_shape
 from federator.model.names import (
     DECISION_FINALIZER,
@@ -259,6 +259,7 @@ def says(record: Record, decision: Decision) -> bool:
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
         and _takes(record.terms.message) == _takes(decision.message)
+        and (AT_ONCE in record.terms.message) == (AT_ONCE in decision.message)
         and record.terms.tolerated == decision.tolerated
         and record.terms.per_cluster == decision.per_cluster
         and record.terms.surplus == decision.surplus

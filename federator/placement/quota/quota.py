@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.decision import Reason
+from federator.model.decision import AT_ONCE, Reason
 from federator.model.fleet import Commitment, QuotaAccount
 from federator.model.kubernetes import quantity
 from federator.model.quickly import quickly
@@ -220,8 +220,7 @@ def _by_concurrency(
     return Admission(
         0,
         Reason.QUOTA_EXCEEDED,
-        f"FederatedQuota {account.name} allows {most} at a time "
-        f"(spec.maxConcurrentWorkloads), and that many are placed",
+        f"FederatedQuota {account.name} allows {most} at a time {AT_ONCE}, and that many are placed",
     )
 
 

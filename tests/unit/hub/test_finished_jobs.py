@@ -274,3 +274,24 @@ def test_a_member_says_nothing_about_shards_that_it_was_not_given() -> None:
         assert shards.normal(one for ranges in shares.values() for one in ranges) == ((0, 9),)
 
     play(scenario)
+
+
+def test_who_waits_for_a_turn_is_told_so_although_it_waited_for_an_amount_before() -> None:
+    async def scenario(world: World) -> None:
+        limits = account(10, maxConcurrentWorkloads=2)
+        await world.create("FederatedQuota", "", "feed", limits)
+        for name, copies in (("first", 9), ("second", 5)):
+            asked = service(copies, "1", project="feed", placement={"partial": "RequireAll"})
+            await world.create("PinterestService", "feed", name, asked)
+            await world.settle()
+        (waits,) = [one["spec"] for one in await world.decisions() if not one["spec"]["shares"]]
+        assert "max" in waits["message"]
+
+        await world.patch("PinterestService", "feed", "first", {"spec": {"replicas": 1}})
+        third = service(5, "1", project="feed")
+        await world.create("PinterestService", "feed", "third", third)
+        await world.settle()
+        (waits,) = [one["spec"] for one in await world.decisions() if not one["spec"]["shares"]]
+        assert "allows 2 workloads at a time" in waits["message"]
+
+    play(scenario)
