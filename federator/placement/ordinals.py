@@ -180,7 +180,8 @@ def decide(
     ledger.commit(
         Commitment.of(ask, shares), {name: more for name, more in grown.items() if more > 0}
     )
-    decision = _worded(plan, made, universe, shares, mine, seq)
+    everywhere = {holding.cluster: holding for holding in held}  # clusters that left, too
+    decision = _worded(plan, made, universe, shares, everywhere, seq)
     return replace(decision, inputs_hash=inputs.inputs_hash(ask, snapshot, ledger.memo))
 
 

@@ -157,6 +157,13 @@ def test_a_cluster_that_left_the_fleet_leaves_its_ordinals_to_others() -> None:
     assert given_to(left) == recorded(left) == {"a": "0-3"}
 
 
+def test_a_decision_without_the_part_of_a_cluster_that_left_has_a_number_of_its_own() -> None:
+    first = decide(stateful(4), fleet(cluster("a", 2), cluster("b", 2)))
+    left = decide(stateful(4), fleet(cluster("a", 2)), first, seq=200)
+    assert given_to(left) == {"a": "0-1"}
+    assert (left.seq, left.shares[0].seq) == (200, 100)
+
+
 def test_a_block_keeps_its_lowest_ordinal_even_beside_a_neighbour() -> None:
     first = decide(stateful(9), fleet(cluster("a", 3), cluster("b", 3), cluster("c", 3)))
     grown = decide(stateful(11), fleet(cluster("a", 5), cluster("b", 3), cluster("c", 3)), first)
