@@ -55,6 +55,8 @@ class Paid:
         self._liars = liars
         self._decisions: dict[str, DecisionFacts] = {}
         """uid of a workload -> its last decision that a hub wrote; a forged one counts for nothing."""
+        self._gone: set[str] = set()
+        """uids of workloads whose decision is gone from the host."""
 
     def breaches(self, step: Step) -> Iterator[str]:
         """What one write breaks."""
@@ -62,7 +64,10 @@ class Paid:
             facts = decision_facts(step.obj)
             before = self._decisions.get(facts.workload_uid)
             self._decisions[facts.workload_uid] = facts
+            self._gone.discard(facts.workload_uid)
             yield from self._admitted(step, before, facts)
+        elif step.kind == "PlacementDecision" and step.new is None:
+            self._gone.add(decision_facts(step.obj).workload_uid)
         comes = step.kind == "Pod" and step.cluster != "host" and step.old is None
         quotas = step.all_of("FederatedQuota") if comes else []
         if not quotas:
@@ -87,13 +92,15 @@ class Paid:
         nodes = any(share.nodes is not None for share in facts.shares)
         if nodes or not quotas or facts.terms.shape is None:
             return  # what a daemon takes follows the nodes
+        terminating = self._terminating(step, facts.as_of)
+        if not terminating:
+            return  # what decisions charge by themselves is judged elsewhere
         accounts, payer = promises.Accounts(quotas), _payer(facts)
         done = {
             one["metadata"]["uid"]: endings.over(kind, one)
             for kind in SHARDED
             for one in step.all_of(kind)
         }
-        terminating = self._terminating(step, facts.as_of)
         for resource in MEASURED:
             was = _taken(before, resource, done) if before and _payer(before) == payer else 0
             more = _taken(facts, resource, done) - was
@@ -101,7 +108,8 @@ class Paid:
                 continue
             held: Counter[Account] = Counter()
             for other in self._decisions.values():
-                held[_payer(other)] += _taken(other, resource, done)
+                if other.workload_uid not in self._gone:
+                    held[_payer(other)] += _taken(other, resource, done)
             for uid, amounts in terminating.items():
                 if (owner := self._decisions.get(uid)) is not None:
                     held[_payer(owner)] += amounts[resource]
