@@ -52,15 +52,12 @@ class AbsenceProof:
 
     async def _is_empty(self, member: Member, record: Record) -> bool:
         """Asks the member itself, unless its probes fail: waiting for it would delay others."""
-        if (
-            member.client is None
-            or member.applier is None
-            or member.reachability.state is not Reachability.LIVE
-        ):
+        client, applier = member.client, member.applier
+        if client is None or applier is None or member.reachability.state is not Reachability.LIVE:
             return False
         ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
         try:
-            live = await member.client.get(ref, timeout_s=self.state.options.probe_timeout_s)
+            live = await client.get(ref, timeout_s=self.state.options.probe_timeout_s)
         except errors.NotServed:
             return False
         except errors.NotFound:
@@ -84,7 +81,7 @@ class AbsenceProof:
                 member.name,
                 record.key,
             )
-            outcome = await member.applier.apply(Delete(ref, listed.uid), record.key)
+            outcome = await applier.apply(Delete(ref, listed.uid), record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error

@@ -80,8 +80,8 @@ class Orphans:
             or not restored.is_stranger(self.state, member, key)
         ):
             return None
-        uid = seen.mark.workload_uid
-        if uid not in self.state.tombstones or member.applier is None:
+        uid, applier = seen.mark.workload_uid, member.applier
+        if uid not in self.state.tombstones or applier is None:
             return None
         await confirm_absence(self.host, key, uid)
         await self._confirm_no_decision(key, uid)
@@ -93,7 +93,7 @@ class Orphans:
             key,
             uid,
         )
-        outcome = await member.applier.apply(
+        outcome = await applier.apply(
             Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
         )
         if outcome.error is not None:

@@ -225,7 +225,8 @@ class Removing:
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
         """Slices of ours by fresh lists from the cluster that joined: the first of each kind, if
         any. Raises ApiErrors."""
-        if member.client is None or member.reachability.state is not Reachability.LIVE:
+        client = member.client
+        if client is None or member.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
         for kind in registry.WORKLOADS.values():
@@ -233,10 +234,10 @@ class Removing:
                 continue
             chosen = f"{FLEET_LABEL}={member.fleet}"
             ours = functools.partial(_ours, kind.kind, member)
-            left += await member.client.collect(
+            left += await client.collect(
                 kind.api_version, kind.plural, ours, most=COUNTED, label_selector=chosen
             )
-        if (uid := await member.client.kube_system_uid()) != member.uid:
+        if (uid := await client.kube_system_uid()) != member.uid:
             raise errors.Conflict(
                 f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
             )

@@ -287,7 +287,8 @@ class Tidying:
 
     async def _stays(self, member: Member, space: str) -> str:
         """What in a namespace is not ours, as `pods web`; "" for nothing. Raises ApiErrors."""
-        if member.client is None:
+        client = member.client
+        if client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
 
         def others(obj: dict[str, Any]) -> str | None:
@@ -295,17 +296,15 @@ class Tidying:
                 raw.text(obj, "metadata", "name") if self._is_others(member, plural, obj) else None
             )
 
-        looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(member, space) else CONTENTS
+        looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(client, space) else CONTENTS
         for api_version, plural in looked:
             try:
-                foreign = await member.client.collect(
-                    api_version, plural, others, most=1, namespace=space
-                )
+                foreign = await client.collect(api_version, plural, others, most=1, namespace=space)
             except errors.NotServed:
                 continue
             if foreign:
                 return f"{plural} {foreign[0]}"
-        if (uid := await member.client.kube_system_uid()) != member.uid:
+        if (uid := await client.kube_system_uid()) != member.uid:
             raise errors.Conflict(
                 f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
             )
@@ -317,9 +316,8 @@ class Tidying:
             return False  # what has an owner is made for it, and the owner is looked at itself
         return raw.text_map(meta, "labels").get(names.FLEET_LABEL) != member.fleet
 
-    async def _may_list_secrets(self, member: Member, space: str) -> bool:
+    async def _may_list_secrets(self, client: clients.Client, space: str) -> bool:
         """The hub need not read members' Secrets; where it may, they count."""
-        assert member.client is not None
         ref = ObjectRef(
             "authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview"
         )
@@ -329,7 +327,7 @@ class Tidying:
             "kind": ref.kind,
             "spec": {"resourceAttributes": attributes},
         }
-        return raw.flag(await member.client.create(ref, body), "status", "allowed")
+        return raw.flag(await client.create(ref, body), "status", "allowed")
 
     async def _delete(self, member: Member, obj: dict[str, Any], plural: str) -> None:
         if member.applier is None:

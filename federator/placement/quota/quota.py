@@ -220,7 +220,8 @@ def _by_concurrency(
     return Admission(
         0,
         Reason.QUOTA_EXCEEDED,
-        f"FederatedQuota {account.name} allows {most} at a time {AT_ONCE}, and that many are placed",
+        f"FederatedQuota {account.name} allows {most} at a time {AT_ONCE}, and that many are"
+        " placed",
     )
 
 
