@@ -65,7 +65,8 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for chatty in ("aiohttp", "asyncio"):
+    for chatty in ("aiohttp", "asyncio", "kubernetes_asyncio"):
+        # kubernetes_asyncio logs response bodies, including Secrets, at DEBUG.
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

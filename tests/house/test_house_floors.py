@@ -47,6 +47,7 @@ IMPURE_MODULES = {
     "socket",
     "subprocess",
     "aiohttp",
+    "kubernetes_asyncio",
     "structlog",
     "os",
     "tempfile",
@@ -215,7 +216,7 @@ def test_controllers_do_not_know_the_client_library(room: str) -> None:
         for source in sources.all_sources()
         if source.room == room
         for line, module in source.imports()
-        if module.startswith("aiohttp")
+        if module.startswith(("kubernetes_asyncio", "aiohttp"))
     ]
 
     assert not wrong

@@ -10,13 +10,13 @@ import base64
 import os
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from federator.kube import shortage
-from federator.kube.login import kubeconfig, proxies, tls
+from federator.kube.login import kubeconfig, oidc, proxies, tls
 from federator.kube.login.execplugin import Credential, Plugin
 from federator.kube.login.kubeconfig import Chosen, NotConfigured
 from federator.kube.login.kubeconfigs import MemberAccess
@@ -140,20 +140,25 @@ class TokenFile:
 
 
 async def _login(path: str, context: str, door: Door | None = None) -> "_Login":
-    config = await asyncio.to_thread(kubeconfig.read, path)
-    return _Login(kubeconfig.choose(config, context), door)
+    def chosen() -> Chosen:
+        return kubeconfig.choose(kubeconfig.read(path), context)
+
+    return _Login(await asyncio.to_thread(chosen), chosen, door)
 
 
 class _Login:
-    """One context of a person's kubeconfig: its credentials, and how they are renewed. `door`: they
-    are shown there. Raises `NotConfigured`.
+    """One context of a person's kubeconfig: its credentials, and how they are renewed. `again`
+    reads it again. `door`: they are shown there. Raises `NotConfigured`.
 
     As in kubectl, credentials go over TLS only, and a plugin runs only where the user has neither
     a token nor a password nor a certificate.
     """
 
-    def __init__(self, chosen: Chosen, door: Door | None = None) -> None:
+    def __init__(
+        self, chosen: Chosen, again: Callable[[], Chosen], door: Door | None = None
+    ) -> None:
         cluster, self._user = chosen.cluster, chosen.user
+        self._again = again
         self._server = door.server if door is not None else cluster["server"].rstrip("/")
         self._cluster = cluster
         self._door = door
@@ -167,7 +172,7 @@ class _Login:
                 " that does not."
             )
         self._token_file = self._file_of_token()
-        self._plugin = Plugin(chosen, self._proxy) if self._needs_plugin() else None
+        self._plugin = Plugin(chosen, self._proxy) if self._needs("exec") else None
         self._credential = Credential()
         self._header = self._written_header()
         self._files: dict[str, float] = {}
@@ -234,8 +239,8 @@ class _Login:
         return is_new or before != (self._header, self._files, self._credential)
 
     async def _take_credentials(self) -> None:
-        if self._plugin is not None:
-            self._credential = await self._plugin.run()
+        if self._plugin is not None or self._needs("auth-provider"):
+            self._credential = await self._credentials()
             token = self._credential.token
             self._header = f"Bearer {token}" if token else ""
         named = [
@@ -254,11 +259,18 @@ class _Login:
             return None
         return TokenFile(self._user["tokenFile"], self._user.get("token", ""))
 
-    def _needs_plugin(self) -> bool:
+    async def _credentials(self) -> Credential:
+        """What the plugin answers, or the ID token that kubectl has written into the kubeconfig."""
+        if self._plugin is not None:
+            return await self._plugin.run()
+        chosen = await asyncio.to_thread(self._again)
+        return await oidc.login(chosen.user, chosen.user_name)
+
+    def _needs(self, how: str) -> bool:
         others = ("token", "tokenFile", "username", "password", "client-certificate")
         return (
             self._secure
-            and "exec" in self._user
+            and how in self._user
             and not any(name in self._user for name in (*others, "client-certificate-data"))
         )
 

@@ -7,7 +7,6 @@ its stderr is that of this process, so that it can ask the person to log in. Cal
 
 import asyncio
 import base64
-import contextlib
 import json
 import os
 import sys
@@ -89,8 +88,8 @@ class Plugin:
         except TimeoutError as exc:
             raise NotConfigured(f"{self._who} has not ended in time.") from exc
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            # Ends it, and closes its output, which a child of it may hold open for long.
+            process._transport.close()  # type: ignore[attr-defined]
         if process.returncode:
             raise NotConfigured(
                 f"{self._who}: {shown(self._fields['command'])} failed with exit code"

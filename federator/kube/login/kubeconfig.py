@@ -308,11 +308,13 @@ def _check_cluster(cluster: Mapping[str, Any], name: str) -> None:
 
 def _check_user(user: Mapping[str, Any], name: str) -> None:
     who = f"The user {shown(name)} of the kubeconfig"
-    if "auth-provider" in user:
-        provider = user["auth-provider"].get("name", "")
+    provider = user.get("auth-provider", {}).get("name", "")
+    if "auth-provider" in user and "exec" in user:
+        raise NotConfigured(f"{who} has an auth-provider and exec: only one of them is accepted.")
+    if "auth-provider" in user and provider != "oidc":
         raise NotConfigured(
             f"{who} has the auth-provider {shown(provider)}, which is not offered. Use a credential"
-            " plugin (exec): kubelogin for OIDC and Azure, gke-gcloud-auth-plugin for GKE."
+            " plugin (exec): kubelogin for Azure, gke-gcloud-auth-plugin for GKE."
         )
     if "token" in user and ("username" in user or "password" in user):
         raise NotConfigured(f"{who} has a token and a password: only one of them is accepted.")

@@ -354,8 +354,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "AuthInfo",
         "auth-provider",
-        {"user": {"auth-provider": {"name": "oidc"}}},
-        'auth-provider "oidc", which is not offered. Use a credential plugin',
+        {"user": {"auth-provider": {"name": "azure"}}},
+        'auth-provider "azure", which is not offered. Use a credential plugin',
     ),
     ("AuthInfo", "exec", {"user": {"exec": 1}}, "exec must be a mapping"),
     ("ExecConfig", "command", {"user": {"exec": {}}}, "has no command"),
