@@ -26,11 +26,11 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
-from federator.placement import verdicts
 from federator.placement.policy import hostclaims, permitted, policies
 from federator.placement.policy.hostclaims import HostClaims
 from federator.placement.policy.policies import Policies
 from federator.placement.room.commitments import Commitments
+from federator.placement.selection import candidates
 from federator.scheduling import cycle
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
@@ -277,7 +277,7 @@ class Situation:
         caps = {
             raw.text(row, "cluster"): raw.integer(row, "fit")
             for row in raw.objects(decision, "spec", "verdicts", "chosen")
-            if verdicts.CAPPED in raw.text(row, "message")
+            if candidates.CAPPED in raw.text(row, "message")
         }
         for group in raw.objects(decision, "spec", "verdicts", "rejected"):
             if (most := _CAPS.get(raw.text(group, "reason"))) is not None:

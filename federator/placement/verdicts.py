@@ -28,7 +28,7 @@ from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
-from federator.placement.selection.candidates import Candidate, Place
+from federator.placement.selection.candidates import CONFLICT, Candidate, Place, limited
 from federator.placement.selection.crowd import Crowd, scored
 from federator.placement.selection.filters import Refusal
 from federator.placement.selection.scorers import Facts
@@ -37,10 +37,6 @@ _Said: TypeAlias = tuple[Reason, Callable[[], str]]
 """The reason of a verdict, and what makes its sentence without the name of the cluster."""
 UNANSWERED: Final = "not yet answered how many copies of this pod fit"
 """Part of what is said of clusters that have not counted a pod. Offline commands look for it."""
-CONFLICT: Final = "an object of its name there belongs to somebody else"
-CAPPED: Final = "it could not schedule more lately"
-"""Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
-recorded decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +263,8 @@ def _chosen(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -
     if left_out is not None:
         return f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}"
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
-    name, limited = candidate.name, _limited(ask.policy, candidate)
-    sentence = given(name, got, things, candidate.cap, limited, kept)
+    name, limit = candidate.name, limited(ask.policy, candidate)
+    sentence = given(name, got, things, candidate.cap, limit, kept)
     return sentence.removeprefix(f"cluster {name} ")
 
 
@@ -359,20 +355,6 @@ def _kept_out(ask: Ask, left_out: Reason) -> str:
     if left_out is Reason.AT_MAXIMUM:
         return f"{enforcing.bound(ask.policy, 'maxClusters')} is reached by other clusters"
     return "the other clusters are enough"
-
-
-def _limited(policy: Policy, candidate: Candidate) -> str:
-    if candidate.limit is Reason.AT_MAXIMUM:
-        return f" ({enforcing.bound(policy, 'maxPerCluster')})"
-    if candidate.limit is Reason.UNSCHEDULABLE:
-        return f" ({CAPPED})"
-    if candidate.limit is Reason.CONFLICT:
-        return f" ({CONFLICT})"
-    if candidate.limit is Reason.QUOTA_EXCEEDED:
-        return f" ({candidate.short})"
-    if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
-        return " (it lacks a label of a DoNotSchedule spread rule)"
-    return ""
 
 
 def _full(ask: Ask, candidate: Candidate) -> str:

@@ -71,7 +71,6 @@ def add(
     """Join a cluster as NAME: bring it up to its ClusterStandards, check it, create the hub's
     account there, pin its identity."""
     from federator.cli.clusters import joining
-    from federator.kube.login.kubeconfigs import MemberAccess
     from federator.model.kubernetes import selectors
 
     marks = dict(pair.partition("=")[::2] for pair in labels)
@@ -94,18 +93,7 @@ def add(
                     "the cluster is not fit to join; fix what is marked FAILED, or use --force"
                 )
             token = await joining.hub_account(client)
-            credentials = endpoint_of(client)
-            cert, key = (
-                (b"", b"") if token or credentials.token else (credentials.cert, credentials.key)
-            )
-            access = MemberAccess(
-                credentials.server,
-                credentials.ca_pem,
-                token or credentials.token,
-                cert,
-                key,
-                credentials.tls_server_name,
-            )
+            access = endpoint_of(client).access(token)
             await joining.join(
                 host, name, examination.uid, joining.member_kubeconfig(access), marks
             )
@@ -219,7 +207,6 @@ def renew(
     from federator.api import membercluster
     from federator.cli.clusters import contexts, joining
     from federator.kinds import registry
-    from federator.kube.login.kubeconfigs import MemberAccess
 
     where = member_kubeconfig or kubeconfig, member_context or name
 
@@ -233,14 +220,7 @@ def renew(
             token = await joining.hub_account(client)
             if not token:
                 common.fail("this cluster issues no tokens for service accounts")
-            credentials = contexts.plain(*where)
-            access = MemberAccess(
-                credentials.server,
-                credentials.ca_pem,
-                token,
-                tls_server_name=credentials.tls_server_name,
-            )
-            await joining.renew(host, obj, token, access)
+            await joining.renew(host, obj, token, contexts.plain(*where).access(token))
             if await joining.lasting_secret(client):
                 common.say(LASTING.format(context=where[1]), err=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from federator.kube.login import kubeconfig
+from federator.kube.login.kubeconfigs import MemberAccess
 from federator.model.errors import FieldError
 
 
@@ -19,6 +20,13 @@ class PlainContext:
     token: str = field(default="", repr=False)
     cert: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
+
+    def access(self, token: str) -> MemberAccess:
+        """The member with this token of the hub's account; with the credentials of the context
+        where that is ""."""
+        token = token or self.token
+        cert, key = (b"", b"") if token else (self.cert, self.key)
+        return MemberAccess(self.server, self.ca_pem, token, cert, key, self.tls_server_name)
 
 
 def plain(path: str, context: str) -> PlainContext:

@@ -128,10 +128,10 @@ def _about_autoscaler(obj: Mapping[str, Any], given: Set[Identity]) -> list[str]
     carried = (version, kind, raw.text(obj, "metadata", "namespace"), name) in given
     if version.partition("/")[0] != "pinterest.com" and not (carried and kind == "Deployment"):
         return []
-    how = " `federator convert` makes one of a Deployment." if kind == "Deployment" else ""
+    how = " (`federator convert` makes one of a Deployment)" if carried else ""
     return [
-        f"{kind}/{name} has no pods on the host, so an autoscaler there does not scale it. Set"
-        f" spec.autoscaling of a PinterestService.{how}"
+        f"{kind}/{name} has no pods on the host, so an autoscaler there does not scale it. Use"
+        f" spec.autoscaling of a service of the federation{how}."
     ]
 
 

@@ -24,6 +24,10 @@ from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import filters, scorers
 from federator.placement.selection.filters import Refusal
 
+CONFLICT: Final = "an object of its name there belongs to somebody else"
+CAPPED: Final = "it could not schedule more lately"
+"""Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
+recorded decisions."""
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """No cluster is capped by its scheduler."""
 MIX: Final = 0x9E3779B97F4A7C15
@@ -316,6 +320,21 @@ def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
     return domains.counts(
         held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster
     )
+
+
+def limited(policy: Policy, candidate: Candidate) -> str:
+    """What sets the cap, in brackets; "" for room alone."""
+    if candidate.limit is Reason.AT_MAXIMUM:
+        return f" ({enforcing.bound(policy, 'maxPerCluster')})"
+    if candidate.limit is Reason.UNSCHEDULABLE:
+        return f" ({CAPPED})"
+    if candidate.limit is Reason.CONFLICT:
+        return f" ({CONFLICT})"
+    if candidate.limit is Reason.QUOTA_EXCEEDED:
+        return f" ({candidate.short})"
+    if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
+        return " (it lacks a label of a DoNotSchedule spread rule)"
+    return ""
 
 
 def _cap(
