@@ -4,9 +4,11 @@ run, and for a drill, which loses each cluster or each zone in turn.
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from federator.hub.offline import Situation
 from federator.model.names import WorkloadKey
+from federator.placement.selection import filters
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
@@ -77,7 +79,16 @@ def rehearse(
             return None
         return situation.entry(workload, ask, situation.snapshot)
 
-    commitments = situation.commitments.copy()
-    return evacuation.rehearse(
+    commitments, views = situation.commitments.copy(), situation.snapshot.clusters
+    rehearsed = evacuation.rehearse(
         entries, situation.snapshot, commitments, clusters, numbers.__next__, others=other
     )
+    supposed = [name for name in clusters if name in views and not views[name].draining]
+    return [replace(each, why=_supposing(each.why, supposed)) for each in rehearsed]
+
+
+def _supposing(why: str, clusters: Iterable[str]) -> str:
+    """The reason without a drain that nobody has asked for."""
+    for name in clusters:
+        why = why.replace(f"cluster {name} {filters.DRAINED}", f"cluster {name} would be empty")
+    return why

@@ -25,6 +25,7 @@ from federator.api.common import (
 )
 from federator.api.placementfields import Selector, selector_of
 from federator.api.raw import Obj
+from federator.model import plaintext
 from federator.model.ask import Tier
 from federator.model.errors import FieldError
 from federator.model.fleet import (
@@ -525,7 +526,7 @@ def to_status(
     status = {
         "observedGeneration": account.generation,
         "workloads": workloads,
-        "summary": ", ".join(parts)[:256],
+        "summary": plaintext.clipped(", ".join(parts), plaintext.STATUS_MAX),
         "usage": rows,
     }
     return status | ({"waiting": waiting} if waiting else {})

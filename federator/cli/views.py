@@ -42,8 +42,6 @@ STATUS: Final = ".status.summary"
 """The path of the column that says in a line how an object stands."""
 DESIRED: Final = "Desired"
 """The column of the count that a workload asks for."""
-STATUS_MAX: Final = 60
-"""Characters of a STATUS column."""
 
 
 def kind_named(text: str) -> "Kind":
@@ -98,7 +96,7 @@ def _halted(kind: Shown, column: Column, obj: Mapping[str, Any], text: str, halt
     from federator.kinds import registry
 
     if column.json_path == STATUS:
-        return plaintext.clipped(f"{halted}; {text}", STATUS_MAX) if text else halted
+        return plaintext.clipped(f"{halted}; {text}", plaintext.STATUS_MAX) if text else halted
     verbs = registry.verbs_of(kind.kind)
     scaled = verbs.bounds is not None and verbs.bounds(obj) is not None
     if column.name == DESIRED and not verbs.every_node and not scaled:

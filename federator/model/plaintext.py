@@ -21,6 +21,9 @@ SENTENCE_MAX: Final = 1024
 """Most characters of one message in a status, decision or Event. The API allows 32768; a status for
 hundreds of clusters must stay small."""
 
+STATUS_MAX: Final = 60
+"""Most characters of a STATUS column; the conditions have the whole sentence."""
+
 
 def visible(text: str, *, keep: str = "") -> str:
     """The text with every unsafe character written as its escape (`\\u001b`). Characters in `keep`

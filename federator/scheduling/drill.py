@@ -45,7 +45,7 @@ class Outcome:
     loss: Loss
     workloads: int
     copies: int
-    """Copies that are in these clusters."""
+    """Copies in these clusters that would have to move."""
     unplaced: tuple[Unplaced, ...]
     """Reserved first, then who lacks the most."""
     recovery_s: float
@@ -90,7 +90,7 @@ class Tally:
     def add(self, rehearsed: Iterable[Rehearsed], tiers: Mapping[WorkloadKey, Tier]) -> None:
         """Counts these workloads of the lost clusters; `tiers` has the tier of each."""
         for each in rehearsed:
-            self._workloads += 1
+            self._workloads += bool(each.before)
             self._copies += each.before
             if each.stays:
                 self._unplaced.append(Unplaced(each.key, tiers[each.key], each.stays, each.why))

@@ -20,6 +20,7 @@ from federator.model.decision import Decision
 from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
+from federator.placement.selection.leaving import everywhere
 from federator.scheduling import cycle
 from federator.scheduling.admission import preempting
 from federator.scheduling.admission.preempting import Find, nobody
@@ -30,6 +31,8 @@ from federator.scheduling.write_order import Decided
 MINUTE_S: Final = 60.0
 PORTION_S: Final = 5.0
 """In so many seconds no more than their part of a minute's budget goes: turns come evenly."""
+ORDINALS: Final = "--force leaves them there, and spec.release of the workload gives them up"
+"""What a person can do about ordinals, which no drain moves, as a part of a sentence."""
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
@@ -177,11 +180,14 @@ class Rehearsed:
     decision: Decision | None
     """None when it cannot be decided."""
     before: int
-    """Copies that it has in the clusters now."""
+    """Copies that it has in the clusters now and that are to move. Those of daemons, and of
+    services of which each cluster has all copies, end there instead."""
     stays: int
     """Copies that would stay there for want of another place."""
     why: str
     """Why these stay, as a sentence; "" when none does."""
+    numbered: bool = False
+    """Its copies are ordinals, which no drain moves."""
 
 
 def rehearse(
@@ -212,9 +218,7 @@ def rehearse(
         commitments.assume(decided.after)
         if decided.sake != decided.key:
             continue  # it leaves for another
-        before = sum(
-            copies_of(held) for held in decided.entry.standing.held if held.cluster in clusters
-        )
+        before = _moving(decided.entry, clusters)
         stays = sum(
             copies_of(share) for share in decided.decision.shares if share.cluster in clusters
         )
@@ -222,13 +226,13 @@ def rehearse(
         stays -= min(stays, claim.total) if claim is not None else 0
         if stays and made.room_claims:
             late.append((len(rehearsed), decided))
+        before = max(before, stays)
         why = (decided.decision.message or "it has no other place") if stays else ""
-        rehearsed.append(Rehearsed(decided.key, decided.decision, before, stays, why))
+        numbered = decided.entry.ask.ordinals is not None
+        rehearsed.append(Rehearsed(decided.key, decided.decision, before, stays, why, numbered))
     for entry in entries:
         if (bug := made.failed.get(entry.key)) is not None:
-            before = sum(
-                copies_of(held) for held in entry.standing.held if held.cluster in clusters
-            )
+            before = _moving(entry, clusters)
             rehearsed.append(
                 Rehearsed(entry.key, None, before, before, f"it cannot be decided: {bug}")
             )
@@ -239,6 +243,13 @@ def rehearse(
         why = rehearsed[at].why if stays else ""
         rehearsed[at] = replace(rehearsed[at], stays=stays, why=why)
     return rehearsed
+
+
+def _moving(entry: Entry, clusters: Collection[str]) -> int:
+    """Copies in these clusters that are to have another place."""
+    if entry.ask.shape.every_node or everywhere(entry.ask):
+        return 0
+    return sum(copies_of(held) for held in entry.standing.held if held.cluster in clusters)
 
 
 def _later(

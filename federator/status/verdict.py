@@ -64,7 +64,6 @@ OWNED: Final = (
 )
 """Every condition type that a fold may set; for `conditions.merge`."""
 
-SUMMARY_LIMIT: Final = 200
 UNPLACED: Final = "It has not been placed yet."
 HALTED: Final = "spec.paused is true: no pods of a changed template are made"
 HALTED_REASON: Final = "DeploymentPaused"
@@ -157,8 +156,19 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
 
 
 def summary(facts: Facts) -> str:
-    """One line for tables and for people, with numbers."""
-    return plaintext.clipped(_summary(facts), SUMMARY_LIMIT)
+    """One short line for tables, with numbers. Where the message of the decision is too long, its
+    reason stands for it."""
+    text, placing = _summary(facts), facts.placing
+    if (
+        len(text) > plaintext.STATUS_MAX
+        and placing is not None
+        and placing.reason is not Reason.CHOSEN
+    ):
+        if text == placing.message:
+            text = f"placed {facts.placed} of {facts.placed + placing.shortfall}: {text}"
+        if placing.message:
+            text = text.replace(placing.message, placing.reason.value)
+    return plaintext.clipped(text, plaintext.STATUS_MAX)
 
 
 def _ready(facts: Facts) -> Condition:
@@ -461,7 +471,7 @@ def _summary(facts: Facts) -> str:
     if reason := next((seen.reason for seen in tally.unhealthy if seen.reason), ""):
         return f"{text} ({reason})"
     if placing.misplaced:
-        return f"{text}, {placing.held} held there ({placing.reason})"
+        return f"{text}, {placing.held} held ({placing.reason})"
     if placing.slower:
         return f"{text}; {placing.message}"
     if placing.to_move:

@@ -15,6 +15,7 @@ import click
 
 from federator.cli import common
 from federator.cli.rollouts import waiting
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.kube.client import Client
@@ -425,13 +426,16 @@ async def _rehearsed(host: "Client", clusters: Sequence[str]) -> "list[Rehearsed
 
 def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
     """Prints a rehearsal. Returns whether everything has another place."""
+    from federator.scheduling.evacuation import ORDINALS
+
     moving = sorted(
         rehearsed, key=lambda workload: (workload.stays - workload.before, workload.key)
     )
     goes = sum(workload.before - workload.stays for workload in rehearsed)
     stays = [workload for workload in moving if workload.stays]
     count = sum(1 for workload in rehearsed if workload.before > workload.stays)
-    common.show(f"{goes} copies of {count} workloads have another place.")
+    have = "has" if goes == 1 else "have"
+    common.show(f"{_counted(goes, count)} {have} another place.")
     rows = [
         [str(workload.key), str(workload.before - workload.stays), _places(workload)]
         for workload in moving
@@ -440,13 +444,23 @@ def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
     if rows:
         common.show("\n" + common.table(["WORKLOAD", "MOVES", "WOULD BE IN"], rows[:SHOWN]))
     if len(rows) > SHOWN:
-        common.show(f"... and {len(rows) - SHOWN} workloads more")
+        more = plaintext.counted(len(rows) - SHOWN, "workload", "workloads")
+        common.show(f"... and {more} more")
     if stays:
         copies = sum(workload.stays for workload in stays)
-        common.show(f"\n{copies} copies of {len(stays)} workloads have none:")
+        have = "has" if copies == 1 else "have"
+        common.show(f"\n{_counted(copies, len(stays))} {have} none:")
         lines = [[str(workload.key), str(workload.stays), workload.why] for workload in stays]
         common.show("\n" + common.table(["WORKLOAD", "STAYS", "WHY"], lines))
+        if any(workload.numbered for workload in stays):
+            common.show(f"\nNo drain moves ordinals: {ORDINALS}.")
     return not stays
+
+
+def _counted(copies: int, workloads: int) -> str:
+    """`1 copy of 1 workload`, `12 copies of 3 workloads`."""
+    of = plaintext.counted(workloads, "workload", "workloads")
+    return f"{plaintext.counted(copies, 'copy', 'copies')} of {of}"
 
 
 def _places(workload: "Rehearsed") -> str:

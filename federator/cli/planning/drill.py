@@ -9,6 +9,7 @@ import click
 
 from federator.cli import common
 from federator.cli.planning import situations
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.scheduling.drill import Outcome
@@ -82,11 +83,14 @@ def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
         if not outcome.unplaced:
             continue
         copies = sum(lacking.copies for lacking in outcome.unplaced)
-        common.show(f"\nWithout {outcome.loss.name}, {copies} copies would have no place:")
-        for lacking in outcome.unplaced[:SHOWN]:
-            common.show(f"  {lacking.key} ({lacking.tier.value}): {lacking.copies}: {lacking.why}")
+        lacking = plaintext.counted(copies, "copy", "copies")
+        common.show(f"\nWithout {outcome.loss.name}, {lacking} would have no place:")
+        for each in outcome.unplaced[:SHOWN]:
+            common.show(f"  {each.key} ({each.tier.value}): {each.copies}: {each.why}")
         if len(outcome.unplaced) > SHOWN:
-            common.show(f"  ... and {len(outcome.unplaced) - SHOWN} workloads more (-o json)")
+            left = len(outcome.unplaced) - SHOWN
+            more = plaintext.counted(left, "workload", "workloads")
+            common.show(f"  ... and {more} more (-o json)")
 
 
 def _duration(seconds: float) -> str:

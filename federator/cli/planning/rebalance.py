@@ -16,6 +16,7 @@ import click
 
 from federator.cli import common
 from federator.cli.planning import situations
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.advice.rebalances import Planned
@@ -165,7 +166,8 @@ def _show(planned: "Sequence[Planned]", *, dry_run: bool) -> None:
                 common.say(f"  {cluster}: {now} -> {then}")
     if dry_run and planned:
         moves = sum(plan.moves for plan in planned if not plan.left_out)
-        common.say(f"{moves} copies would move in all. Nothing was asked for.")
+        counted = plaintext.counted(moves, "copy", "copies")
+        common.say(f"{counted} would move in all. Nothing was asked for.")
 
 
 async def ask(client: "Client", keys: "Collection[WorkloadKey]") -> "frozenset[WorkloadKey]":

@@ -19,7 +19,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
-from federator.model.decision import Decision
+from federator.model.decision import Decision, Reason
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.steps import EmitEvent, ObjectRef
 from federator.status.conditions import Condition
@@ -70,17 +70,19 @@ class Events:
         short_before = before.terms.shortfall if before is not None else 0
         fewer = decision.shortfall and (decision.shortfall != short_before or before is None)
         if fewer or decisions.left(before, decision):
+            chosen = decision.reason is Reason.CHOSEN  # nothing is missing, and copies left
             self.tell(
                 workload.key,
                 workload.uid,
-                decision.reason.value,
+                Reason.PREEMPTED.value if chosen else decision.reason.value,
                 decision.message,
                 action="Place",
                 warning=True,
             )
 
         held_before = before.terms.reason if before is not None and before.terms.held else None
-        if decision.held and not decision.shortfall and decision.reason is not held_before:
+        held = decision.held and not decision.shortfall and decision.reason is not Reason.CHOSEN
+        if held and decision.reason is not held_before:
             self.tell(
                 workload.key,
                 workload.uid,

@@ -8,7 +8,7 @@ from federator.api import raw
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, DrainWish
 from federator.hub.members.member import Member
 from federator.model import plaintext
-from federator.scheduling.evacuation import Rehearsed, Waits
+from federator.scheduling.evacuation import ORDINALS, Rehearsed, Waits
 from federator.status.conditions import Condition
 
 SHOWN: Final = 3
@@ -91,7 +91,8 @@ def of_unplaced(left: Sequence[Rehearsed]) -> str:
     )
     more = f"; and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
     lacking = copies(sum(unplaced.stays for unplaced in left))
-    return (
-        f"{lacking} of {workloads(len(left))} would have no other place: {shown}{more}. Make room,"
-        " or move what can be moved with --force."
-    )
+    head = f"{lacking} of {workloads(len(left))} would have no other place: {shown}{more}."
+    if all(unplaced.numbered for unplaced in left):
+        return f"{head} No drain moves ordinals: {ORDINALS}."
+    mixed = f" Ordinals: {ORDINALS}." if any(unplaced.numbered for unplaced in left) else ""
+    return f"{head} Make room, or move what can be moved with --force.{mixed}"

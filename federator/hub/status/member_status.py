@@ -26,7 +26,7 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import names
+from federator.model import names, plaintext
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, QuotaAccount
 from federator.model.kubernetes import diffs
@@ -387,13 +387,14 @@ class Reporting:
             "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
-            "summary": (
+            "summary": plaintext.clipped(
                 member.vitals.removal.message
                 if member.vitals.removal
                 else _ready(member)
                 if ready
-                else why
-            )[:256],
+                else why,
+                plaintext.STATUS_MAX,
+            ),
         }
 
     def _taints(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,11 @@ Pure.
 """
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from federator.model.ask import Policy
+from federator.model.fleet import ClusterView
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,20 @@ class Unknown:
         )
 
 
-def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:
-    """Unknown names, in the order of the fields, then of the names there."""
-    existing = set(clusters)
+def unknown(policy: Policy, clusters: Mapping[str, ClusterView]) -> tuple[Unknown, ...]:
+    """Unknown names, in the order of the fields, then of the names there. A cluster is meant only
+    if the policy may take it: its selector admits it, and it is not excluded."""
+    selector, excluded = policy.selector, set(policy.exclude)
+    admitted = [
+        name
+        for name, view in sorted(clusters.items())
+        if name not in excluded and (selector is None or selector.matches(view.labels))
+    ]
     return tuple(
-        Unknown(field, name, next(iter(difflib.get_close_matches(name, sorted(existing), n=1)), ""))
+        Unknown(field, name, next(iter(difflib.get_close_matches(name, admitted, n=1)), ""))
         for field, names in mentioned(policy).items()
         for name in names
-        if name not in existing
+        if name not in clusters
     )
 
 

@@ -101,13 +101,17 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
     return "is being removed from the fleet" if cluster.removing else None
 
 
+DRAINED: Final = "is being drained (spec.drain)"
+"""Of a cluster that a person drains, or that a rehearsal takes for drained."""
+
+
 def refuses_draining(ask: Ask, cluster: ClusterView) -> str | None:
     """It is being drained (`spec.drain`), by a person or for a maintenance window."""
     if not cluster.draining:
         return None
     if cluster.maintained:
         return f"is being drained, and {cluster.maintained}"
-    return "is being drained (spec.drain)"
+    return DRAINED
 
 
 def ended(ask: Ask, cluster: ClusterView) -> bool:

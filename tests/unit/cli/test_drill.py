@@ -3,11 +3,14 @@
 import functools
 import json
 from pathlib import Path
+from typing import Any
 
 from federator.advice import drills
 from federator.cli.planning import situations
+from federator.hub.placing import drain_words
 from federator.model.ask import Tier
 from federator.process import forking
+from federator.scheduling.evacuation import ORDINALS
 from tests.unit.cli.files import member, psvc, run, write
 
 
@@ -89,3 +92,40 @@ def test_a_drill_on_several_processes_says_the_same(tmp_path: Path) -> None:
     assert outcomes == drills.of_all(situation, "", 300)
     assert [outcome.loss.name for outcome in outcomes] == ["a", "b", "c"]
     assert any(outcome.unplaced for outcome in outcomes)
+
+
+def _placed(tmp_path: Path, *workloads: dict[str, Any]) -> tuple[str, ...]:
+    first = write(tmp_path, "fleet.yaml", *three(), *workloads)
+    decided = run("place", "-f", first, "-o", "yaml")
+    (tmp_path / "decisions.yaml").write_text(decided.stdout, encoding="utf-8")
+    return "-f", first, "-f", str(tmp_path / "decisions.yaml")
+
+
+def test_copies_that_end_with_their_cluster_are_not_counted_as_moving(tmp_path: Path) -> None:
+    everywhere = psvc("everywhere", 2, placement={"division": {"strategy": "Duplicate"}})
+    files = _placed(tmp_path, everywhere, psvc("moves", 3))
+
+    losses = json.loads(run("drill", *files, "-o", "json").stdout)["losses"]
+
+    assert [(loss["workloads"], loss["copies"]) for loss in losses] == [(1, 1)] * 3
+
+
+def test_an_ordinal_without_another_place_speaks_of_no_drain(tmp_path: Path) -> None:
+    packed = {"division": {"strategy": "Pack"}}
+    numbered = {**psvc("kv", 3, placement=packed), "kind": "PinterestStatefulSet"}
+    files = _placed(tmp_path, numbered)
+    situation = situations.read(files[1::2], "default", {}, "")
+    (name,) = {share.cluster for record in situation.records.values() for share in record.shares}
+
+    (kept,) = drills.rehearse(situation, drills.holders(situation, [name]), [name])
+
+    assert (kept.before, kept.stays, kept.numbered) == (3, 3, True)
+    assert f"cluster {name} would be empty" in kept.why
+    assert "drain" not in kept.why
+    assert drain_words.of_unplaced([kept]).endswith(f"No drain moves ordinals: {ORDINALS}.")
+
+
+def test_one_copy_without_a_place_is_one_copy(tmp_path: Path) -> None:
+    files = _placed(tmp_path, psvc("large", 3, cpu="6"))
+
+    assert "Without a, 1 copy would have no place:" in run("drill", *files).stdout

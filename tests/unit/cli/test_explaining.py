@@ -344,6 +344,19 @@ def test_a_project_without_an_account_is_refused_once_with_commands_to_copy() ->
     assert f"    {allowed}" in text.splitlines()
 
 
+def test_a_cluster_that_the_selector_does_not_admit_is_not_meant() -> None:
+    chosen = policy(
+        clusters={"names": ["us-wset"], "selector": {"matchLabels": {"zone": "us-east"}}}
+    )
+    found = facts(psvc(), member("us-west"), member("us-east"), chosen)
+    excluded = policy(clusters={"names": ["us-wset"], "exclude": ["us-west"]})
+
+    assert "us-west is" not in " ".join(found["warnings"])
+    assert "us-west is" not in " ".join(facts(psvc(), member("us-west"), excluded)["warnings"])
+    plain = facts(psvc(), member("us-west"), policy(clusters={"names": ["us-wset"]}))
+    assert "us-west is" in " ".join(plain["warnings"])
+
+
 def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
     closed = member("a")
     closed["spec"]["projects"] = ["others"]

@@ -115,14 +115,14 @@ def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
     assert condition(fold, "Placed").status == "False"
     assert condition(fold, "Reconciling").status == "False"
     assert condition(fold, "Stalled").status == "False", "room may come by itself"
-    assert fold.summary == f"placed 54 of 60: {message}"
+    assert fold.summary == "placed 54 of 60: InsufficientCapacity"
 
 
 def test_a_shortfall_s_figures_are_said_once() -> None:
     message = "54 of 60 copies are placed, 6 are missing: maxPerCluster 9 is reached"
     placing = DecisionInput(shares(54), shortfall=6, reason=Reason.AT_MAXIMUM, message=message)
     fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
-    assert fold.summary == message
+    assert fold.summary == "placed 54 of 60: AtMaximum"
     assert condition(fold, "Placed").message == message
 
 
