@@ -38,7 +38,7 @@ async def named(client: "Client", target: Target, where: str) -> list[Obj | str]
     """The objects of a target's names, in their order; for one that does not exist its name."""
     kind, gate = target.kind, asyncio.Semaphore(AT_ONCE)
 
-    async def one(name: str) -> Obj | str:
+    async def read(name: str) -> Obj | str:
         async with gate:
             try:
                 return await client.get(kind.ref(where if kind.namespaced else "", name))
@@ -47,7 +47,7 @@ async def named(client: "Client", target: Target, where: str) -> list[Obj | str]
             except errors.NotFound:
                 return name
 
-    return await asyncio.gather(*map(one, target.names))
+    return await asyncio.gather(*map(read, target.names))
 
 
 async def bodies(

@@ -149,10 +149,10 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("fleet",),
     ),
     "cli": (
-        ("banner", "jsonpath", "uncarried"),
+        ("banner", "jsonpath", "kindtable", "uncarried"),
         ("common",),
         ("explaining", "recurrences", "views"),
-        ("leader",),
+        ("fetching", "leader"),
         ("files",),
         ("rollouts", "running"),
         ("clusters",),

@@ -13,6 +13,7 @@ STAND_IN = "a stand-in for programs of others, in sandboxes only"
 
 UNVERSIONED = {
     "federator/advice/patches.py::between Patch": [1, "a value for the simulator, no request"],
+    "federator/advice/patches.py::creating Patch": [1, "a value for the command line, no request"],
     "federator/cli/clusters/cluster.py::_cordon.work patch": [1, PERSON],
     "federator/cli/clusters/cluster.py::trust.work patch": [1, PERSON],
     "federator/cli/clusters/cluster.py::take_over.work patch": [1, PERSON],

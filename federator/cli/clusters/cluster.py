@@ -3,7 +3,7 @@ trust|remove|list`: the members of the federation."""
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -408,24 +408,32 @@ def remove(
                     err=True,
                 )
             return True
-        watch = removal.Watch(host, obj, lambda text: common.say(text, err=True))
-        hub = waiting.Hub(host)
-        await hub.look()
-        if hub.halted:
-            common.say(f"the removal of {name} waits: {hub.halted}", err=True)
-        if not await waiting.until(hub, timeout, watch.look):
-            state = f"waits: {hub.halted}" if hub.halted else "continues"
-            end = f"federator cluster remove {name} --cancel"
-            common.say(f"the removal of {name} {state}; to end it: {end}", err=True)
-            return False
-        await removal.drop_credentials(host, obj)
-        if watch.note:
-            common.say(watch.note, err=True)
-        common.say(f"membercluster.federation.pinterest.com/{name} removed")
-        return True
+        return await _await_removal(host, obj, timeout)
 
     if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
+
+
+async def _await_removal(host: "Client", obj: Mapping[str, Any], timeout_s: float) -> bool:
+    """Prints how far a removal is, until the MemberCluster is gone. Returns False on timeout."""
+    from federator.cli.clusters import removal
+
+    name = obj["metadata"]["name"]
+    watch = removal.Watch(host, obj, lambda text: common.say(text, err=True))
+    hub = waiting.Hub(host)
+    await hub.look()
+    if hub.halted:
+        common.say(f"the removal of {name} waits: {hub.halted}", err=True)
+    if not await waiting.until(hub, timeout_s, watch.look):
+        state = f"waits: {hub.halted}" if hub.halted else "continues"
+        end = f"federator cluster remove {name} --cancel"
+        common.say(f"the removal of {name} {state}; to end it: {end}", err=True)
+        return False
+    await removal.drop_credentials(host, obj)
+    if watch.note:
+        common.say(watch.note, err=True)
+    common.say(f"membercluster.federation.pinterest.com/{name} removed")
+    return True
 
 
 @cluster.command(name="take-over")

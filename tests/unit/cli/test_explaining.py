@@ -328,35 +328,6 @@ def test_what_a_quota_does_not_allow_is_mended_there_and_not_in_the_clusters() -
     ]
 
 
-def test_a_project_without_an_account_is_refused_once_with_commands_to_copy() -> None:
-    message = facts(psvc(), member("a"), member("b"), quota("ads"))["message"]
-    ready = {"type": "Ready", "status": "False", "reason": "NotAllowed", "message": f"{message}."}
-    found = facts(with_status(psvc(), conditions=[ready]), member("a"), member("b"), quota("ads"))
-    text = explaining.text(found)
-
-    assert text.count("no FederatedQuota has project feed") == 1
-    assert "  Ready=False (NotAllowed)" in text.splitlines()
-    assert "  a: could take 8 copies, but for the reason above" in text
-    quoted = '{"apiVersion":"federation.pinterest.com/v1alpha1","kind":"FederatedQuota",'
-    quoted += '"metadata":{"name":"feed"},"spec":{"projects":["feed"]}}'
-    assert f"    echo '{quoted}' | kubectl create -f -" in text.splitlines()
-    allowed = """kubectl patch federatedquota ads --type merge -p '{"spec":{"unknownProjects":"Allow"}}'"""
-    assert f"    {allowed}" in text.splitlines()
-
-
-def test_a_cluster_that_the_selector_does_not_admit_is_not_meant() -> None:
-    chosen = policy(
-        clusters={"names": ["us-wset"], "selector": {"matchLabels": {"zone": "us-east"}}}
-    )
-    found = facts(psvc(), member("us-west"), member("us-east"), chosen)
-    excluded = policy(clusters={"names": ["us-wset"], "exclude": ["us-west"]})
-
-    assert "us-west is" not in " ".join(found["warnings"])
-    assert "us-west is" not in " ".join(facts(psvc(), member("us-west"), excluded)["warnings"])
-    plain = facts(psvc(), member("us-west"), policy(clusters={"names": ["us-wset"]}))
-    assert "us-west is" in " ".join(plain["warnings"])
-
-
 def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
     closed = member("a")
     closed["spec"]["projects"] = ["others"]

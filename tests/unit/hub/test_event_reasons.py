@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from tests.unit.placement.fleets import cluster, decide, fleet, service
 
 from federator.hub.history.journal import Journal
 from federator.hub.host.events import Events
@@ -15,6 +14,7 @@ from federator.kube.control.applier import Applier
 from federator.model.decision import Decision, Preempted, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import EmitEvent
+from tests.unit.placement.fleets import cluster, decide, fleet, service
 
 KEY = WorkloadKey("PinterestService", "feed", "web")
 FOR_ANOTHER = Preempted(KEY, "ads", "InCohortReclamation", 2)

@@ -1,0 +1,34 @@
+"""What `federator explain` prints once, and which clusters it takes for meant."""
+
+from federator.cli import explaining
+from tests.unit.cli.files import member, policy, psvc, quota
+from tests.unit.cli.test_explaining import facts, with_status
+
+
+def test_a_project_without_an_account_is_refused_once_with_commands_to_copy() -> None:
+    message = facts(psvc(), member("a"), member("b"), quota("ads"))["message"]
+    ready = {"type": "Ready", "status": "False", "reason": "NotAllowed", "message": f"{message}."}
+    found = facts(with_status(psvc(), conditions=[ready]), member("a"), member("b"), quota("ads"))
+    text = explaining.text(found)
+
+    assert text.count("no FederatedQuota has project feed") == 1
+    assert "  Ready=False (NotAllowed)" in text.splitlines()
+    assert "  a: could take 8 copies, but for the reason above" in text
+    quoted = '{"apiVersion":"federation.pinterest.com/v1alpha1","kind":"FederatedQuota",'
+    quoted += '"metadata":{"name":"feed"},"spec":{"projects":["feed"]}}'
+    assert f"    echo '{quoted}' | kubectl create -f -" in text.splitlines()
+    allowed = """kubectl patch federatedquota ads --type merge -p '{"spec":{"unknownProjects":"Allow"}}'"""
+    assert f"    {allowed}" in text.splitlines()
+
+
+def test_a_cluster_that_the_selector_does_not_admit_is_not_meant() -> None:
+    chosen = policy(
+        clusters={"names": ["us-wset"], "selector": {"matchLabels": {"zone": "us-east"}}}
+    )
+    found = facts(psvc(), member("us-west"), member("us-east"), chosen)
+    excluded = policy(clusters={"names": ["us-wset"], "exclude": ["us-west"]})
+
+    assert "us-west is" not in " ".join(found["warnings"])
+    assert "us-west is" not in " ".join(facts(psvc(), member("us-west"), excluded)["warnings"])
+    plain = facts(psvc(), member("us-west"), policy(clusters={"names": ["us-wset"]}))
+    assert "us-west is" in " ".join(plain["warnings"])
