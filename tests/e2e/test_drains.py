@@ -136,7 +136,7 @@ async def test_a_drain_that_leaves_somebody_without_a_place_is_refused_and_forgo
     await shell.create(alone)
     await shell.settle()
     out, err = await shell.run("cluster", "drain", "d", "--dry-run", code=1)
-    assert "3 copies of 1 workloads have none:" in out
+    assert "3 copies of 1 workload have none:" in out
     out, err = await shell.run("cluster", "drain", "d", "--timeout", "40s", code=1)
     assert (
         "d: Refused: 3 copies of 1 workload would have no other place: "
