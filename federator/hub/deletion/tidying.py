@@ -31,13 +31,14 @@ from federator.model.steps import Delete, ObjectRef, Patch, RequeueAfter
 
 log = logging.getLogger(__name__)
 
+CLAIMS = ("v1", "persistentvolumeclaims")
 CONTENTS = (
     *((kind.api_version, kind.plural) for kind in registry.EXPANDED),
     ("v1", "pods"),
     ("v1", "services"),
     ("v1", "configmaps"),
     ("v1", "serviceaccounts"),
-    ("v1", "persistentvolumeclaims"),
+    CLAIMS,
     ("apps/v1", "deployments"),
     ("apps/v1", "statefulsets"),
     ("apps/v1", "daemonsets"),
@@ -254,7 +255,7 @@ class Tidying:
                 continue
             space = raw.text(obj, "metadata", "name")
             if other := await self._stays(member, space):
-                kept.append(f"The namespace {space} stays: {other} is not ours.")
+                kept.append(f"The namespace {space} stays: {other}.")
             else:
                 await self._delete(member, obj, "namespaces")
         return kept
@@ -286,15 +287,15 @@ class Tidying:
             return []
 
     async def _stays(self, member: Member, space: str) -> str:
-        """What in a namespace is not ours, as `pods web`; "" for nothing. Raises ApiErrors."""
+        """What in a namespace must stay, as `pods web is not ours`; "" for nothing. Raises
+        ApiErrors."""
         client = member.client
         if client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
 
         def others(obj: dict[str, Any]) -> str | None:
-            return (
-                raw.text(obj, "metadata", "name") if self._is_others(member, plural, obj) else None
-            )
+            why = self._stays_because(member, plural, obj)
+            return f"{raw.text(obj, 'metadata', 'name')} {why}" if why else None
 
         looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(client, space) else CONTENTS
         for api_version, plural in looked:
@@ -310,11 +311,15 @@ class Tidying:
             )
         return ""
 
-    def _is_others(self, member: Member, plural: str, obj: dict[str, Any]) -> bool:
+    def _stays_because(self, member: Member, plural: str, obj: dict[str, Any]) -> str:
+        """Why an object may not go with its namespace; "" when it may."""
         meta = obj["metadata"]
         if (plural, meta.get("name")) in BY_THE_CLUSTER or meta.get("ownerReferences"):
-            return False  # what has an owner is made for it, and the owner is looked at itself
-        return raw.text_map(meta, "labels").get(names.FLEET_LABEL) != member.fleet
+            return ""  # what has an owner is made for it, and the owner is looked at itself
+        if raw.text_map(meta, "labels").get(names.FLEET_LABEL) != member.fleet:
+            return "is not ours"
+        # A claim that goes with its workload has an owner. This one holds data that is to stay.
+        return "is retained" if plural == CLAIMS[1] else ""
 
     async def _may_list_secrets(self, client: clients.Client, space: str) -> bool:
         """The hub need not read members' Secrets; where it may, they count."""

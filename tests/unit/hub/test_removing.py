@@ -137,6 +137,40 @@ def test_what_we_made_there_goes_with_the_cluster_and_what_others_made_stays() -
     play(scenario)
 
 
+def test_a_claim_that_a_job_set_retains_stays_with_its_namespace() -> None:
+    async def scenario(world: World) -> None:
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+            "lifetime": "Shard",
+            "retention": "Retain",
+        }
+        asked = jobset(6, 6) | {"volumeClaimTemplates": [claim]}
+        await world.create("PinterestJobSet", "feed", "keeps", asked)
+        await world.settle()
+        ref = ObjectRef(
+            "v1", "persistentvolumeclaims", "feed", "keeps-data", "PersistentVolumeClaim"
+        )
+        kept = await world.member("a").get(ref)
+        await world.delete("PinterestJobSet", "feed", "keeps")
+        await world.settle()
+        await world.delete(CLUSTER, "", "a")
+        await asyncio.sleep(60)
+        assert await world.get(CLUSTER, "", "a") is None
+
+        there = await world.member("a").get(ref)
+        assert there["metadata"]["uid"] == kept["metadata"]["uid"]
+        assert "deletionTimestamp" not in there["metadata"]
+        found = (await world.host.list("events.k8s.io/v1", "events")).items
+        (last,) = [one["note"] for one in found if one["reason"] == "Removed"]
+        assert "feed stays: persistentvolumeclaims keeps-data is retained." in last
+
+    play(scenario)
+
+
 def test_a_removal_waits_for_a_silent_cluster_and_names_it_until_it_is_heard_again() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(12))
