@@ -18,6 +18,7 @@ from federator.hub.cache.member_news import MemberNews
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import MemberChanged
 from federator.hub.cache.state import HubState
+from federator.hub.deletion.cascades import Cascades
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.force_forget import Forgetting
@@ -213,6 +214,7 @@ class HubProcess:
             clock=self.clock,
             rng=self.rng,
         )
+        self.cascades = Cascades(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self.orphans = Orphans(self.state, client, clock=self.clock, rng=self.rng)
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
@@ -384,6 +386,7 @@ class HubProcess:
                 group.create_task(self.sealing.run(), name="sealing")
                 group.create_task(self.aggregation.run(), name="status aggregation")
                 group.create_task(self.finalizing.run(), name="finalizing")
+                group.create_task(self.cascades.run(), name="cascades")
                 group.create_task(self.orphans.run(), name="orphans")
                 group.create_task(self.foreign.run(), name="foreign decisions")
                 group.create_task(self.forgetting.run(), name="forgetting")

@@ -21,6 +21,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.handing import Handing
 from federator.hub.host.events import Events
 from federator.hub.members.member_conditions import skew_s
+from federator.hub.records.workloads import cascade
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kinds.recurring import Handover, Native, Plan, RecurringVerbs, Run
@@ -116,6 +117,8 @@ class Recurring:
         obj = objects.get((key.namespace, key.name))
         if obj is None or not self.state.ready or self.state.paused:
             return None
+        if cascade(obj["metadata"]):
+            self.state.signals.cascade(key)
         if not runs.synced or not self.handing.synced(key):
             return RequeueAfter(key, 1.0, "its runs have not been listed yet")
         own = _own(obj, self._by_owner.get(key, {}).values())

@@ -27,6 +27,9 @@ CONVERTED_FROM = f"{FEDERATION}/converted-from"
 """Annotation: the name of what it was converted from, where that is no name of an object."""
 REBALANCE_ANNOTATION = f"{FEDERATION}/rebalance"
 """On a PlacementDecision: when and by whom a rebalance was asked for."""
+OWNED_LABEL = f"{FEDERATION}/owned"
+"""On a PlacementDecision that was given an owner reference to its workload. If the reference is
+gone, the workload was deleted with the policy Orphan."""
 SHORTAGE_ANNOTATION = f"{FEDERATION}/own-shortage"
 """On the hubs' Lease: what the leading hub is short of, as JSON (`holder`, `since`, `why`), or
 nothing."""

@@ -56,6 +56,7 @@ PARTS: Final[Mapping[tuple[str, str], Callable[[], str]]] = {
     (f"{HOST}/account.yaml", "workloads"): roles.host_rules,
     (f"{HOST}/admission.yaml", "statuses"): roles.tenant_statuses,
     (f"{HOST}/admission.yaml", "workloads"): roles.tenants,
+    (f"{HOST}/admission.yaml", "hub's workloads"): roles.tenants,
     ("docs/reference/policies.md", "filters"): tables.filters,
     ("docs/reference/policies.md", "scorers"): tables.scorers,
     ("docs/reference/policies.md", "dividers"): tables.dividers,

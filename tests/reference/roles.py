@@ -46,8 +46,10 @@ def tenant_statuses() -> str:
 
 
 def host_rules() -> str:
-    """What the hub may do on the host with the kinds that tenants write."""
-    read = ("get", "list", "watch")
+    """What the hub may do on the host with the kinds that tenants write. `patch` is for finalizers
+    of the garbage collector; `update` of `finalizers` is what API servers ask for an owner reference
+    that blocks the owner."""
+    read = ("get", "list", "watch", "patch")
     carried = [row for row in registry.WORKLOADS.values() if row not in registry.EXPANDED]
     return "\n".join(
         (
@@ -85,6 +87,8 @@ def _host(kinds: Iterable[Kind], verbs: Iterable[str], status: str) -> Iterable[
     group = kinds[0].group
     yield _rule(group, [row.plural for row in kinds], verbs)
     yield _rule(group, [f"{row.plural}/status" for row in kinds], (status,))
+    owners = [f"{row.plural}/finalizers" for row in kinds if row.kind in registry.WORKLOADS]
+    yield _rule(group, owners, ("update",))
 
 
 def _section(section: rights.Section) -> str:

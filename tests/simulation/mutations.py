@@ -465,7 +465,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         together(
             Plant(between=_slow_lists),
             instead(HubProcess, "_warm_up", _at_once),
-            instead(finalizer, "confirm_absence", _unconfirmed),
+            instead(finalizer, "confirm_ending", _unconfirmed),
         ),
     ),
     "an old leader goes on writing": (
@@ -563,7 +563,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         together(
             Plant(between=_slow_lists),
             instead(Reflector, "_note", _wiping),
-            instead(finalizer, "confirm_absence", _unconfirmed),
+            instead(finalizer, "confirm_ending", _unconfirmed),
         ),
     ),
     "one failed probe makes a cluster NotReady": (

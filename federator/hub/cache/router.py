@@ -20,6 +20,9 @@ class Turn(StrEnum):
     """Brings every member that has, or should have, a part of it to what is decided."""
     FINALIZE = "finalizing"
     """Checks whether its decisions are still needed."""
+    CASCADE = "cascades"
+    """Removes the finalizers of foreground and orphan deletion, on a host without a garbage
+    collector."""
     AGGREGATE = "status"
     """Folds members' reports into its status; clusters that wait for others plan again."""
 
@@ -72,7 +75,7 @@ class Changed(StrEnum):
 
 
 ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
-    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.AGGREGATE),
+    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.CASCADE, Turn.AGGREGATE),
     Changed.GONE: (Turn.FINALIZE, Turn.AGGREGATE),
     Changed.STATUS: (Turn.AGGREGATE,),
     Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
@@ -85,7 +88,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.OTHERWISE: (Turn.PLACE,),
     Changed.LOST: (Turn.PLACE,),
     Changed.ORPHANED: (Turn.FINALIZE,),
-    Changed.ENDED: (Turn.PLACE,),
+    Changed.ENDED: (Turn.PLACE, Turn.CASCADE),
     Changed.REFUSED: (Turn.AGGREGATE,),
     Changed.STRUCK: (Turn.AGGREGATE,),
     Changed.WRITTEN: (Turn.DISPATCH, Turn.AGGREGATE),
@@ -104,10 +107,16 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.ANSWERED: (Turn.AGGREGATE,),
     Changed.PARDONED: (Turn.AGGREGATE,),
     Changed.PAUSED: (Turn.AGGREGATE,),
-    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE),
+    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE, Turn.CASCADE),
     Changed.LEFT: (Turn.FINALIZE,),
     Changed.DROPPED: (Turn.PLACE,),
-    Changed.LEADING: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE, Turn.FINALIZE),
+    Changed.LEADING: (
+        Turn.PLACE,
+        Turn.DISPATCH,
+        Turn.AGGREGATE,
+        Turn.FINALIZE,
+        Turn.CASCADE,
+    ),
     Changed.REACHED: (Turn.AGGREGATE,),
     Changed.ABANDONED: (Turn.PLACE,),
 }

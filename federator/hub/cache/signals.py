@@ -28,6 +28,7 @@ class Signals:
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
     to_aggregate: list[KeyListener] = field(default_factory=list)
+    to_cascade: list[KeyListener] = field(default_factory=list)
     on_status: list[KeyListener] = field(default_factory=list)
     """Our own write of a status was answered: the event that follows it tells nothing new."""
     of_member: dict[MemberTurn, list[MemberListener]] = field(default_factory=dict)
@@ -65,6 +66,10 @@ class Signals:
 
     def aggregate(self, key: WorkloadKey) -> None:
         for listener in self.to_aggregate if self.heeded else ():
+            listener(key)
+
+    def cascade(self, key: WorkloadKey) -> None:
+        for listener in self.to_cascade if self.heeded else ():
             listener(key)
 
     def stated(self, key: WorkloadKey) -> None:

@@ -8,13 +8,13 @@ member that it names the slice was seen to go, or the member itself confirms tha
 import logging
 
 from federator.hub.cache.state import HubState
+from federator.hub.deletion.release import ending_step
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
 from federator.kube import errors
-from federator.model.steps import Delete
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,8 @@ class AbsenceProof:
                 member.name,
                 record.key,
             )
-            outcome = await applier.apply(Delete(ref, listed.uid), record.key)
+            step = ending_step(record, ref, listed.uid)
+            outcome = await applier.apply(step, record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error

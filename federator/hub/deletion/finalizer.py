@@ -8,6 +8,7 @@ member before its lists are in. When many workloads vanish at once, a budget spr
 over time.
 """
 
+import dataclasses
 import logging
 import random
 from collections import Counter
@@ -17,16 +18,19 @@ from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import AbsenceProof
 from federator.hub.deletion.force_forget import Forgetting
+from federator.hub.deletion.release import ending_step
+from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import ORPHAN, cascade
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER, ObjectName, WorkloadKey
-from federator.model.steps import Delete, RequeueAfter
+from federator.model.steps import RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +98,16 @@ class Finalizing:
             await self._release(name, record)
             self.state.lose_record(*name, record.uid)
             return None
-        if lives and not record.deleting:
+        if workload is not None and lives and not record.deleting and not workload.cascade:
             self._count_waiting(name, waits=False)
-            await self._say(name, record, "")
+            await self._own(name, record)
             return None
+        if workload is not None and lives and workload.cascade == ORPHAN and not record.orphaned:
+            if not record.lost:
+                # As a garbage collector does: from now on the decision says it, also when the
+                # workload is gone.
+                return await self._disown(name, record)
+            record = dataclasses.replace(record, orphaned=True)
         if record.lost:
             return await self._finalize_lost(name, record)
         if wait := await self._wait_for_budget(name, record):
@@ -105,7 +115,7 @@ class Finalizing:
         kind = registry.KINDS["PlacementDecision"]
         ref = kind.ref(*name)
         if not record.deleting:
-            await confirm_absence(self.host, record.key, record.workload_uid)
+            await confirm_ending(self.host, record.key, record.workload_uid)
             try:
                 answer = await self.host.delete(ref, uid=record.uid)
             except errors.NotFound:
@@ -126,22 +136,43 @@ class Finalizing:
         if unproven := await self._absence.unproven(record):
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
         # The decision is the proof until it goes. From then on only the Lease tells the next leader
-        # that a slice which comes late may be removed.
-        self.state.prove_gone(record.workload_uid)
+        # that a slice which comes late may be removed. None is removed of an orphaned workload.
+        if not record.orphaned:
+            self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet which workloads are finalized")
         await self._finish(name, record)
         return None
 
+    async def _own(self, name: ObjectName, record: Record) -> None:
+        """Gives a decision of an earlier release its owner reference, and one that lost it. A
+        workload that is being deleted gets none: a garbage collector may just have removed it."""
+        await self._say(name, record, "")
+        if record.owned or record.lost:
+            return
+        if await is_there(self.host, record.key, record.workload_uid):
+            written = await decision_writer.set_owner(self.host, record, owned=True)
+            if written is not None:
+                self.state.observe_decision(name[0], self.state.read_record(written))
+
+    async def _disown(self, name: ObjectName, record: Record) -> RequeueAfter | None:
+        """Records on the decision that its workload is deleted with the policy Orphan."""
+        await confirm_ending(self.host, record.key, record.workload_uid)
+        written = await decision_writer.set_owner(self.host, record, owned=False)
+        if written is not None:
+            self.state.observe_decision(name[0], self.state.read_record(written))
+        return self._recheck(name, "what its members hold is to be released")
+
     async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
         """A decision without an object whose workload is gone: the tombstone allows removing its
         slices, also those of unreachable members when they return."""
-        await confirm_absence(self.host, record.key, record.workload_uid)
-        self.state.prove_gone(record.workload_uid)
+        await confirm_ending(self.host, record.key, record.workload_uid)
+        if not record.orphaned:
+            self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet which workloads are finalized")
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
-        if slices and record.workload_uid not in self._paid:
+        if slices and record.workload_uid not in self._paid and not record.orphaned:
             if wait_s := self.state.may_delete(slices, self.clock.monotonic()):
                 return RequeueAfter(
                     name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time"
@@ -159,8 +190,9 @@ class Finalizing:
         return RequeueAfter(name, delay_s, why)
 
     async def _wait_for_budget(self, name: ObjectName, record: Record) -> RequeueAfter | None:
-        """The requeue of a deletion while too many were made lately; None when it may go on."""
-        if record.uid in self._paid:
+        """The requeue of a deletion while too many were made lately; None when it may go on. A
+        release deletes nothing."""
+        if record.uid in self._paid or record.orphaned:
             return None
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
         wait_s = self.state.may_delete(max(slices, 1), self.clock.monotonic())
@@ -196,9 +228,9 @@ class Finalizing:
             if (
                 cluster in record.given_up
                 and member is not None
-                and await self.forgetting.remember(member, record)
+                and (record.orphaned or await self.forgetting.remember(member, record))
             ):
-                continue
+                continue  # what it was to release stays there with its mark, and is reported
             left.append(cluster)
         return tuple(left)
 
@@ -218,13 +250,13 @@ class Finalizing:
             if seen.deleting:
                 continue
             ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
-            # gone only when its pods are, which are charged until then
-            step = Delete(ref, seen.uid, propagation="Foreground")
+            step = ending_step(record, ref, seen.uid)
             outcome = await member.applier.apply(step, record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error
                 )
+                self._tell_refused(record, seen.cluster, outcome.error)
         blocked = tuple(
             cluster
             for cluster in sorted(
@@ -234,6 +266,14 @@ class Finalizing:
             and not holder.knows(record.key.kind)
         )
         return blocked, busy
+
+    def _tell_refused(self, record: Record, cluster: str, error: errors.ApiError) -> None:
+        """Manifests of an earlier release in a member allow no release."""
+        refused = record.orphaned and isinstance(error, errors.Denied)
+        if refused and not self.events.repeats(record.uid, "ReleaseRefused"):
+            note = f"{cluster} refuses to release its object: apply deploy/member there. {error}"
+            name = (record.key.namespace, record.name)
+            self.events.about_decision(name, record, "ReleaseRefused", note[:1024])
 
     def _hidden_slices(self, record: Record) -> list[SliceSeen]:
         return [
@@ -330,6 +370,19 @@ async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
     except errors.NotFound:
         return False
     return live["metadata"].get("uid") == uid and not live["metadata"].get("deletionTimestamp")
+
+
+async def confirm_ending(host: clients.Client, key: WorkloadKey, uid: str) -> None:
+    """The same for a workload that may also be there and wait, with a finalizer of the garbage
+    collector, until its members are empty or released."""
+    try:
+        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return
+    if live["metadata"].get("uid") == uid and not cascade(live["metadata"]):
+        raise errors.Conflict(f"{key} is still there", reason="Conflict")
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:

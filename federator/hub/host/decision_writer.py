@@ -31,7 +31,8 @@ async def write(
         meta = {
             "name": name,
             "namespace": key.namespace,
-            "labels": {names.WORKLOAD_UID_LABEL: uid},
+            "labels": {names.WORKLOAD_UID_LABEL: uid, names.OWNED_LABEL: "true"},
+            "ownerReferences": [owner(key, uid)],
             "finalizers": [names.DECISION_FINALIZER],
         }
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
@@ -45,6 +46,33 @@ async def write(
         {"op": "replace", "path": "/spec", "value": spec},
     ]
     return await host.patch(ref, operations, kind="json")
+
+
+def owner(key: WorkloadKey, uid: str) -> dict[str, Any]:
+    """The owner reference of a decision. It blocks the workload: a garbage collector that deletes
+    the workload in the foreground waits until the members are empty and the decision is gone."""
+    kind = registry.KINDS[key.kind]
+    head = {"apiVersion": kind.api_version, "kind": kind.kind, "name": key.name, "uid": uid}
+    return {**head, "blockOwnerDeletion": True}
+
+
+async def set_owner(host: Client, record: Record, *, owned: bool) -> Mapping[str, Any] | None:
+    """Gives a decision the reference to its workload, or removes it, as a garbage collector does
+    that orphans dependents. Returns the decision; None when it is gone. Raises ApiErrors."""
+    references = [owner(record.key, record.workload_uid)] if owned else []
+    meta = {
+        "uid": record.uid,
+        "resourceVersion": record.resource_version,
+        "labels": {names.OWNED_LABEL: "true"},
+        "ownerReferences": references,
+    }
+    ref = registry.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
+    try:
+        return await host.patch(ref, {"metadata": meta})
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return None
 
 
 async def strike(

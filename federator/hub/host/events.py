@@ -167,6 +167,11 @@ class Events:
             EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare")
         )
 
+    def about_space(self, name: str, uid: str, reason: str, note: str) -> None:
+        """A Warning on a namespace of the host."""
+        regarding = ObjectRef("v1", "namespaces", "", name, "Namespace")
+        self._enqueue(EmitEvent(regarding, uid, reason, note, warning=True, action="Delete"))
+
     def tell(
         self,
         key: WorkloadKey,

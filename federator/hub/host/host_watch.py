@@ -247,7 +247,7 @@ class Hosting:
             "v1",
             "namespaces",
             Store("host/namespaces"),
-            project=lambda obj: pod_security.enforced(raw.mapping(obj, "metadata", "labels")),
+            project=_space,
             on_change=self._space_changed,
             clock=self.clock,
             rng=self.rng,
@@ -447,6 +447,12 @@ class Hosting:
         for key in sorted({*self.state.workloads, *self.state.by_workload}):
             self.state.changed(Changed.RESUMED, key)
         self.state.signals.resumed()
+
+
+def _space(obj: dict[str, Any]) -> Enforced:
+    level = pod_security.enforced(raw.mapping(obj, "metadata", "labels"))
+    ending = "deletionTimestamp" in obj["metadata"]
+    return dataclasses.replace(level, ending=True) if ending else level
 
 
 def _begin(group: asyncio.TaskGroup, reflector: Reflector[Any]) -> None:

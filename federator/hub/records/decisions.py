@@ -51,6 +51,11 @@ class Record:
     """Whether it bears the seal of this fleet's hubs."""
     author: str = ""
     """Who wrote it last by the host's word, of one without a seal where there should be one."""
+    owned: bool = False
+    """It has an owner reference to its workload."""
+    orphaned: bool = False
+    """The garbage collector, or the hub in its place, has removed that reference: what members hold
+    stays there."""
 
     @property
     def name(self) -> str:
@@ -190,17 +195,25 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
     sealed = seals is not None and seals.is_ours(obj)
     finalizers = obj["metadata"].get("finalizers") or ()
     annotations = raw.text_map(obj["metadata"], "annotations")
+    facts = decisionfacts.decision_facts(obj)
+    owned = any(
+        owner.get("uid") == facts.workload_uid
+        for owner in raw.objects(obj["metadata"], "ownerReferences")
+    )
+    was_owned = names.OWNED_LABEL in raw.mapping(obj["metadata"], "labels")
     named = annotations.get(FORCE_FORGET_ANNOTATION, "")
     given_up = (
         frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
     )
     return _record(
-        decisionfacts.decision_facts(obj),
+        facts,
         DECISION_FINALIZER in finalizers,
         given_up,
         annotations.get(REBALANCE_ANNOTATION, ""),
         sealed,
         "" if sealed or seals is None or not seals.usable else author(obj),
+        owned,
+        was_owned and not owned,
     )
 
 

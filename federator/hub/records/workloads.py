@@ -32,6 +32,13 @@ NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster
 """The mark used where only the content of a slice matters, not whose it is."""
 
 
+FOREGROUND = "foregroundDeletion"
+"""Finalizer of the API server (`--cascade=foreground`): the object stays until its dependents that
+block it are gone."""
+ORPHAN = "orphan"
+"""The same (`--cascade=orphan`): it stays until its dependents have no reference to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Formerly:
     """The pods of a workload with a former version of its RuntimeProfile."""
@@ -77,6 +84,9 @@ class Workload:
     formerly: tuple["Formerly", ...] = ()
     """Its pods with the former versions of its RuntimeProfile that need another shape, the newest
     first."""
+    cascade: str = ""
+    """Of one that is being deleted: the finalizer with which the API server asks the garbage
+    collector to handle the dependents, FOREGROUND or ORPHAN; "" for none."""
     served: Mapping[str, Any] | None = None
     """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
     own."""
@@ -94,7 +104,7 @@ class Workload:
             and (self.ask is other.ask or self.ask == other.ask)
             and self.labels == other.labels
             and self.content == other.content
-            and self.deleting == other.deleting
+            and (self.deleting, self.cascade) == (other.deleting, other.cascade)
             and self.placement == other.placement
         )
 
@@ -167,6 +177,12 @@ def read_ranges(text: str) -> Ranges:
         return ()
 
 
+def cascade(meta: Mapping[str, Any]) -> str:
+    """The value of `Workload.cascade`, by an object's metadata."""
+    held = raw.texts(meta, "finalizers") if "deletionTimestamp" in meta else ()
+    return next((name for name in (ORPHAN, FOREGROUND) if name in held), "")
+
+
 def _scaled(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> bool:
     return verbs.bounds is not None and verbs.bounds(obj) is not None
 
@@ -237,6 +253,7 @@ def summarise(
         generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),
         deleting="deletionTimestamp" in meta,
+        cascade=cascade(meta),
         labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,

@@ -43,6 +43,8 @@ class Enforced:
     level: Level = DEFAULT
     version: str = VERSION
     explicit: bool = False
+    ending: bool = False
+    """The namespace is being deleted."""
 
     @property
     def labels(self) -> dict[str, str]:

@@ -15,6 +15,7 @@ from federator.cli.leader import asking
 from federator.hub import hardening
 from federator.hub.cache import pauses
 from federator.hub.deletion import departed
+from federator.hub.host import collector
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.hub.records import seals
@@ -128,6 +129,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     others = (
         "federator",
         "kube-system",
+        collector.PROBE,
         serving.CLIENT_CA.name,
         seals.SECRET,
         *hardening.HOST_POLICIES,

@@ -243,7 +243,7 @@ def test_a_decision_is_deleted_once_although_its_watch_tells_nothing() -> None:
         assert await world.decisions() == []
         assert world.writes["hub", "host", "DELETE", "placementdecisions"] == 1
 
-    play(scenario)
+    play(scenario, host_controllers=False)
 
 
 def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> None:

@@ -301,11 +301,17 @@ def play(
     seed: int = 1,
     election: bool = False,
     world_of: "type[World]" = World,
+    host_controllers: bool = True,
 ) -> None:
-    """Runs a scenario on a started federation, in virtual time, and takes everything down."""
+    """Runs a scenario on a started federation, in virtual time, and takes everything down.
+
+    `host_controllers` False: the host has neither a garbage collector nor a namespace controller.
+    """
 
     async def main() -> None:
         world = world_of(fleet or small_fleet(), options or HubOptions(), seed, election=election)
+        if not host_controllers:
+            world.federation.host.controllers = None
         try:
             await world.federation.start()
             await scenario(world)
