@@ -180,7 +180,7 @@ class Leasing:
         vitals = member.vitals
         over = (
             vitals.promise is not None
-            and member.reachability.state is Reachability.LOST
+            and member.reachability.state is Reachability.UNREACHABLE
             and not vitals.clock.skewed
             and vitals.promise.left_s(self.times, self.clock.elapsed(), self.clock.now()) <= 0
         )

@@ -374,7 +374,7 @@ def _believed_late(original: Method) -> Method:
     again_s: dict[float | None, float] = {}
 
     def after(state: Any, sign: Any, why: str, now_s: float, grace_s: float) -> Any:
-        back = sign is ProbeResult.HEARD and state.state is Reachability.LOST
+        back = sign is ProbeResult.HEARD and state.state is Reachability.UNREACHABLE
         if back and now_s - again_s.setdefault(state.heard_at_s, now_s) < LATE_S:
             return state
         return original(state, sign, why, now_s, grace_s)

@@ -458,7 +458,7 @@ class Connection:
         member, now_s = self.member, self.clock.monotonic()
         before = member.reachability
         member.reachability = reachability.excused(
-            before, why if before.state is Reachability.NEW else before.why, now_s
+            before, why if before.state is Reachability.UNKNOWN else before.why, now_s
         )
         heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
         if not member.unasked and now_s - heard_s >= self.options.unready_after_s:

@@ -244,13 +244,13 @@ class Member:
     @property
     def dead(self) -> bool:
         """Whether it is lost, not for want of the hub's own, and declared so of this silence."""
-        lost = self.reachability.state is Reachability.LOST and not self.unasked
+        lost = self.reachability.state is Reachability.UNREACHABLE and not self.unasked
         return lost and membercluster.declared_dead(self.obj)
 
     @property
     def unreachable(self) -> bool:
         """Whether it is silent, and tainted for that on the host: not before may anything leave."""
-        lost = self.reachability.state is Reachability.LOST and not self.unasked
+        lost = self.reachability.state is Reachability.UNREACHABLE and not self.unasked
         recorded = self.health is Health.UNREACHABLE and membercluster.tainted(self.obj)
         return lost and recorded and self.removal is Removal.NONE
 
@@ -282,7 +282,7 @@ class Member:
         ):
             return True
         return removal is Removal.LOST and self.reachability.state in (
-            Reachability.LOST,
+            Reachability.UNREACHABLE,
             Reachability.REFUSED,
         )
 

@@ -1,8 +1,8 @@
 """Reachability of one member: a transition table beside an enum, driven by probes, read by filters
 and status aggregation.
 
-Silence is not absence. A member that does not answer is SUSPECT, then LOST, but what it holds stays
-charged until it answers again. Time is an argument (seconds of the monotonic clock).
+Silence is not absence. A member that does not answer is SUSPECT, then UNREACHABLE, but what it
+holds stays charged until it answers again. Time is an argument (seconds of the monotonic clock).
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,13 @@ many in a row without an answer are a loss, however slow this process is."""
 class Reachability(StrEnum):
     """How well a member can be reached."""
 
-    NEW = "New"
+    UNKNOWN = "Unknown"
     """It has not answered since this process started."""
     LIVE = "Live"
     SUSPECT = "Suspect"
     """Probes fail, but for less than the grace period."""
-    LOST = "Lost"
+    UNREACHABLE = "Unreachable"
+    """Probes have failed for the grace period."""
     REFUSED = "Refused"
     """It answers, but is not the cluster that joined, or refuses our credentials."""
 
@@ -40,23 +41,23 @@ class ProbeResult(StrEnum):
 
 
 TRANSITIONS: Mapping[tuple[Reachability, ProbeResult], Reachability] = {
-    (Reachability.NEW, ProbeResult.HEARD): Reachability.LIVE,
-    (Reachability.NEW, ProbeResult.GRACE_OVER): Reachability.LOST,
-    (Reachability.NEW, ProbeResult.REJECTS): Reachability.REFUSED,
-    (Reachability.NEW, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.UNKNOWN, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.UNKNOWN, ProbeResult.GRACE_OVER): Reachability.UNREACHABLE,
+    (Reachability.UNKNOWN, ProbeResult.REJECTS): Reachability.REFUSED,
+    (Reachability.UNKNOWN, ProbeResult.REFUSES): Reachability.REFUSED,
     (Reachability.LIVE, ProbeResult.SILENT): Reachability.SUSPECT,
     # This process stood still (stopped, or its loop was blocked): one failed probe proves nothing.
     (Reachability.LIVE, ProbeResult.GRACE_OVER): Reachability.SUSPECT,
     (Reachability.LIVE, ProbeResult.REJECTS): Reachability.SUSPECT,
     (Reachability.LIVE, ProbeResult.REFUSES): Reachability.REFUSED,
     (Reachability.SUSPECT, ProbeResult.HEARD): Reachability.LIVE,
-    (Reachability.SUSPECT, ProbeResult.GRACE_OVER): Reachability.LOST,
+    (Reachability.SUSPECT, ProbeResult.GRACE_OVER): Reachability.UNREACHABLE,
     (Reachability.SUSPECT, ProbeResult.REFUSES): Reachability.REFUSED,
-    (Reachability.LOST, ProbeResult.HEARD): Reachability.LIVE,
-    (Reachability.LOST, ProbeResult.REJECTS): Reachability.REFUSED,
-    (Reachability.LOST, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.UNREACHABLE, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.UNREACHABLE, ProbeResult.REJECTS): Reachability.REFUSED,
+    (Reachability.UNREACHABLE, ProbeResult.REFUSES): Reachability.REFUSED,
     (Reachability.REFUSED, ProbeResult.HEARD): Reachability.LIVE,
-    (Reachability.REFUSED, ProbeResult.GRACE_OVER): Reachability.LOST,
+    (Reachability.REFUSED, ProbeResult.GRACE_OVER): Reachability.UNREACHABLE,
 }
 """Pairs that are not listed leave the state unchanged."""
 
@@ -65,7 +66,7 @@ TRANSITIONS: Mapping[tuple[Reachability, ProbeResult], Reachability] = {
 class ReachabilityState:
     """The state, since when, and why."""
 
-    state: Reachability = Reachability.NEW
+    state: Reachability = Reachability.UNKNOWN
     since_s: float = 0.0
     heard_at_s: float | None = None
     """When the last successful probe ended; None before the first."""

@@ -55,7 +55,7 @@ def sight(hub: str, members: Mapping[str, Member], now_s: float, fresh_s: float)
         asked_s = seen.asked_at_s
         if member.unasked or asked_s is None or now_s - asked_s > fresh_s:
             unknown.add(name)
-        elif seen.state in (Reachability.SUSPECT, Reachability.LOST):
+        elif seen.state in (Reachability.SUSPECT, Reachability.UNREACHABLE):
             silent.add(name)
         elif seen.state is not Reachability.LIVE:
             unknown.add(name)

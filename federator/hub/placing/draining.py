@@ -584,7 +584,7 @@ def _never_joined(member: Member) -> bool:
 def _is_lost(member: Member) -> bool:
     """Whether nothing that it holds is waited for: it is lost, or deleted and unreachable, because
     the governor judges no deleted cluster."""
-    unreachable = member.reachability.state in (Reachability.LOST, Reachability.REFUSED)
+    unreachable = member.reachability.state in (Reachability.UNREACHABLE, Reachability.REFUSED)
     return member.gone or (unreachable and member.removal is not Removal.NONE)
 
 

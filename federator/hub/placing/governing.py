@@ -32,10 +32,10 @@ STOOD_STILL_S: Final = 30.0
 LATE_S: Final = 20.0
 """News that came so soon after the last good probe may be older than what cut the cluster off."""
 _PROBED: Final = {
-    Reachability.NEW: Probed.NOT_ASKED,
+    Reachability.UNKNOWN: Probed.NOT_ASKED,
     Reachability.LIVE: Probed.ANSWERS,
     Reachability.SUSPECT: Probed.SILENT,
-    Reachability.LOST: Probed.SILENT,
+    Reachability.UNREACHABLE: Probed.SILENT,
     Reachability.REFUSED: Probed.REFUSES,
 }
 
@@ -123,7 +123,7 @@ class Governing:
         lost = [
             name
             for name, member in sorted(members.items())
-            if member.reachability.state is Reachability.LOST and not member.unasked
+            if member.reachability.state is Reachability.UNREACHABLE and not member.unasked
         ]
         said = self._witnesses(lost)
         for name, member in members.items():
@@ -267,7 +267,7 @@ def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
     """What is known of a member. `grace_s`: silence that is no loss yet. Whether it is longer is
     the reachability's to say, which knows for how long this process itself stood still."""
     probed = Probed.NOT_ASKED if member.unasked else _PROBED[member.reachability.state]
-    lost = member.reachability.state is Reachability.LOST
+    lost = member.reachability.state is Reachability.UNREACHABLE
     good_s = member.reachability.heard_at_s
     heard_s = max([member.reports.heard_at, *(kept.heard_at for kept in member.stores.values())])
     return Evidence(

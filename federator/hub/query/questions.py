@@ -283,7 +283,8 @@ def _away(member: Member, now_s: float) -> str:
         return "was not asked: the hub is short of file descriptors"
     if not member.reachability.trusted or member.client is None:
         since = f"since {now_s - member.reachability.since_s:.0f} s"
-        return f"is {member.reachability.state.value} ({member.reachability_reason}) {since}"
+        state, reason = member.reachability.state.value, member.reachability_reason
+        return f"is {state}{f' ({reason})' if reason != state else ''} {since}"
     return "belongs to another host" if member.other_host else ""
 
 

@@ -348,7 +348,7 @@ class Reporting:
         """Whether it accepts new work, and its identity."""
         ready, why = member.readiness()
         unknown = (
-            member.reachability.state is Reachability.LOST
+            member.reachability.state is Reachability.UNREACHABLE
             or member.unready_reason == membercluster.NOT_ASKED
         )
         state = conditions.TRUE if ready else conditions.UNKNOWN if unknown else conditions.FALSE

@@ -419,14 +419,14 @@ def test_a_cluster_that_is_not_heard_says_so_and_not_how_old_its_report_is() -> 
             "type": "Ready",
             "status": "Unknown",
             "reason": "Unreachable",
-            "message": "It is Lost: no answer.",
+            "message": "It is Unreachable: no answer.",
             "lastTransitionTime": "2026-09-21T14:13:00Z",
         }
     ]
     found = facts(psvc(), away)
 
     assert row(found, "a")["verdict"] == "ClusterUnhealthy"
-    assert row(found, "a")["message"] == "cluster a is not ready: it is Lost: no answer"
+    assert row(found, "a")["message"] == "cluster a is not ready: it is Unreachable: no answer"
     assert found["remedies"][0]["commands"] == ["federator cluster check a"]
 
 
@@ -493,7 +493,7 @@ def said_ready(status: str, reason: str, message: str) -> list[dict[str, Any]]:
 NO_REPORT = (
     "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
 )
-LOST = said_ready("Unknown", "Unreachable", "It is Lost: no answer.")
+LOST = said_ready("Unknown", "Unreachable", "It is Unreachable: no answer.")
 HEARD = said_ready("True", "Ready", "")
 NOTHING_KNOWN = "it has no Ready condition and no report of its capacity"
 
@@ -502,8 +502,10 @@ NOTHING_KNOWN = "it has no Ready condition and no report of its capacity"
     ("conditions", "capacity", "why"),
     [
         pytest.param(HEARD, False, NO_REPORT, id="heard, no report"),
-        pytest.param(LOST, True, "is not ready: it is Lost: no answer", id="lost"),
-        pytest.param(LOST, False, "is not ready: it is Lost: no answer", id="lost, its report too"),
+        pytest.param(LOST, True, "is not ready: it is Unreachable: no answer", id="lost"),
+        pytest.param(
+            LOST, False, "is not ready: it is Unreachable: no answer", id="lost, its report too"
+        ),
         pytest.param([], False, f"is not ready: {NOTHING_KNOWN}", id="never heard"),
     ],
 )
@@ -546,7 +548,12 @@ def test_what_a_scheduler_could_not_bind_lately_counts_as_in_the_hub() -> None:
 
 def test_what_left_a_lost_cluster_and_what_is_held_in_one_is_told() -> None:
     conditions = [
-        {"type": "Ready", "status": "Unknown", "reason": "Unreachable", "message": "It is Lost."},
+        {
+            "type": "Ready",
+            "status": "Unknown",
+            "reason": "Unreachable",
+            "message": "It is Unreachable.",
+        },
         {"type": "FailingOver", "status": "True", "reason": "Waiting", "message": "..."},
     ]
     key = "PinterestService/feed/web"

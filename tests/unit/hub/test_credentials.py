@@ -91,7 +91,7 @@ def test_a_member_that_moved_is_found_again_by_what_its_secret_says_now(moving: 
         await world.settle()
         moving.where["a"] = ELSEWHERE
         await asyncio.sleep(120)
-        assert reachability_of(world, "a") is Reachability.LOST
+        assert reachability_of(world, "a") is Reachability.UNREACHABLE
         assert moving.connections["a"] == 1  # nothing new to try
 
         await world.host.patch(secret_of(world, "a"), {"data": {"kubeconfig": ELSEWHERE}})
@@ -116,7 +116,7 @@ def test_a_member_that_joined_with_a_wrong_address_joins_once_that_is_put_right(
             "MemberCluster", "", "late", {"credentials": {"secretRef": {"name": "late"}}}
         )
         await asyncio.sleep(60)
-        assert reachability_of(world, "late") is Reachability.LOST
+        assert reachability_of(world, "late") is Reachability.UNREACHABLE
 
         if corrected == "the Secret":
             await world.host.patch(secret_of(world, "late"), {"data": {"kubeconfig": ELSEWHERE}})

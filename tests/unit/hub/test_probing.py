@@ -59,7 +59,7 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         await asyncio.sleep(1)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await asyncio.sleep(100)
-        assert world.federation.hub.state.members["b"].reachability.state is Reachability.NEW
+        assert world.federation.hub.state.members["b"].reachability.state is Reachability.UNKNOWN
         assert await readiness(world, "b") == before
 
         world.clear()
@@ -144,7 +144,7 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
         world.answer("b", "/namespaces/kube-system", *BUSY)
         await asyncio.sleep(240)
         lost = world.federation.hub.state.members["b"].reachability.state
-        assert lost is Reachability.LOST
+        assert lost is Reachability.UNREACHABLE
         world.clear()
         await asyncio.sleep(15)
         assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE

@@ -33,7 +33,7 @@ def test_silence_beyond_the_grace_is_a_loss_measured_from_the_last_answer() -> N
         (40.0, ProbeResult.SILENT),
     )
 
-    assert state.state is Reachability.LOST
+    assert state.state is Reachability.UNREACHABLE
     assert not state.trusted
     assert state.heard_at_s == 0.0
 
@@ -44,7 +44,7 @@ def test_a_hub_that_was_itself_asleep_does_not_give_members_up_at_the_first_fail
     assert state.state is Reachability.SUSPECT
 
 
-@pytest.mark.parametrize("before", [Reachability.NEW, Reachability.SUSPECT])
+@pytest.mark.parametrize("before", [Reachability.UNKNOWN, Reachability.SUSPECT])
 def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(
     before: Reachability,
 ) -> None:
@@ -59,7 +59,7 @@ def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(
         340.0,
         GRACE_S,
     )
-    assert lost.state is Reachability.LOST
+    assert lost.state is Reachability.UNREACHABLE
 
 
 @pytest.mark.parametrize("gaps_s", [(41.0,), (41.0, 39.0), (60.0, 5.0), (300.0,)])
@@ -70,11 +70,11 @@ def test_a_process_that_is_always_late_gives_up_a_member_that_is_always_silent(
     """A clock that began anew with each of its delays would never end."""
     state = walk((0.0, ProbeResult.HEARD if heard else ProbeResult.SILENT))
     now_s, failed = 0.0, 0
-    while state.state is not Reachability.LOST and failed < 20:
+    while state.state is not Reachability.UNREACHABLE and failed < 20:
         now_s += gaps_s[failed % len(gaps_s)]
         state = reachability.after(state, ProbeResult.SILENT, "because", now_s, GRACE_S)
         failed += 1
-    assert state.state is Reachability.LOST
+    assert state.state is Reachability.UNREACHABLE
     assert failed > 2, "one or two probes prove nothing"
 
 
@@ -99,7 +99,7 @@ def test_failed_attempts_do_not_prolong_the_grace() -> None:
         (0.0, ProbeResult.HEARD), *((float(second), ProbeResult.SILENT) for second in range(1, 41))
     )
 
-    assert often.state is Reachability.LOST
+    assert often.state is Reachability.UNREACHABLE
 
 
 def test_a_lost_member_is_live_with_its_first_answer() -> None:
@@ -115,12 +115,13 @@ def test_a_lost_member_is_live_with_its_first_answer() -> None:
 
 
 def test_a_member_never_heard_is_lost_only_after_the_grace_from_the_start() -> None:
-    assert walk((10.0, ProbeResult.SILENT)).state is Reachability.NEW
-    assert walk((40.0, ProbeResult.SILENT)).state is Reachability.LOST
+    assert walk((10.0, ProbeResult.SILENT)).state is Reachability.UNKNOWN
+    assert walk((40.0, ProbeResult.SILENT)).state is Reachability.UNREACHABLE
 
 
 @pytest.mark.parametrize(
-    "before", [Reachability.NEW, Reachability.LIVE, Reachability.SUSPECT, Reachability.LOST]
+    "before",
+    [Reachability.UNKNOWN, Reachability.LIVE, Reachability.SUSPECT, Reachability.UNREACHABLE],
 )
 def test_a_refusal_is_told_from_silence_in_every_state(before: Reachability) -> None:
     state = reachability.after(
@@ -142,15 +143,15 @@ def test_pairs_outside_the_table_leave_the_state_as_it_is() -> None:
 def test_who_could_not_even_be_asked_has_its_whole_grace_before_it() -> None:
     state = reachability.excused(walk((39.0, ProbeResult.SILENT)), "the host did not answer", 39.0)
 
-    assert state.state is Reachability.NEW
+    assert state.state is Reachability.UNKNOWN
     state = reachability.after(state, ProbeResult.SILENT, "because", 60.0, GRACE_S)
     assert (
         reachability.after(state, ProbeResult.SILENT, "because", 78.0, GRACE_S).state
-        is Reachability.NEW
+        is Reachability.UNKNOWN
     )
     assert (
         reachability.after(state, ProbeResult.SILENT, "because", 79.0, GRACE_S).state
-        is Reachability.LOST
+        is Reachability.UNREACHABLE
     )
 
 

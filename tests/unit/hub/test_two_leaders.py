@@ -143,7 +143,7 @@ class Fence:
 
     def until_over(self) -> float:
         """The cluster is silent: seconds until the leader holds its lease to be over."""
-        self.cluster.up, self.member.reachability.state = False, Reachability.LOST
+        self.cluster.up, self.member.reachability.state = False, Reachability.UNREACHABLE
         begun_s = self.time.s
         while not self.vitals.lapsed:
             self.serve()

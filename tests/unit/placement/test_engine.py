@@ -98,17 +98,17 @@ def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
             "it last reported its capacity 400 s ago, too long to rely on",
         ),
         (
-            {"ready": False, "unready_reason": "it is Lost: no answer"},
-            "it is not ready: it is Lost: no answer",
+            {"ready": False, "unready_reason": "it is Unreachable: no answer"},
+            "it is not ready: it is Unreachable: no answer",
         ),
         (
             {
                 "ready": False,
-                "unready_reason": "it is Lost: no answer",
+                "unready_reason": "it is Unreachable: no answer",
                 "stale": True,
                 "capacity_age_s": 400.0,
             },
-            "it is not ready: it is Lost: no answer",
+            "it is not ready: it is Unreachable: no answer",
         ),
         (
             {"ready": False, "unready_reason": "it is New: no answer", "capacity": None},

@@ -16,7 +16,7 @@ from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, se
 
 SILENT: Mapping[str, Any] = {
     "ready": False,
-    "unready_reason": "it is Lost: no answer",
+    "unready_reason": "it is Unreachable: no answer",
     "unreachable": True,
 }
 FOR_EVER = Toleration(UNREACHABLE_TAINT.key, "Exists", "", "NoExecute")
