@@ -328,14 +328,6 @@ def test_what_a_quota_does_not_allow_is_mended_there_and_not_in_the_clusters() -
     ]
 
 
-def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
-    closed = member("a")
-    closed["spec"]["projects"] = ["others"]
-    found = facts(psvc(), closed)
-
-    assert row(found, "a")["fix"].startswith("a takes project feed: kubectl patch membercluster a ")
-
-
 def test_an_opening_that_leads_to_no_room_is_not_advised() -> None:
     found = facts(psvc(), member("a"), member("b", cpu="500m", cordoned=True))
 

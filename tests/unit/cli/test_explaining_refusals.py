@@ -2,7 +2,7 @@
 
 from federator.cli import explaining
 from tests.unit.cli.files import member, policy, psvc, quota
-from tests.unit.cli.test_explaining import facts, with_status
+from tests.unit.cli.test_explaining import facts, row, with_status
 
 
 def test_a_project_without_an_account_is_refused_once_with_commands_to_copy() -> None:
@@ -32,3 +32,11 @@ def test_a_cluster_that_the_selector_does_not_admit_is_not_meant() -> None:
     assert "us-west is" not in " ".join(facts(psvc(), member("us-west"), excluded)["warnings"])
     plain = facts(psvc(), member("us-west"), policy(clusters={"names": ["us-wset"]}))
     assert "us-west is" in " ".join(plain["warnings"])
+
+
+def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
+    closed = member("a")
+    closed["spec"]["projects"] = ["others"]
+    found = facts(psvc(), closed)
+
+    assert row(found, "a")["fix"].startswith("a takes project feed: kubectl patch membercluster a ")
