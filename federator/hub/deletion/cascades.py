@@ -66,7 +66,8 @@ class Cascades:
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""
-        self.queue.add(START)
+        if not self.state.records:  # a hub that is started again writes nothing
+            self.queue.add(START)
         for space in sorted(self.state.spaces):
             self._look_at_space(space)
         await self.queue.run(self._turn, workers=1)
@@ -205,7 +206,7 @@ class Cascades:
         log.info("%s: removed the finalizers of the garbage collector", key)
 
     async def _check_host(self) -> RequeueAfter | None:
-        """Reports once a term that the host lacks controllers. Raises ApiErrors."""
+        """Reports that the host lacks controllers. Raises ApiErrors."""
         try:
             runs = await self.collector.runs()
         except errors.Denied as refusal:
