@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.placing import unschedulable
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.kinds.natives import NATIVES
@@ -465,7 +466,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
     old, new = decision_facts(step.old), decision_facts(step.obj)
     if old.terms.unit is not Unit.REPLICAS or new.terms.wanted < old.terms.wanted:
         return
-    if "could not schedule" in " ".join(new.terms.causes[-1:]):
+    if unschedulable.CAUSE in " ".join(new.terms.causes[-1:]):
         return
     if any(cause.startswith(EVACUATIONS) for cause in new.terms.causes):
         return  # rules of their own: `failoverrules`

@@ -23,7 +23,7 @@ from federator.hub.host.events import Events
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
-from federator.hub.placing import move_budget
+from federator.hub.placing import move_budget, unschedulable
 from federator.hub.placing.dues import Due
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
@@ -576,8 +576,7 @@ class Placing:
             return (*record.terms.causes, f"generation {item.workload.generation} may not run")
         if (evacuated := self.moves.evacuated(record)) is not None:
             return (*record.terms.causes, evacuated[1])
-        capped = self.caps.exceeded(item.workload.key, record)
-        unbound = "a cluster could not run its share" if capped else ""
+        unbound = unschedulable.CAUSE if self.caps.exceeded(item.workload.key, record) else ""
         if record.facts.inputs_hash != item.inputs:
             policy = item.ask.policy.name or item.ask.policy.origin
             cause = f"generation {item.workload.generation} under policy {policy}"

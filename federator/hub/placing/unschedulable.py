@@ -28,6 +28,8 @@ CONFLICT_S: Final = 60.0
 gets another place, until that object has gone."""
 CONFLICT: Final = -1
 """The cap where such an object stands."""
+CAUSE: Final = "a cluster could not run its share"
+"""The cause, or its end, of a decision that moves copies because of a cap."""
 PLACED_S: Final = 5.0
 """Seconds within which placing has decided with a new cap."""
 
