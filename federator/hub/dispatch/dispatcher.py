@@ -221,6 +221,8 @@ class Dispatching:
             return RequeueAfter(key, HOLD_RECHECK_S, why)
         if action.kind in (ActionKind.NOTHING, ActionKind.HOLD):
             self._left_as_it_is(member, workload, record, seen)
+        elif action.kind is ActionKind.CREATE and self.in_force.is_being_replaced(host, record):
+            return RequeueAfter(key, HOLD_RECHECK_S, "it is decided again before its first slice")
         else:
             try:
                 again = await self._do(member, workload, record, action)
@@ -358,6 +360,8 @@ class Dispatching:
                 self._refused(member, key, refusal)
             return RequeueAfter(key, waits[0], "what it needs there could not be created just now")
         undoes = self.drift.undoes(member, workload, share, profile)
+        if action.kind is ActionKind.CREATE:
+            member.creating.add(key)
         try:
             with breaker.passing():
                 wrote = await self.writer.carry_out(member, workload, record, action)
@@ -365,6 +369,8 @@ class Dispatching:
             if (refusal := _refusal(error, key)) is not None:
                 self._refused(member, key, refusal)
             raise
+        finally:
+            member.creating.discard(key)
         seen = member.slice_of(key)
         comparison = self.view.compared(member, workload, share, seen) if seen is not None else None
         if wrote is not None:

@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 _NOT_KEPT: Final = frozenset({"slice", *workloads.TAKEN_AT_ONCE})
 
+FIRST_SLICE_RECHECK_S: Final = 1.0
+"""Placing looks at a workload whose first slice is being created this often."""
+
 Spec = tuple[int, Mapping[str, Any]]
 """Generation of the workload and its spec then, without fields that take effect at once."""
 
@@ -166,6 +169,31 @@ class SpecsInForce:
         """Whether no cluster has got its share of the decision in force, and what it was made for
         is lost: the hub died before the first slice, and the workload or its RuntimeProfile has
         changed since. Nothing runs that could stay in force."""
+        return self._has_no_slice(workload, record) and not self._is_being_created(record)
+
+    def is_being_replaced(self, workload: Workload, record: Record) -> bool:
+        """Whether the decision in force has come to nothing, and the host does not show yet what
+        placing has decided instead. A first slice would start copies which that decision may give
+        to another cluster."""
+        assumed = self._state.commitments.commitment(workload.uid)
+        if assumed is None or all(share.seq <= record.seq for share in assumed.holdings):
+            return False
+        return self.came_to_nothing(workload, record)
+
+    def first_slice_wait_s(self, workload: Workload, record: Record | None) -> float:
+        """Seconds until placing looks again, because this hub is creating the first slice of the
+        decision in force, and only its member's response shows if the decision has come to nothing;
+        0.0 when placing need not wait."""
+        if record is None or not self._is_being_created(record):
+            return 0.0
+        return FIRST_SLICE_RECHECK_S if self._has_no_slice(workload, record) else 0.0
+
+    def _is_being_created(self, record: Record) -> bool:
+        holders = map(self._state.holder, record.clusters)
+        return any(member is not None and record.key in member.creating for member in holders)
+
+    def _has_no_slice(self, workload: Workload, record: Record) -> bool:
+        """Whether no member shows a slice, and the spec that the decision charges is unknown."""
         charged = record.terms.charged
         if charged is None or record.terms.revision or not record.shares or not charged.content:
             return False

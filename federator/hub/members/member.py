@@ -97,6 +97,8 @@ class Member:
     """Objects there with a slice mark; the others with our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the responses to our writes showed them, until the watch has caught up."""
+    creating: set[WorkloadKey] = field(default_factory=set)
+    """Slices that this process is creating, until the member has answered."""
     reports: Store[CapacityReport] = field(
         default_factory=lambda: Store[CapacityReport](
             "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)

@@ -307,8 +307,11 @@ class Placing:
         for component in ask.components:
             if not component.shape.plain and self.state.want_shape(component.shape):
                 self.state.signals.ask_members()
-        present = inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
         record = self.state.record_of(workload)
+        if (in_s := self.in_force.first_slice_wait_s(workload, record)) > 0:
+            self.queue.add_after(key, in_s)
+            return None
+        present = inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
         recorded = record.facts.inputs_hash if record is not None else ""
         if inputs.unchanged(recorded, present, ask, snapshot, memo):
             inputs_hash = recorded  # an older release may have hashed the same inputs otherwise
@@ -563,11 +566,9 @@ class Placing:
     def _causes(self, item: Due, decision: Decision) -> tuple[str, ...]:
         """What led to this decision, in a few words, after the causes of the earlier ones."""
         record = item.record
+        earlier = record.terms.causes if record is not None else ()
         if self.overtaken(item.workload.key):
-            return (
-                *(record.terms.causes if record is not None else ()),
-                "members hold slices of later decisions",
-            )
+            return (*earlier, "members hold slices of later decisions")
         if record is None:
             return ("created",)
         if decision.preempted is not None and decisions.left(record, decision):

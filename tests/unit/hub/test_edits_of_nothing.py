@@ -4,6 +4,9 @@ back for.
 
 import asyncio
 
+import pytest
+
+from federator.kube import errors
 from tests.unit.hub.test_edits import KIND, cpu_in_members, limits, template
 from tests.unit.hub.world import World, play, service
 
@@ -82,5 +85,82 @@ def test_a_profile_that_adds_more_before_the_first_slice_holds_nothing_back() ->
         (decision,) = await world.decisions()
         assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "1300m"
         assert "inForce" not in decision["spec"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_edits_wait_while_the_first_slice_is_being_created(accepted: bool) -> None:
+    """Two edits and an uncordon arrive before the member answers the creation of the first slice.
+    Its copies stay there if the member accepts the slice. If the member does not get it, the hub
+    decides as if nothing was placed.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(
+            "FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")}
+        )
+        first, *others = sorted(world.federation.members)
+        for cluster in others:
+            await world.patch("MemberCluster", "", cluster, {"spec": {"cordoned": True}})
+        await world.settle()
+
+        async def slowly() -> None:
+            await asyncio.sleep(10)
+            if not accepted:
+                world.refuse_writes(first, "/pinterestservices")
+                raise errors.Unreachable(f"{first} resets the connection")
+
+        world.meanwhile(first, "POST", "pinterestservices", slowly)
+        await world.create(KIND, "feed", "web", service(8, "500m", project="feed"))
+        await asyncio.sleep(2)
+        assert await world.shares("feed", "web") == {first: 8}
+        await world.patch(KIND, "feed", "web", {"spec": {"replicas": 11}})
+        for note in ("one", "two"):
+            annotated = {"metadata": {"annotations": {"example.com/note": note}}}
+            await world.patch(KIND, "feed", "web", {"spec": {"template": annotated}})
+        for cluster in others:
+            await world.patch("MemberCluster", "", cluster, {"spec": {"cordoned": False}})
+        await asyncio.sleep(30)
+        shares = await world.shares("feed", "web")
+        assert sum(shares.values()) == 8, "the quota holds"
+        assert (shares == {first: 8}) == accepted
+
+    play(scenario)
+
+
+def test_no_first_slice_is_created_from_a_decision_that_is_being_replaced() -> None:
+    """The member accepts slices again while the host is slow to answer the new decision: the slice
+    of the former decision started eight copies, of which the new one moved five (simulation, seed
+    9171).
+    """
+
+    async def scenario(world: World) -> None:
+        first, *others = sorted(world.federation.members)
+        for cluster in others:
+            await world.patch("MemberCluster", "", cluster, {"spec": {"cordoned": True}})
+        await world.settle()
+        world.refuse_writes(first, "/pinterestservices")
+        await world.create(KIND, "feed", "web", service(8, "500m"))
+        await asyncio.sleep(2)
+        for cluster in others:
+            await world.patch("MemberCluster", "", cluster, {"spec": {"cordoned": False}})
+        there: list[object] = []
+
+        async def slowly() -> None:
+            world.clear()
+            await asyncio.sleep(20)
+            there.append(await world.get(KIND, "feed", "web", at=first))
+
+        world.meanwhile("host", "PATCH", "placementdecisions", slowly)
+        for note, copies in (("one", 8), ("two", 11)):
+            annotated = {"metadata": {"annotations": {"example.com/note": note}}}
+            edit = {"spec": {"replicas": copies, "template": annotated}}
+            await world.patch(KIND, "feed", "web", edit)
+        await asyncio.sleep(60)
+        assert there == [None]
+        shares = await world.shares("feed", "web")
+        assert sum(shares.values()) == 11
+        assert len(shares) > 1
 
     play(scenario)
