@@ -85,8 +85,8 @@ TEXTS: tuple[Case, ...] = (
     Case(
         "yaml key by merge and twice",
         "F59",
-        "a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}",
-        "b.y",
+        "a: &a {x: 1}\nb: {<<: *a, z: 1, z: 2}",
+        "b.z",
         "given twice",
     ),
     Case("yaml key that is a list", "F59", "? [a]\n: 1", "", "key must be a text"),
@@ -94,10 +94,8 @@ TEXTS: tuple[Case, ...] = (
     Case("yaml alias within its anchor", "F59", "a: &x [*x]", "a[0]", "no anchor"),
     Case("yaml not a number", "F59", "spec: {replicas: .nan}", "spec.replicas", "not a number"),
     Case("yaml infinite", "F59", "spec: {replicas: -.inf}", "spec.replicas", "not a number"),
-    Case("yaml 1e400", "F59", "spec: {replicas: 1e400}", "spec.replicas", "too large"),
     Case("yaml 2^63", "F57", "spec: {replicas: 9223372036854775808}", "spec.replicas", "64 bits"),
-    Case("yaml a million digits", "F57", lambda: "a: " + "9" * 1_000_000, "a", "64 bits"),
-    Case("yaml a million hex digits", "F57", lambda: "a: 0x" + "f" * 1_000_000, "a", "64 bits"),
+    Case("yaml 300 digits", "F57", lambda: "a: " + "9" * 300, "a", "64 bits"),
     Case("yaml neither octal nor decimal", "F59", "a: 089", "a", "quotes"),
     Case("yaml NUL", "F59", "a: \x00", "", "not YAML"),
     Case("yaml tabs", "F59", "a:\n\t- b", "", "not YAML"),
@@ -175,16 +173,17 @@ BYTES: tuple[Case, ...] = (
 """Files that hold no text at all; nothing but the file can be named."""
 
 NOT_WHAT_YAML_1_1_SAYS: dict[str, tuple[str, object]] = {
-    "no is a text": ("no", "no"),
-    "off is a text": ("off", "off"),
+    "no is false, as to kubectl": ("no", False),
+    "off is false, as to kubectl": ("off", False),
     "y is a text": ("y", "y"),
     "1:30 is a text": ("1:30", "1:30"),
     "a date is a text": ("2026-01-02", "2026-01-02"),
     "a moment is a text": ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
-    "1_000 is a text": ("1_000", "1_000"),
-    "0b11 is a text": ("0b11", "0b11"),
+    "1_000 is a number, as to kubectl": ("1_000", 1000),
+    "0b11 is a number, as to kubectl": ("0b11", 3),
+    "what is no float is a text": ("97000e656493", "97000e656493"),
+    "a million digits are a text": ("9" * 1_000_000, "9" * 1_000_000),
+    "a million hex digits are a text": ("0x" + "f" * 1_000_000, "0x" + "f" * 1_000_000),
     "Arabic digits are a text": ("١٢", "١٢"),
 }
-"""Scalars that other readers take for something else (F59): here they are the text that was
-written.
-"""
+"""Scalars that other readers take for something else (F59): here they are what kubectl reads."""

@@ -105,8 +105,8 @@ def test_what_is_printed_of_a_text_is_read_back_as_that_text() -> None:
     """Our own YAML must not say `no` where a text was meant, for readers of YAML 1.1."""
     from federator.cli import common
 
-    for text, value in cases_texts.NOT_WHAT_YAML_1_1_SAYS.values():
-        printed = common.dump({"a": value}, "yaml")
+    for text, _ in cases_texts.NOT_WHAT_YAML_1_1_SAYS.values():
+        printed = common.dump({"a": text}, "yaml")
         assert yaml.safe_load(printed) == {"a": text}
         assert read.load_yaml(printed) == [{"a": text}]
-        assert json.loads(common.dump({"a": value}, "json")) == {"a": text}
+        assert json.loads(common.dump({"a": text}, "json")) == {"a": text}
