@@ -63,6 +63,9 @@ class Finalizing:
         self._absence = AbsenceProof(state)
         self._paid: set[str] = set()
         """Uids of decisions whose slices the budget has allowed to be deleted."""
+        self._released: dict[str, set[str]] = {}
+        """Uid of a workload -> uids of released slices. Members refuse the hub a second write,
+        which it would send before the watch shows the first."""
         self._waiting: set[ObjectName] = set()
         """Decisions whose slices wait for the budget."""
         self._rechecks: Counter[ObjectName] = Counter()
@@ -247,7 +250,7 @@ class Finalizing:
             if not member.claimed:
                 self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
                 continue
-            if seen.deleting:
+            if seen.deleting or seen.uid in self._released.get(record.workload_uid, ()):
                 continue
             ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
             step = ending_step(record, ref, seen.uid)
@@ -257,6 +260,8 @@ class Finalizing:
                     "%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error
                 )
                 self._tell_refused(record, seen.cluster, outcome.error)
+            elif record.orphaned:
+                self._released.setdefault(record.workload_uid, set()).add(seen.uid)
         blocked = tuple(
             cluster
             for cluster in sorted(
@@ -353,6 +358,7 @@ class Finalizing:
     def _gone(self, name: ObjectName, record: Record) -> None:
         self._paid -= {record.uid, record.workload_uid}
         self._absence.forget(record.uid)
+        self._released.pop(record.workload_uid, None)
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.forget_decision(*name, record.uid)
