@@ -20,9 +20,6 @@ class Turn(StrEnum):
     """Brings every member that has, or should have, a part of it to what is decided."""
     FINALIZE = "finalizing"
     """Checks whether its decisions are still needed."""
-    CASCADE = "cascades"
-    """Removes the finalizers of foreground and orphan deletion, on a host without a garbage
-    collector."""
     AGGREGATE = "status"
     """Folds members' reports into its status; clusters that wait for others plan again."""
 
@@ -75,7 +72,7 @@ class Changed(StrEnum):
 
 
 ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
-    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.CASCADE, Turn.AGGREGATE),
+    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.AGGREGATE),
     Changed.GONE: (Turn.FINALIZE, Turn.AGGREGATE),
     Changed.STATUS: (Turn.AGGREGATE,),
     Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
@@ -88,7 +85,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.OTHERWISE: (Turn.PLACE,),
     Changed.LOST: (Turn.PLACE,),
     Changed.ORPHANED: (Turn.FINALIZE,),
-    Changed.ENDED: (Turn.PLACE, Turn.CASCADE),
+    Changed.ENDED: (Turn.PLACE,),
     Changed.REFUSED: (Turn.AGGREGATE,),
     Changed.STRUCK: (Turn.AGGREGATE,),
     Changed.WRITTEN: (Turn.DISPATCH, Turn.AGGREGATE),
@@ -107,16 +104,10 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.ANSWERED: (Turn.AGGREGATE,),
     Changed.PARDONED: (Turn.AGGREGATE,),
     Changed.PAUSED: (Turn.AGGREGATE,),
-    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE, Turn.CASCADE),
+    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE),
     Changed.LEFT: (Turn.FINALIZE,),
     Changed.DROPPED: (Turn.PLACE,),
-    Changed.LEADING: (
-        Turn.PLACE,
-        Turn.DISPATCH,
-        Turn.AGGREGATE,
-        Turn.FINALIZE,
-        Turn.CASCADE,
-    ),
+    Changed.LEADING: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE, Turn.FINALIZE),
     Changed.REACHED: (Turn.AGGREGATE,),
     Changed.ABANDONED: (Turn.PLACE,),
 }

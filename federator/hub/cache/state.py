@@ -124,8 +124,6 @@ class HubState:
                 self.signals.place(key)
             elif turn is Turn.DISPATCH:
                 self.signals.dispatch(key)
-            elif turn is Turn.CASCADE:
-                self.signals.cascade(key)
             else:
                 self.signals.aggregate(key)
         self.signals.note(what, key)

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from federator.api import raw
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.collector import READ_S, Collector
 from federator.hub.host.events import Events
@@ -62,6 +63,7 @@ class Cascades:
         """Deleted namespace -> since when this process knows it, in monotonic seconds."""
         self.queue: WorkQueue[WorkloadKey] = WorkQueue("cascades", rng=rng, metrics=state.metrics)
         state.signals.to_cascade.append(self._look)
+        state.signals.on_changed.append(self._note)
         state.signals.on_space.append(self._look_at_space)
 
     async def run(self) -> None:
@@ -71,6 +73,10 @@ class Cascades:
         for space in sorted(self.state.spaces):
             self._look_at_space(space)
         await self.queue.run(self._turn, workers=1)
+
+    def _note(self, what: Changed, key: WorkloadKey) -> None:
+        if what in _HEARD and self.state.signals.heeded:
+            self._look(key)
 
     def _look(self, key: WorkloadKey) -> None:
         if key.kind in registry.RECURRING:
@@ -255,13 +261,14 @@ class Cascades:
 
     async def _uid_of(self, space: str) -> str:
         chosen = f"metadata.name={space}"
-        found = (await self.host.list("v1", "namespaces", field_selector=chosen)).items
-        return raw.text(found[0], "metadata", "uid") if found else ""
+        listed = (await self.host.list("v1", "namespaces", field_selector=chosen)).items
+        return raw.text(listed[0], "metadata", "uid") if listed else ""
 
 
 SPACE = "Namespace"
 """Kind of the keys that are namespaces."""
 START = WorkloadKey("", "", "")
+_HEARD = frozenset({Changed.ASKED, Changed.ENDED, Changed.LEADING, Changed.RESUMED})
 _COLLECTORS = frozenset({FOREGROUND, ORPHAN})
 
 

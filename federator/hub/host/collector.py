@@ -62,10 +62,10 @@ class Collector:
             if now_s - since_s < PATIENCE_S:
                 return None
             await self._remove(uid)
-            return self._found(False, now_s)
-        return self._found(True, now_s)
+            return self._conclude(False, now_s)
+        return self._conclude(True, now_s)
 
-    def _found(self, runs: bool, now_s: float) -> bool:
+    def _conclude(self, runs: bool, now_s: float) -> bool:
         if runs is not self._runs:
             log.info("the host runs %s garbage collector", "a" if runs else "no")
         self._runs, self._until_s, self._probe = runs, now_s + VALID_S, None
