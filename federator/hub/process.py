@@ -352,10 +352,7 @@ class HubProcess:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.run(), name="events")
             group.create_task(self.journal.run(), name="history")
-            reporting = self.reporting
-            group.create_task(reporting.reports.run(reporting.report, workers=8), name="reporting")
-            group.create_task(reporting.accounts.run(reporting.account, workers=2), name="accounts")
-            group.create_task(reporting.questions.run(reporting.ask, workers=8), name="asking")
+            group.create_task(self.reporting.run(), name="reporting")
             await self._warmed.wait()
             await self._insist("the list of clusters that were given up", self.departed.load)
             await self._insist("the key of decisions", self._take_key)

@@ -111,6 +111,10 @@ class Finalizing:
                 # workload is gone.
                 return await self._disown(name, record)
             record = dataclasses.replace(record, orphaned=True)
+        return await self._end(name, record)
+
+    async def _end(self, name: ObjectName, record: Record) -> RequeueAfter | None:
+        """Empties members, or releases what they hold, and removes the decision."""
         if record.lost:
             return await self._finalize_lost(name, record)
         if wait := await self._wait_for_budget(name, record):

@@ -210,6 +210,13 @@ class Reporting:
         due_s = self._figures_due.get(member.name, 0.0) - self.clock.monotonic()
         self.reports.add_after(member.name, max(due_s, SETTLE_S))
 
+    async def run(self) -> None:
+        """Serves the queues until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.reports.run(self.report, workers=8), name="reporting")
+            group.create_task(self.accounts.run(self.account, workers=2), name="accounts")
+            group.create_task(self.questions.run(self.ask, workers=8), name="asking")
+
     async def report(self, name: str) -> RequeueAfter | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
