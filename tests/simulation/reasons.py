@@ -26,7 +26,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
     "workload Reconciling": _UNKNOWN
-    | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
+    | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed", "DeploymentPaused"},
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload ProjectRefused": frozenset({"NotAllowed"}),
@@ -206,6 +206,9 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     "workload Paused: Paused": "No script pauses the federation.",
     "workload Reconciling: Paused": "No script pauses the federation.",
+    "workload Reconciling: DeploymentPaused": (
+        "No Deployment of these worlds is paused: tests/unit/hub/test_clusters.py."
+    ),
     "workload Reconciling: Failed": (
         "Shards that failed are the last news of a job set, except for a moment."
     ),
