@@ -172,7 +172,7 @@ def claims(
     winners = {turn.sake for turn in leaving.turns}
     now_s, waits = ledger.snapshot.as_of, {Reason.INSUFFICIENT_CAPACITY}
     if ledger.below.terminating:
-        waits.add(Reason.QUOTA_EXCEEDED)
+        waits |= {Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA}
     made: dict[WorkloadKey, Entry] = {}
     for winner in decided:
         claim = before.get(winner.key)
