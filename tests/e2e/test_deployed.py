@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from federator.kinds import registry
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, deployed_story
@@ -25,9 +26,19 @@ pytestmark = [
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 OVERLAYS = sorted(path.parent for path in manifests.DEPLOY.rglob("kustomization.yaml"))
-ELSEWHERE = {("", "apps", "statefulsets", "delete", "")}
-"""Used where a cluster has two blocks of one stateful set and gives one up, for which a fleet of two
-clusters is too small: tests/unit/hub/test_statefulsets.py.
+_KINDS = [
+    (kind.api_version.rpartition("/")[0], kind.plural)
+    for kind in (*registry.WORKLOADS.values(), *registry.RECURRING.values())
+]
+ELSEWHERE = {
+    ("", "apps", "statefulsets", "delete", ""),
+    *(("", group, plural, "patch", "") for group, plural in _KINDS),
+    *(("", group, f"{plural}/finalizers", "update", "") for group, plural in _KINDS),
+}
+"""Deleted where a cluster has two blocks of one stateful set and gives one up, for which a fleet of
+two clusters is too small: tests/unit/hub/test_statefulsets.py. Workloads are patched where the host
+has no garbage collector: test_cascades_real.py. Nobody asks for `finalizers`: admission asks whether
+the account may, which sets blockOwnerDeletion.
 """
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
 
