@@ -184,13 +184,7 @@ def judge(
     if admitted is None:
         return _judged(ask)
     besides = functools.partial(
-        former.besides,
-        admitted,
-        held,
-        ledger.tree,
-        finished=finished,
-        replaced=replaced,
-        terminating=ledger.below.terminating.get(ask.uid, ()),
+        former.besides, admitted, held, ledger.tree, finished=finished, replaced=replaced
     )
     if not held or ask.suspended:
         return _judged(besides(ask))

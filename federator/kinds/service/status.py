@@ -7,7 +7,6 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
 from federator.kinds.service import ask
 from federator.kinds.service.schema import SELECTOR_LABEL
 from federator.kinds.shared import workloads
@@ -29,8 +28,7 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     )
     seen["ready"] += idle
     updated = max(updated + idle, 0)
-    surge = verbs.surge(raw.at(obj, "spec", "updateStrategy", "maxSurge"), seen["desired"])
-    return SliceObservation(**seen, updated=updated, actual=actual + idle, idle=idle, surge=surge)
+    return SliceObservation(**seen, updated=updated, actual=actual + idle, idle=idle)
 
 
 def _idle(obj: Obj, status: Obj) -> int:
