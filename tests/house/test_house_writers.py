@@ -42,7 +42,7 @@ UNVERSIONED = {
     "federator/cli/rollouts/rollout.py::restart.work patch": [1, PERSON],
     "federator/hub/deletion/cascades.py::Cascades._recurring delete": [1, UID],
     "federator/hub/deletion/departed.py::Departed.turn Delete": [1, UID],
-    "federator/hub/deletion/finalizer.py::Finalizing.turn delete": [1, UID],
+    "federator/hub/deletion/finalizer.py::Finalizing._end delete": [1, UID],
     "federator/hub/deletion/finalizer.py::Finalizing._say patch": [
         1,
         "replaces `spec.deletion` only, which nobody else writes once the object is deleted",
