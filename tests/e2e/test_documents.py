@@ -194,11 +194,6 @@ AROUND = {
         "kubectl delete psts kv -n storage; federator wait psts/kv -n storage --for=deleted;"
         " kubectl delete fq storage",
     ),
-    "docs/using/delete.md": Around(
-        _apply(_web("feed", 2, cpu="1")) + "federator wait psvc/web -n feed --for=ready",
-        "for at in us-east-1a us-east-1b us-west-2a us-west-2b eu-west-1a eu-west-1b; do "
-        "kubectl --context $at delete psvc web -n feed --ignore-not-found; done",
-    ),
     "docs/using/first-service.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
