@@ -181,6 +181,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate/scenario": (
         ("fields",),
+        ("tables",),
         ("schema",),
         ("aggregates", "drawing", "recorded", "wanted"),
         ("fleet",),
@@ -189,11 +190,11 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("loading",),
     ),
     "simulate/traces": (
-        ("problems",),
+        ("dialect", "likely", "problems"),
         ("table",),
         ("columns",),
         ("works",),
-        ("nodes", "openb"),
+        ("nodes", "openb", "sacct"),
         ("swf",),
         ("loading",),
         ("pools",),

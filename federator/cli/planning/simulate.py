@@ -1,8 +1,8 @@
 """`federator simulate PATH`: what a fleet would do with a demand, decided by the scheduling cycle
 of the hub.
 
-PATH is a scenario file, or a folder with clusters.csv and workloads.csv. No API server is asked.
-Exit 1: bad input, with nothing written to --out.
+PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trace (SWF, the list of
+sacct, a table). No API server is asked. Exit 1: bad input, with nothing written to --out.
 """
 
 import json
@@ -40,6 +40,11 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 @click.option(
     "--policy", type=click.Path(exists=True, dir_okay=False), help="These policies instead."
 )
+@click.option(
+    "--fleet",
+    type=click.Path(exists=True),
+    help="This fleet instead: a table of nodes or clusters, or a folder.",
+)
 @click.option("--capacity", default="", metavar="F", help="This part of every cluster: 1/2.")
 @click.option(
     "--compare",
@@ -74,8 +79,9 @@ def simulate(
 ) -> None:
     """Plays a demand against a fleet and says what became of it: a verdict, tables, a report.
 
-    PATH is a scenario file, or a folder with clusters.csv and workloads.csv. Exit 1: bad input,
-    with nothing written. Exit 3: a measure of the scenario is out of its bounds.
+    PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trace: SWF, the
+    list of sacct -P, a table of jobs. Exit 1: bad input, with nothing written. Exit 3: a measure
+    of the scenario is out of its bounds.
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
     missed = False
@@ -106,7 +112,7 @@ def _simulated(
 
     measures, source = _run(path, asked, quiet=quiet)
     other = (
-        (compare.stem, _run(compare, simulating.NO_CHANGES, quiet=quiet)[0])
+        (compare.stem, _run(compare, _as_it_is(compare, asked), quiet=quiet)[0])
         if compare is not None
         else None
     )
@@ -126,6 +132,11 @@ def _simulated(
     if out is not None:
         common.say(f"report: {out / forms.PAGE}", err=True)
     return bool(figures.missed(measures))
+
+
+def _as_it_is(path: Path, asked: Changes) -> Changes:
+    """No changes, but for the fleet of a trace, which has none of its own."""
+    return Changes(fleet=asked.fleet) if simulating.is_trace(path) else simulating.NO_CHANGES
 
 
 def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provenance]":

@@ -64,11 +64,14 @@ class Changes:
     scale_demand: str = ""
     policy: str = ""
     capacity: str = ""
+    fleet: str = ""
 
     def done(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document with the changes. Raises FieldError."""
         from federator.simulate.scenario import loading
 
+        if self.fleet:
+            document = loading.on_fleet(document, Path(self.fleet))
         document = loading.changed(document, self.settings)
         if self.capacity:
             document = loading.changed(document, [f"fleet.capacity={self.capacity}"])
@@ -84,6 +87,7 @@ class Changes:
     def given(self) -> dict[str, str]:
         """Option -> what was given, for a report."""
         named = {
+            "--fleet": self.fleet,
             "--set": ", ".join(self.settings),
             "--lose": ", ".join(self.lose),
             "--add-nodes": ", ".join(self.add_nodes),
@@ -97,12 +101,29 @@ class Changes:
 NO_CHANGES: Final = Changes()
 
 
+_TRACES: Final = frozenset({".csv", ".tsv", ".txt", ".swf"})
+"""Suffixes of a trace, also in front of `.gz`; any other file is a scenario."""
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a file is demand alone."""
+    return (
+        path.is_file()
+        and (path.with_suffix("") if path.suffix == ".gz" else path).suffix in _TRACES
+    )
+
+
 def document(path: Path, changes: Changes = NO_CHANGES) -> dict[str, Any]:
-    """The scenario of a file or a folder, with the changes of a run."""
+    """The scenario of a file, a folder or a trace, with the changes of a run."""
     from federator.simulate.scenario import loading
 
-    document = loading.of_folder(path) if path.is_dir() else loading.document(path)
-    return changes.done(document)
+    if path.is_dir():
+        given = loading.of_folder(path)
+    elif is_trace(path):
+        given = loading.of_trace(path, fleet=bool(changes.fleet))
+    else:
+        given = loading.document(path)
+    return changes.done(given)
 
 
 def inputs(document: dict[str, Any], path: Path) -> "Inputs":

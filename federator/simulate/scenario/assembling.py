@@ -30,7 +30,8 @@ from federator.simulate.scenario import aggregates, drawing, events, fleet, reco
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.recorded import Replay
-from federator.simulate.scenario.schema import Object, Scenario, TraceFile
+from federator.simulate.scenario.schema import Object, Scenario
+from federator.simulate.scenario.tables import TraceFile
 from federator.simulate.traces import loading
 from federator.simulate.traces.works import Trace
 

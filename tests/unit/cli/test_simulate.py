@@ -272,3 +272,64 @@ def test_the_scenarios_of_the_project_are_read() -> None:
         made = loading.inputs(loading.document(path), path, {})
         assert made.works
         assert made.name == path.stem
+
+
+SWF = "; MaxProcs: 8\n" + "".join(
+    f"{number} {number * 10} 0 600 4 -1 -1 4 3600 -1 1 1 7 -1 0 -1 -1 -1\n"
+    for number in range(1, 4)
+)
+SACCT = "JobID|Account|Submit|Start|End|State|NNodes|AllocTRES\n" + "".join(
+    f"{number}|ads|2024-03-01T00:00:{number}0|2024-03-01T01:00:00|2024-03-01T01:10:00|COMPLETED|1|cpu=4\n"
+    for number in range(1, 4)
+)
+JOBS = "name;submit_s;runtime_s;cpu_milli\n" + "".join(f"j{n};{n};600;4000\n" for n in range(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fleet"),
+    [
+        ("log.swf", SWF, ""),
+        ("log.swf", SWF, "node,cluster,cpu_milli\nn,c,8000\n"),
+        ("sacct.txt", SACCT, "node,cluster,cpu_milli\nn,c,8000\n"),
+        ("jobs.csv", JOBS, "cluster;nodes;cores\nc;2;8\n"),
+    ],
+)
+def test_a_trace_runs_directly_on_a_fleet(tmp_path: Path, name: str, text: str, fleet: str) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "nodes.csv").write_text(fleet)
+    given = ("--fleet", str(tmp_path / "nodes.csv")) if fleet else ()
+
+    done = run("simulate", str(tmp_path / name), *given, "-q")
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("All 3 works started; 1 of those that started waited (33.3 %)")
+
+
+@pytest.mark.parametrize(("name", "text"), [("sacct.txt", SACCT), ("jobs.csv", JOBS)])
+def test_a_trace_without_a_fleet_says_how_to_give_one(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    done = run("simulate", str(tmp_path / name), "-q", "--out", str(tmp_path / "out"))
+
+    assert done.exit_code == 1
+    assert f"{name}: names no fleet; give one with --fleet PATH: a table of nodes" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_traces_are_compared_on_one_fleet(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("node,cluster,cpu_milli\nn,c,8000\n")
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    other = ("--compare", str(tmp_path / "jobs.csv"))
+
+    done = run(
+        "simulate",
+        str(tmp_path / "sacct.txt"),
+        *other,
+        "-q",
+        "--fleet",
+        str(tmp_path / "nodes.csv"),
+    )
+
+    assert done.exit_code == 0, done.stderr
+    assert "All 3 works started" in done.stdout
