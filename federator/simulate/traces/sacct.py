@@ -59,7 +59,7 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     """The jobs by submission. Raises TraceError."""
     problems = Problems()
     table = tables.read(path, problems, reading.dialect)
-    _check(table.file, table.header)
+    _check(table)
     rows = Rows(table, problems)
     cells = {name: columns.texts(table, name) for name in table.header}
     left: Counter[str] = Counter()
@@ -86,15 +86,15 @@ def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     return _by_submission(list(last.values()), table, problems)
 
 
-def _check(file: str, header: Sequence[str]) -> None:
+def _check(table: tables.Table) -> None:
     """Raises TraceError where the list does not say when jobs ran, or how large they are."""
     for needed in (("Start", "Elapsed", "ElapsedRaw"), ("End", "Elapsed", "ElapsedRaw"), SIZES):
-        if not set(needed) & set(header):
+        if not set(needed) & set(table.header):
             raise TraceError(
-                file,
+                table.file,
                 1,
                 "",
-                f"there is no column {' or '.join(needed)}; there are {', '.join(header)}; list the"
+                f"there is no column {' or '.join(needed)}; there are {table.listed}; list the"
                 " jobs with sacct -P -o JobID,Account,Submit,Start,End,State,NNodes,AllocTRES",
             )
 

@@ -47,8 +47,14 @@ class Table:
         near = difflib.get_close_matches(name, self.header, 1)
         hint = f" (is it {near[0]!r}?)" if near else ""
         raise TraceError(
-            self.file, 1, name, f"there is no such column{hint}; there are {', '.join(self.header)}"
+            self.file, 1, name, f"there is no such column{hint}; there are {self.listed}"
         )
+
+    @property
+    def listed(self) -> str:
+        """The names of the columns, for a message; the file may be no table at all."""
+        shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in self.header]
+        return ", ".join((*shown[:40], *["..."][: len(shown) > 40]))
 
 
 def text_of(path: Path, problems: Problems) -> str:

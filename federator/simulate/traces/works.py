@@ -201,7 +201,7 @@ def _names(table: Table, columns: Columns) -> dict[str, str]:
             table.file,
             1,
             "",
-            f"there is no column {missing}; there are {', '.join(table.header)}"
+            f"there is no column {missing}; there are {table.listed}"
             f"{likely.columns(table.header, lacking)}",
         )
     return names
