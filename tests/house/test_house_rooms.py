@@ -200,7 +200,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
-    "simulate/sweep": (("plan",), ("frontier", "running"), ("page",)),
+    "simulate/sweep": (("plan",), ("frontier", "running"), ("page", "seeds")),
     "sandbox": (
         ("fleetfile", "operators", "virtual_time"),
         ("gateways",),

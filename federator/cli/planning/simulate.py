@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.planning import simulating
+from federator.cli.planning import seeding, simulating
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
     help="What differs from this scenario.",
 )
 @click.option(
+    "--seeds",
+    type=click.IntRange(2, 1000),
+    help="Run so many seeds; show medians and ranges, and with --compare what is beyond chance.",
+)
+@click.option("--dask", default="", metavar="ADDRESS", help="Run the seeds on this Dask scheduler.")
+@click.option(
     "--reference",
     type=click.Choice(REFERENCES),
     help="Run a reference policy, not the hub's cycle.",
@@ -69,6 +75,8 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 def simulate(
     path: Path,
     compare: Path | None,
+    seeds: int | None,
+    dask: str,
     reference: str | None,
     out: Path | None,
     output: str,
@@ -88,20 +96,36 @@ def simulate(
     with simulating.failures_reported(), simulating.many_objects():
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
-            if others or compare or out or opened:
+            if others or compare or seeds or out or opened:
                 common.fail(
                     "--reference goes with --capacity and -o only: reference policies know no"
                     " scenario"
                 )
             _referred(path, reference, asked.capacity, output)
             return
-        if opened and out is None:
-            common.fail("--open needs --out: the folder for the report")
-        missed = _simulated(path, asked, compare, out, output, quiet=quiet)
+        if opened and (out is None or seeds is not None):
+            common.fail("--open needs --out, the folder for the report, and shows one seed")
+        if dask and seeds is None:
+            common.fail("--dask needs --seeds: one simulation runs in this process")
+        if seeds is not None:
+            scenario, other = _documents(path, asked, compare)
+            missed = seeding.run(scenario, other, seeds, (dask, out), output, quiet=quiet)
+        else:
+            missed = _simulated(path, asked, compare, out, output, quiet=quiet)
         if opened and out is not None:
             click.launch(str(out / "report.html"))
     if missed:
         sys.exit(MISSED)
+
+
+def _documents(
+    path: Path, asked: Changes, compare: Path | None
+) -> tuple[seeding.Given, seeding.Given | None]:
+    """The scenario, and the one that it is compared with."""
+    scenario = (path, simulating.document(path, asked))
+    if compare is None:
+        return scenario, None
+    return scenario, (compare, simulating.document(compare, _as_it_is(compare, asked)))
 
 
 def _simulated(
@@ -110,11 +134,10 @@ def _simulated(
     """Returns whether a measure of the scenario is out of its bounds."""
     from federator.simulate.report import figures, forms
 
-    measures, source = _run(path, asked, quiet=quiet)
+    document = simulating.document(path, asked)
+    measures, source = _run(path, document, asked, quiet=quiet)
     other = (
-        (compare.stem, _run(compare, _as_it_is(compare, asked), quiet=quiet)[0])
-        if compare is not None
-        else None
+        (compare.stem, _run_as_it_is(compare, asked, quiet=quiet)) if compare is not None else None
     )
     if out is not None:
         forms.write(out, forms.files(measures, source, other))
@@ -126,6 +149,8 @@ def _simulated(
     if other is not None:
         _compared(other, (measures.outcome.name, measures))
     common.say(figures.verdict(measures))
+    if simulating.is_drawn(document, path):
+        common.say("This is one seed; --seeds 8 tells how much of it is chance.")
     for headers, rows in forms.tables(measures):
         common.say("")
         common.show(common.table(headers, rows))
@@ -139,7 +164,14 @@ def _as_it_is(path: Path, asked: Changes) -> Changes:
     return Changes(fleet=asked.fleet) if simulating.is_trace(path) else simulating.NO_CHANGES
 
 
-def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provenance]":
+def _run_as_it_is(path: Path, asked: Changes, *, quiet: bool) -> "Measures":
+    changes = _as_it_is(path, asked)
+    return _run(path, simulating.document(path, changes), changes, quiet=quiet)[0]
+
+
+def _run(
+    path: Path, document: dict[str, Any], asked: Changes, *, quiet: bool
+) -> "tuple[Measures, Provenance]":
     """The measures of one run, and where it comes from."""
     import yaml
 
@@ -148,7 +180,6 @@ def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provena
     from federator.simulate.engine import run
     from federator.simulate.report import measures, page
 
-    document = simulating.document(path, asked)
     made = simulating.inputs(document, path)
     with simulating.progress(made, quiet=quiet) as progress:
         outcome = run.run(made, progress)

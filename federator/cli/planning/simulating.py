@@ -126,6 +126,13 @@ def document(path: Path, changes: Changes = NO_CHANGES) -> dict[str, Any]:
     return changes.done(given)
 
 
+def is_drawn(document: dict[str, Any], path: Path) -> bool:
+    """Whether the seed of a scenario changes anything."""
+    from federator.simulate.scenario import loading
+
+    return loading.scenario(document, str(path)).drawn
+
+
 def inputs(document: dict[str, Any], path: Path) -> "Inputs":
     """The inputs of a run; what was missing in them is told on stderr."""
     import os

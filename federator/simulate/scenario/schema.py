@@ -502,3 +502,8 @@ class Scenario(Model):
     events: list[Event] = Field(default_factory=list)
     measures: dict[Name, Wanted] = Field(default_factory=dict)
     """Name -> which figure, and within which bounds it is good."""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the seed changes anything."""
+        return bool(self.fleet.generate or self.demand.generate or self.demand.scale != 1)

@@ -333,3 +333,76 @@ def test_two_traces_are_compared_on_one_fleet(tmp_path: Path) -> None:
 
     assert done.exit_code == 0, done.stderr
     assert "All 3 works started" in done.stdout
+
+
+def test_several_seeds_give_medians_and_ranges(tmp_path: Path) -> None:
+    given = ("simulate", scenario(tmp_path), "-q", "--seeds", "3")
+
+    done = run(*given, "--out", str(tmp_path / "out"))
+    again = run(*given)
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == again.stdout
+    assert done.stdout.startswith("Median of 3 seeds, 1 to 3: never started 0, started late ")
+    assert "FIGURE" in done.stdout
+    figures = json.loads((tmp_path / "out" / "seeds.json").read_text())["figures"]
+    waited = figures["waited"]
+    assert sorted(waited["bySeed"]) == ["1", "2", "3"]
+    assert waited["least"] <= waited["median"] <= waited["most"]
+    lines = (tmp_path / "out" / "seeds.csv").read_text().splitlines()
+    assert lines[0] == "seed,figure,value"
+    assert f"1,waited,{waited['bySeed']['1']}" in lines
+
+
+def test_a_comparison_over_seeds_says_what_is_beyond_chance(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+
+    few = run("simulate", path, "-q", "--seeds", "2", "--compare", path)
+    same = run("simulate", path, "-q", "--seeds", "6", "--compare", path)
+    half = run("simulate", path, "-q", "--seeds", "6", "--compare", path, "--capacity", "1/2")
+
+    assert "2 seeds are too few to tell a difference from chance; take --seeds 6" in few.stdout
+    assert "No figure differs by more than chance may explain." in same.stdout
+    assert "Beyond chance: missing copies times time " in half.stdout
+    assert half.stdout.count("worse") > 2
+
+
+def test_one_seed_of_what_is_drawn_says_so(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(SWF)
+    note = "This is one seed; --seeds 8 tells how much of it is chance.\n"
+
+    assert note in run("simulate", scenario(tmp_path), "-q").stdout
+    assert note not in run("simulate", str(tmp_path / "log.swf"), "-q").stdout
+    trace = run("simulate", str(tmp_path / "log.swf"), "-q", "--seeds", "2").stdout
+    assert "Nothing in this scenario is drawn by the seed." in trace
+
+
+def test_a_measure_that_a_seed_misses_is_exit_3(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "measures: {wait_max_s: {most: 1s}}\n")
+
+    done = run("simulate", path, "-q", "--seeds", "2")
+
+    assert done.exit_code == 3
+    assert "wait_max_s is out of its bounds in 2 of 2 seeds." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--dask", "tcp://nowhere:1"), "--dask needs --seeds"),
+        (("--seeds", "2", "--open", "--out", "out"), "--open needs --out, the folder for the"),
+        (
+            ("--seeds", "2", "--reference", "fed-fifo"),
+            "--reference goes with --capacity and -o only",
+        ),
+        (("--seeds", "1"), "1 is not in the range"),
+        (("--seeds", "2", "--set", "fleet.nothing=1"), "fleet.nothing"),
+    ],
+)
+def test_seeds_are_refused_where_they_mean_nothing(
+    tmp_path: Path, options: tuple[str, ...], why: str
+) -> None:
+    done = run("simulate", scenario(tmp_path), "-q", *options)
+
+    assert done.exit_code != 0
+    assert why in done.stderr
