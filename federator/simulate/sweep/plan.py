@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from federator.simulate.scenario.loading import InvalidScenario
 
 SEED: Final = "seed"
 """The field that combinations are averaged over."""
+QUESTIONS: Final = frozenset({"demand", "events", SEED, "until", "warmUp"})
+"""Fields of a scenario that nobody chooses: what comes, and for how long. The others (fleet,
+policies, quotas) are choices."""
 TASKS_MAX: Final = 100_000
 
 
@@ -65,6 +69,8 @@ class Task:
 class Plan:
     name: str
     tasks: tuple[Task, ...]
+    questions: frozenset[str] = frozenset()
+    """Fields of `vary` that are questions."""
 
 
 def read(path: Path) -> Plan:
@@ -96,7 +102,16 @@ def read(path: Path) -> Plan:
             str(base),
         )
         tasks.setdefault(task.id, task)
-    return Plan(sweep.name or path.stem, tuple(tasks.values()))
+    asked = frozenset(field for field, values in sweep.vary.items() if _is_question(field, values))
+    return Plan(sweep.name or path.stem, tuple(tasks.values()), asked)
+
+
+def _is_question(field: str, values: list[Any] | dict[str, Any]) -> bool:
+    """Whether a field of `vary` sets questions only; `.` does where all fields that it sets do."""
+    if field != ".":
+        return re.split(r"[.\[]", field)[0] in QUESTIONS
+    given = values.values() if isinstance(values, dict) else values
+    return all(_is_question(name, []) for value in given for name in value)
 
 
 def _sweep(path: Path) -> Sweep:
