@@ -182,6 +182,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/scenario": (
         ("fields",),
         ("tables",),
+        ("question",),
         ("schema",),
         ("aggregates", "drawing", "recorded", "wanted"),
         ("fleet",),
@@ -200,7 +201,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
-    "simulate/sweep": (("plan",), ("frontier", "running"), ("page", "seeds")),
+    "simulate/sweep": (("plan", "search"), ("frontier", "running"), ("page", "questions", "seeds")),
     "sandbox": (
         ("fleetfile", "operators", "virtual_time"),
         ("gateways",),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.planning import seeding, simulating
+from federator.cli.planning import asking, seeding, simulating
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def simulate(
     """Plays a demand against a fleet and says what became of it: a verdict, tables, a report.
 
     PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trace: SWF, the
-    list of sacct -P, a table of jobs. Exit 1: bad input, with nothing written. Exit 3: a measure
-    of the scenario is out of its bounds.
+    list of sacct -P, a table of jobs. The question of a scenario is answered instead. Exit 1: bad
+    input, with nothing written. Exit 3: a measure of the scenario is out of its bounds.
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
     missed = False
@@ -103,12 +103,15 @@ def simulate(
                 )
             _referred(path, reference, asked.capacity, output)
             return
-        if opened and (out is None or seeds is not None):
-            common.fail("--open needs --out, the folder for the report, and shows one seed")
-        if dask and seeds is None:
+        scenario, other = _documents(path, asked, compare)
+        asking_one = compare is None and bool(scenario[1].get("question"))
+        if opened and (out is None or seeds is not None or asking_one):
+            common.fail("--open needs --out, the folder for the report, and shows one simulation")
+        if dask and seeds is None and not asking_one:
             common.fail("--dask needs --seeds: one simulation runs in this process")
-        if seeds is not None:
-            scenario, other = _documents(path, asked, compare)
+        if asking_one:
+            missed = not asking.run(scenario, seeds or 1, (dask, out), output, quiet=quiet)
+        elif seeds is not None:
             missed = seeding.run(scenario, other, seeds, (dask, out), output, quiet=quiet)
         else:
             missed = _simulated(path, asked, compare, out, output, quiet=quiet)

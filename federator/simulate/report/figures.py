@@ -229,12 +229,13 @@ def _value(measures: Measures, wanted: Wanted) -> float | None:
     group = next(
         (group for group in groups if group.group == (wanted.project or wanted.tier)), None
     )
-    return float(getattr(group, _FIELDS[wanted.figure])) if group is not None else None
+    return float(getattr(group, WAITING_FIELDS[wanted.figure])) if group is not None else None
 
 
-_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {
+WAITING_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {
     "never_started": "never"
 }
+"""Figure of waiting -> the field of `Waiting` that has it."""
 
 
 def named(measures: Measures) -> list[list[str]]:

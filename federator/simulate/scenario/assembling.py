@@ -20,8 +20,9 @@ from federator.api.placement import placementpolicy
 from federator.kinds import read as kinds_read
 from federator.model.errors import FieldError, join
 from federator.model.fleet import QuotaAccount
-from federator.model.resources import CPU, GPU, MEMORY
+from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.placement.policy.policies import Rule
+from federator.placement.quota.quota import ASSUMED
 from federator.simulate import bounded
 from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE
@@ -113,7 +114,11 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     replay = _replay(scenario, files, clusters)
     works, origin_s, notes = _works(scenario, files, replay)
     works, dropped = _on_record(works, clusters)
-    changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules, works)
+
+    def quotas(given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
+        return _defaults_on_record(files.quotas(given, path), clusters)
+
+    changes = events.assemble(scenario.events, clusters.views, quotas, files.rules, works)
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
     if scenario.fleet.aggregates:
@@ -131,7 +136,7 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         clusters=views,
         works=works,
         rules=files.rules(scenario.policies, "policies"),
-        quotas=files.quotas(scenario.quotas, "quotas"),
+        quotas=quotas(scenario.quotas, "quotas"),
         events=changes,
         seed=scenario.seed,
         origin_s=origin_s,
@@ -265,6 +270,21 @@ def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work,
     if dropped:
         works = tuple(replace(work, **dropped) for work in works)  # type: ignore[arg-type]
     return works, notes
+
+
+def _defaults_on_record(
+    accounts: Sequence[QuotaAccount], clusters: Clusters
+) -> tuple[QuotaAccount, ...]:
+    """Accounts that assume no request for a resource that no node records: a copy that is charged
+    one would fit nowhere."""
+    made = []
+    for account in accounts:
+        assumed = ASSUMED if account.defaults is None else account.defaults
+        kept = {name: amount for name, amount in assumed.items() if name in clusters.recorded}
+        made.append(
+            replace(account, defaults=Resources(kept)) if len(kept) < len(assumed) else account
+        )
+    return tuple(made)
 
 
 def _check_homes(scenario: Scenario, views: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ from federator.api.common import Model
 from federator.model.ask import Tier
 from federator.simulate.scenario import fields
 from federator.simulate.scenario.fields import Duration, Names, Portion
+from federator.simulate.scenario.question import Question
 from federator.simulate.scenario.tables import FleetTable, TierName, TraceFile
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
@@ -502,6 +503,8 @@ class Scenario(Model):
     events: list[Event] = Field(default_factory=list)
     measures: dict[Name, Wanted] = Field(default_factory=dict)
     """Name -> which figure, and within which bounds it is good."""
+    question: Question | None = None
+    """What the verdict answers."""
 
     @property
     def drawn(self) -> bool:

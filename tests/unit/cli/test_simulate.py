@@ -406,3 +406,42 @@ def test_seeds_are_refused_where_they_mean_nothing(
 
     assert done.exit_code != 0
     assert why in done.stderr
+
+
+def test_the_question_of_a_scenario_is_answered(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "question: {kind: RunsOut, cluster: a}\n")
+    out = tmp_path / "out"
+
+    done = run("simulate", path, "-q", "--out", str(out))
+    told = json.loads(run("simulate", path, "-q", "-o", "json").stdout)
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("The fleet runs out of cpu on day 1: ")
+    assert done.stdout.splitlines()[0] == told["answer"]
+    assert "\nas it is" in done.stdout
+    assert json.loads((out / "answer.json").read_text()) == told
+    choices = [row["choice"] for row in told["tried"]]
+    assert [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()] == [
+        "choice",
+        *choices,
+    ]
+
+
+def test_a_comparison_asks_no_question(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "question: {kind: RunsOut}\n")
+    done = run("simulate", path, "-q", "--compare", path)
+    assert "two comes out as two in every figure" in done.stdout.replace(" as changed", "")
+
+
+def test_size_is_the_smallest_fleet_that_meets_the_measures(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "measures: {wait_p99_s: {most: 10h}}\n")
+
+    done = run("size", path, "-q")
+    half = run("size", path, "-q", "--scale-demand", "1/2", "--seeds", "2")
+    never = run("size", path, "-q", "--set", "demand.generate[0].shard.cpu=80")
+
+    assert done.exit_code == 0, done.stderr
+    assert "100 % of every cluster" in done.stdout
+    assert "Met means met with each of 2 seeds." in half.stdout
+    assert never.exit_code == 3
+    assert "nor does 800 % of it" in never.stdout
