@@ -193,7 +193,7 @@ def _works(
                 f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it"
             )
         try:
-            works += drawing.works(stream, scenario.seed, at, scenario.until)
+            works += drawing.works(stream, scenario.seed, scenario.until)
         except FieldError as bad:
             raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
     if given.checkpoint is not None:

@@ -94,11 +94,10 @@ def read(path: Path) -> Plan:
             raise InvalidScenario(
                 str(path), [FieldError(f"vary.{bad.path}", f"{bad.message} ({title})")]
             ) from None
-        text = json.dumps(document, sort_keys=True, default=str)
         task = Task(
-            _id(text, document, files, digests),
+            _id(document, files, digests),
             tuple((field, shown) for field, shown, _ in point),
-            text,
+            json.dumps(document, default=str),
             str(base),
         )
         tasks.setdefault(task.id, task)
@@ -177,7 +176,9 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _id(text: str, document: Any, files: Files, digests: dict[Path, str]) -> str:
+def _id(document: Any, files: Files, digests: dict[Path, str]) -> str:
+    """The digest of a task. The order of the fields is no part of it: it changes no result."""
+    text = json.dumps(document, sort_keys=True, default=str)
     digest = hashlib.sha256(f"{__version__}\n{text}\n".encode())
     for path in sorted(set(_named(document, files))):
         if path not in digests:
