@@ -21,7 +21,9 @@ WAITING_KEYS: Final = (
 )
 """Figures that there are for each project and tier too."""
 _USES: Final = tuple(
-    f"{what}_{name}" for name in ("cpu", "memory", "gpu") for what in ("use_mean", "use_peak")
+    f"{what}_{name}"
+    for name in ("cpu", "memory", "gpu")
+    for what in ("use_mean", "use_peak", "used_peak")
 )
 FIGURE_KEYS: Final = (
     *WAITING_KEYS,
@@ -161,6 +163,33 @@ class Sample:
     """
 
 
+FLEET: Final = ""
+"""In place of the name of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What copies held of one resource of a cluster, or of the fleet, and what was there: exact, by
+    every start and end. Sums over time are of the measured time.
+    """
+
+    cluster: str
+    """FLEET for all together."""
+    resource: str
+    there_s: int
+    """How long the cluster was there."""
+    capacity_s: int
+    """Amount that its nodes have times seconds."""
+    used_s: int
+    """Amount that copies held times seconds."""
+    peak: int
+    """Most that copies held at once for at least a second."""
+    peak_share: float
+    """The same as a share of what was there then, 0 to 1."""
+    peak_since_s: int
+    """When that share was reached first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A decision about a recorded workload that gave it other clusters or counts than before."""
@@ -219,6 +248,8 @@ class Outcome:
     """In the order of submission."""
     samples: tuple[Sample, ...]
     """At equal distances of time, and at every event of the scenario."""
+    held: tuple[Held, ...] = ()
+    """The fleet first, then the clusters by name, each with every resource."""
     happened: tuple[Happened, ...] = ()
     placed: tuple[Placed, ...] = ()
     """Decisions about recorded workloads, in the order in which they were taken."""

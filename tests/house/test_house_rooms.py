@@ -174,7 +174,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("shapes",),
         ("asks", "member"),
         ("fleet", "running"),
-        ("backlog", "drains", "lacking"),
+        ("backlog", "drains", "lacking", "meter"),
         ("world",),
         ("events", "recording"),
         ("run",),

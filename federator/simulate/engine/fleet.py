@@ -24,6 +24,8 @@ class Fleet:
         """What the members last reported."""
         self._changed: set[str] = set()
         """Members that may report something else now, and clusters that are gone."""
+        self.moved: set[str] = set()
+        """Clusters whose copies or nodes are others since the meter looked at them."""
         self._judged_anew = False
         """Some of them may be judged by filters otherwise than before."""
         self.prices = dict(prices)
@@ -52,7 +54,11 @@ class Fleet:
         return None, self._member(view)
 
     def _member(self, view: ClusterView) -> Member:
-        return Member(view, self._shapes, functools.partial(self._changed.add, view.name))
+        return Member(view, self._shapes, functools.partial(self._tell, view.name))
+
+    def _tell(self, name: str) -> None:
+        self._changed.add(name)
+        self.moved.add(name)
 
     def change(self, name: str, **facts: bool) -> None:
         """Other facts of a cluster that is there, such as `cordoned`."""
@@ -62,7 +68,7 @@ class Fleet:
     def lose(self, name: str) -> None:
         """The cluster is gone, if it was there."""
         if self.members.pop(name, None) is not None:
-            self._changed.add(name)
+            self._tell(name)
 
     def views(self, seq: int) -> Mapping[str, ClusterView]:
         """All members as they report themselves now; the same object as before where nothing has

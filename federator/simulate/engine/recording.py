@@ -14,6 +14,7 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
 from federator.simulate.engine.lacking import Lack
 from federator.simulate.engine.member import Member
+from federator.simulate.engine.meter import Meter
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
@@ -22,6 +23,7 @@ from federator.simulate.outcome import (
     ONE_NODE,
     End,
     Happened,
+    Held,
     Life,
     Outcome,
     Placed,
@@ -72,6 +74,7 @@ class Recording:
         self._placed: list[Placed] = []
         self._moves = 0
         self._resources = _recorded(inputs)
+        self._meter = Meter(self._resources, self._start_s + inputs.warm_up_s)
         self._stocks: dict[str, _Stock] = {}
 
     def reach(self, now_s: int, world: World) -> None:
@@ -85,6 +88,11 @@ class Recording:
             behind = (now_s - 1 - self._next_s) // self._step_s if not world.live else 0
             # An idle fleet needs no samples but the last.
             self._next_s += self._step_s * max(behind, 1)
+
+    def settle(self, world: World) -> None:
+        """Everything of this instant has happened."""
+        if world.fleet.moved:
+            self._meter.settle(world.now_s, world.fleet)
 
     def happen(self, event: Event, copies: int) -> None:
         """An event happened, and so many copies lost their place, or are asked for beside those
@@ -126,6 +134,7 @@ class Recording:
             resources=tuple(_SHOWN[name] for name in self._resources),
             lives=tuple(self._lives[work.id] for work in submitted),
             samples=tuple(self._samples),
+            held=tuple(map(_shown, self._meter.held(world.now_s))),
             happened=tuple(self._happened),
             placed=tuple(self._placed),
             wanted=self.inputs.measures,
@@ -199,6 +208,18 @@ class Recording:
         """
         self._samples = self._samples[::2]
         self._step_s *= 2
+
+
+def _shown(held: Held) -> Held:
+    """With the names and units of reports."""
+    unit = _UNITS[held.resource]
+    return replace(
+        held,
+        resource=_SHOWN[held.resource],
+        capacity_s=held.capacity_s // unit,
+        used_s=held.used_s // unit,
+        peak=held.peak // unit,
+    )
 
 
 def _lacking(

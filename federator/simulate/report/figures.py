@@ -2,14 +2,14 @@
 differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from federator.simulate.outcome import FOR_CAPACITY, WAITING_KEYS, End, Outcome, Wanted
 from federator.simulate.report import amounts
-from federator.simulate.report.measures import Measures
+from federator.simulate.report.measures import Measures, Use
 
 
 class Better(StrEnum):
@@ -108,23 +108,20 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("scalings", "times a service was scaled", measures.scalings, neither),
         ("scaled_late", "scaled up without room at once", measures.scaled_late, less),
     ]
-    for use in measures.fleet:
-        unit = amounts.unit(use.resource)
-        rows.append(
-            (
-                f"capacity_{use.resource}",
-                f"{use.resource} there, mean ({unit})",
-                use.capacity,
-                neither,
-            )
-        )
-        rows.append((f"use_mean_{use.resource}", f"{use.resource} in use, mean", use.mean, neither))
-        rows.append((f"use_peak_{use.resource}", f"{use.resource} in use, peak", use.peak, neither))
+    rows += (row for use in measures.fleet for row in _of_use(use))
     if measures.outcome.cost is not None:
         rows.append(("cost", "cost", measures.outcome.cost, less))
     return tuple(
         Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows
     )
+
+
+def _of_use(use: Use) -> Iterator[tuple[str, str, float, Better]]:
+    what, unit, neither = use.resource, amounts.unit(use.resource), Better.NEITHER
+    yield f"capacity_{what}", f"{what} there, mean ({unit})", use.capacity, neither
+    yield f"use_mean_{what}", f"{what} in use, mean", use.mean, neither
+    yield f"use_peak_{what}", f"{what} in use, peak", use.peak, neither
+    yield f"used_peak_{what}", f"{what} in use, at most ({unit})", use.peak_amount, neither
 
 
 def values(measures: Measures) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             f"{amounts.whole(use.capacity)} {amounts.unit(use.resource)}",
             figures.percent(use.mean),
             figures.percent(use.peak),
+            amounts.whole(use.peak_amount),
         ]
         for use in (*measures.fleet, *_busiest(measures))
     ]
@@ -56,7 +57,7 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
     sections += [
         (["FIGURE", "VALUE"], shown),
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
-        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], uses),
+        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK", "AT MOST"], uses),
     ]
     if measures.lacks:
         lacks = [
@@ -144,6 +145,7 @@ def _used(use: Use) -> dict[str, Any]:
         "capacity": use.capacity,
         "mean": use.mean,
         "peak": use.peak,
+        "peakAmount": use.peak_amount,
     }
 
 
@@ -206,9 +208,16 @@ def files(
         "works.csv": _works(measures.outcome),
         "samples.csv": _samples(measures.outcome),
         "clusters.csv": _csv(
-            ("cluster", "resource", "capacity", "mean", "peak"),
+            ("cluster", "resource", "capacity", "mean", "peak", "peak_amount"),
             (
-                (safe(use.cluster), use.resource, use.capacity, use.mean, use.peak)
+                (
+                    safe(use.cluster),
+                    use.resource,
+                    use.capacity,
+                    use.mean,
+                    use.peak,
+                    use.peak_amount,
+                )
                 for use in measures.clusters
             ),
         ),

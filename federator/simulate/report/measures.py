@@ -5,11 +5,10 @@ every form of the report shows. Measures leave out the warm-up; time is in whole
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Final
 
 from federator.simulate.demand import Work
-from federator.simulate.outcome import End, Life, Outcome
+from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
 from federator.simulate.report import amounts
 
 POINTS_MAX: Final = 240
@@ -50,6 +49,9 @@ class Use:
     mean: float
     """Share that copies held of what was there, by time: 0 to 1."""
     peak: float
+    """The largest share that they held at once for at least a second: exact, not by samples."""
+    peak_amount: float
+    """The most that they held at once, in the unit that people read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def measure(outcome: Outcome) -> Measures:
     groups = [kept[at : at + every] for at in range(0, len(kept), every)]
     times = tuple(outcome.samples[group[0]].at_s for group in groups)
     missing = _missing(outcome)
-    fleet, clusters = _uses(outcome, begin)
+    uses = list(map(_use, outcome.held))
     return Measures(
         outcome=outcome,
         length_s=max(outcome.end_s - begin, 0),
@@ -148,8 +150,8 @@ def measure(outcome: Outcome) -> Measures:
         waiting=waits(ALL, lives),
         by_project=_grouped(lives, lambda work: work.project or "(no project)"),
         by_tier=_grouped(lives, lambda work: work.tier.value),
-        fleet=fleet,
-        clusters=clusters,
+        fleet=tuple(use for use in uses if use.cluster == FLEET),
+        clusters=tuple(use for use in uses if use.cluster != FLEET),
         times=times,
         every=every,
         **_lines(outcome, groups, missing),
@@ -212,65 +214,16 @@ def per_copy(work: Work, resource: str) -> int:
     return amount or 0
 
 
-def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
-    """(of the fleet, of the clusters). What was used is exact, by the stays; what was there by the
-    samples, of which there is one at every change of the fleet.
-    """
-    used: Counter[tuple[str, str]] = Counter()
-    for life in outcome.lives:
-        takes = [
-            (resource, amount)
-            for resource in outcome.resources
-            if (amount := per_copy(life.work, resource))
-        ]
-        for stay in life.stays:
-            until = outcome.end_s if stay.end_s is None else min(stay.end_s, outcome.end_s)
-            lasted = max(until - max(stay.start_s, begin), 0) * stay.copies
-            for resource, amount in takes:
-                used[stay.cluster, resource] += lasted * amount
-    offered: Counter[tuple[str, str]] = Counter()
-    there: Counter[str] = Counter()
-    peaks: dict[tuple[str, str], float] = defaultdict(float)
-    for now, following in zip_longest(outcome.samples, outcome.samples[1:]):
-        until = outcome.end_s if following is None else following.at_s
-        lasted = max(until - max(now.at_s, begin), 0)
-        whole = [0] * len(outcome.resources)
-        held = [0] * len(outcome.resources)
-        for cluster, capacity in now.capacity.items():
-            there[cluster] += lasted
-            for at, resource in enumerate(outcome.resources):
-                offered[cluster, resource] += capacity[at] * lasted
-                taken = now.used.get(cluster, (0,) * len(outcome.resources))[at]
-                whole[at] += capacity[at]
-                held[at] += taken
-                if capacity[at] and now.at_s >= begin:
-                    peaks[cluster, resource] = max(peaks[cluster, resource], taken / capacity[at])
-        for at, resource in enumerate(outcome.resources):
-            if whole[at] and now.at_s >= begin:
-                peaks["", resource] = max(peaks["", resource], held[at] / whole[at])
-    length = max(outcome.end_s - begin, 0)
-
-    def use(cluster: str, resource: str, took: int, had: int, lasted: int) -> Use:
-        mean = amounts.people(resource, had / lasted) if lasted else 0.0
-        return Use(cluster, resource, mean, took / had if had else 0.0, peaks[cluster, resource])
-
-    names = sorted(there)
-    clusters = tuple(
-        use(name, resource, used[name, resource], offered[name, resource], there[name])
-        for name in names
-        for resource in outcome.resources
+def _use(held: Held) -> Use:
+    unit = held.resource
+    return Use(
+        held.cluster,
+        held.resource,
+        amounts.people(unit, held.capacity_s / held.there_s) if held.there_s else 0.0,
+        held.used_s / held.capacity_s if held.capacity_s else 0.0,
+        held.peak_share,
+        amounts.people(unit, held.peak),
     )
-    fleet = tuple(
-        use(
-            "",
-            resource,
-            sum(used[name, resource] for name in names),
-            sum(offered[n, resource] for n in names),
-            length,
-        )
-        for resource in outcome.resources
-    )
-    return fleet, clusters
 
 
 # -- over time -------------------------------------------------------------------------------------

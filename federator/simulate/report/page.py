@@ -166,6 +166,7 @@ def _demand(measures: Measures, resource: str) -> Panel:
     capacity, demand, used = (
         of[resource] for of in (measures.capacity, measures.demand, measures.used)
     )
+    most = next(use for use in measures.fleet if use.resource == resource)
     over = sum(asked > there for asked, there in zip(demand.values, capacity.values, strict=True))
     words = (
         f"Asked for (in use and missing together), in use, and there, in {unit}. "
@@ -174,6 +175,7 @@ def _demand(measures: Measures, resource: str) -> Panel:
             if over
             else "Demand was never above capacity."
         )
+        + f" At most {amounts.whole(most.peak_amount)} {unit} were in use at once."
         + _worst(measures)
     )
     title = f"Demand against capacity: {resource}"
@@ -226,13 +228,14 @@ def _use(measures: Measures, resource: str) -> Panel:
         [(use.cluster, values[use.cluster]) for use in rows],
     )
     table = _table(
-        ["cluster", amounts.unit(resource), "mean", "peak"],
+        ["cluster", amounts.unit(resource), "mean", "peak", f"{amounts.unit(resource)} at most"],
         [
             [
                 use.cluster,
                 amounts.whole(use.capacity),
                 figures.percent(use.mean),
                 figures.percent(use.peak),
+                amounts.whole(use.peak_amount),
             ]
             for use in rows
         ],

@@ -76,47 +76,49 @@ class Wanted:
                         found[stay.cluster][resource] += amount * stay.copies
         return found
 
+    def added(self) -> set[str]:
+        """Clusters that came while it ran."""
+        events = self.inputs.events
+        return {
+            event.cluster
+            for event in events
+            if event.kind is EventKind.ADDED and event.at_s <= self.end_s
+        }
+
     def seconds(self) -> range:
         return range(self.begin_s, self.end_s)
 
     # -- figures -----------------------------------------------------------------------------------
 
-    def uses(self) -> dict[tuple[str, str], tuple[float, float, float]]:
-        """(cluster, "" for the fleet, and resource) -> (mean capacity, share in use, peak). A
-        cluster that was there in the warm-up only has nothing."""
+    def uses(self) -> dict[tuple[str, str], tuple[float, float, float, float]]:
+        """(cluster, "" for the fleet, and resource) -> (mean capacity, share in use, largest share,
+        most). A cluster that was there in the warm-up only has nothing."""
         had: dict[tuple[str, str], int] = defaultdict(int)
         took: dict[tuple[str, str], int] = defaultdict(int)
         lasted: dict[str, int] = defaultdict(int)
+        peaks: dict[tuple[str, str], float] = defaultdict(float)
+        most: dict[tuple[str, str], int] = defaultdict(int)
         for at_s in self.seconds():
             there, held = self.nodes(at_s), self.held(at_s)
-            lasted[""] += 1
+            there[""] = (0, _sum(amounts for _, amounts in there.values()))
+            held[""] = _sum(held.values())
             for name, (_, amounts) in there.items():
                 lasted[name] += 1
                 for resource, amount in amounts.items():
-                    for key in (name, ""):
-                        had[key, resource] += amount
-                        took[key, resource] += held[name][resource] if name in held else 0
-        peaks: dict[tuple[str, str], float] = defaultdict(float)
-        for sample in self.outcome.samples:
-            if sample.at_s < self.begin_s:
-                continue
-            there, held = self.nodes(sample.at_s), self.held(sample.at_s)
-            for resource in RESOURCES:
-                whole = sum(amounts[resource] for _, amounts in there.values())
-                used = sum(held[name][resource] for name in there if name in held)
-                if whole:
-                    peaks["", resource] = max(peaks["", resource], used / whole)
-                for name, (_, amounts) in there.items():
-                    if amounts[resource] and name in held:
-                        part = held[name][resource] / amounts[resource]
-                        peaks[name, resource] = max(peaks[name, resource], part)
+                    used = held[name][resource]
+                    had[name, resource] += amount
+                    took[name, resource] += used
+                    most[name, resource] = max(most[name, resource], used)
+                    if amount:
+                        peaks[name, resource] = max(peaks[name, resource], used / amount)
         return {
             (name, resource): (
                 had[name, resource] / max(lasted[name], 1) / RESOURCES[resource][2],
                 took[name, resource] / had[name, resource] if had[name, resource] else 0.0,
                 peaks[name, resource],
+                most[name, resource] / RESOURCES[resource][2],
             )
-            for name in {"", *(one for at in self.outcome.samples for one in at.capacity)}
+            for name in {"", *self.inputs.clusters, *self.added()}
             for resource in self.outcome.resources
         }
 
@@ -139,11 +141,12 @@ class Wanted:
             *("failures", "failed_s", "scalings", "scaled_late"),
         ):
             found[field] = sum(getattr(life, field) for life in lives)
-        for (cluster, resource), (capacity, mean, peak) in self.uses().items():
+        for (cluster, resource), (capacity, mean, peak, most) in self.uses().items():
             if not cluster:
                 found[f"capacity_{resource}"] = capacity
                 found[f"use_mean_{resource}"] = mean
                 found[f"use_peak_{resource}"] = peak
+                found[f"used_peak_{resource}"] = most
         if self.inputs.price_per_hour:
             found["cost"] = self.cost()
         return found
@@ -177,6 +180,11 @@ class Wanted:
             for at_s in range(self.end_s)
             for name, (count, _) in self.nodes(at_s).items()
         )
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    listed = list(parts)
+    return {resource: sum(part[resource] for part in listed) for resource in RESOURCES}
 
 
 def takes(life: Life) -> dict[str, int]:

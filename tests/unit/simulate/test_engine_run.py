@@ -375,3 +375,25 @@ def test_the_check_finds_a_cluster_that_holds_more_than_it_has_and_a_work_that_i
         "one ran 9 s"
         in conservation.broken(inputs, dataclasses.replace(outcome, lives=(short, second)))[0]
     )
+
+
+def test_the_peak_is_exact_however_short_it_is_and_however_long_the_simulation() -> None:
+    short = job("short", 500_000, 1500, 99, gpu=1)
+    small = job("small", 0, 600_000, 1, gpu=1)
+    for end_s in (864_000, 8_640_000):
+        outcome = simulate(
+            inputs_of([cluster("a", nodes(1, 200_000, 400_000, 100))], [small, short], end_s=end_s)
+        )
+
+        gpu = next(held for held in outcome.held if (held.cluster, held.resource) == ("", "gpu"))
+        assert (gpu.peak, gpu.peak_share, gpu.peak_since_s) == (100, 1.0, 500_000)
+
+
+def test_what_stands_in_the_warm_up_only_is_no_peak() -> None:
+    first = job("first", 0, 50, 4)
+    later = job("later", 60, 50, 1)
+
+    outcome = simulate(inputs_of([cluster("a")], [first, later], end_s=200, warm_up_s=50))
+
+    cpu = next(held for held in outcome.held if (held.cluster, held.resource) == ("a", "cpu"))
+    assert (cpu.peak, cpu.peak_since_s, cpu.used_s) == (1000, 60, 50_000)

@@ -119,7 +119,7 @@ def test_the_verdict_is_one_sentence_with_the_figures() -> None:
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), _ran("b", 0, 50)]))) == (
         "All 2 works started; 1 of those that started waited (50.0 %), 99 of 100 were "
         "running within 50 s, the last"
-        " within 50 s; gpu was in use most (5.0 % on average, 25.0 % at the peak)."
+        " within 50 s; gpu was in use most (5.0 % on average, 50.0 % at the peak)."
     )
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), never]))).startswith(
         "1 of 2 works never started, most for QuotaExceeded; no work that started had to wait"
