@@ -35,6 +35,7 @@ FIGURE_KEYS: Final = (
     "missing_copy_s",
     "fragmented_peak",
     "moves",
+    "displaced",
     "restarts",
     "lost_s",
     "preempted",
@@ -85,6 +86,8 @@ class Stay:
     start_s: int
     end_s: int | None
     """None: still there when the simulation ends."""
+    lost: bool = False
+    """Whether it ended because the cluster, or nodes of it, were gone, and not by a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +260,6 @@ class Outcome:
     """The measures that the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """Those of the live federation that was recorded."""
-    moves: int = 0
-    """Copies that were started in one cluster after they had run in another."""
     decisions: int = 0
     cycles: int = 0
     price_per_hour: Mapping[str, float] = field(default_factory=dict)

@@ -200,7 +200,13 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("loading",),
         ("pools",),
     ),
-    "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
+    "simulate/report": (
+        ("amounts", "moving"),
+        ("measures",),
+        ("charts", "figures"),
+        ("page",),
+        ("forms",),
+    ),
     "simulate/sweep": (("plan", "search"), ("frontier", "running"), ("page", "questions", "seeds")),
     "sandbox": (
         ("fleetfile", "operators", "virtual_time"),

@@ -72,7 +72,6 @@ class Recording:
         self._lives: dict[str, Life] = {}
         self._happened: list[Happened] = []
         self._placed: list[Placed] = []
-        self._moves = 0
         self._resources = _recorded(inputs)
         self._meter = Meter(self._resources, self._start_s + inputs.warm_up_s)
         self._stocks: dict[str, _Stock] = {}
@@ -139,7 +138,6 @@ class Recording:
             placed=tuple(self._placed),
             wanted=self.inputs.measures,
             recorded=self.inputs.recorded,
-            moves=self._moves,
             decisions=world.seq,
             cycles=self.cycles,
             price_per_hour=world.fleet.prices,
@@ -148,7 +146,6 @@ class Recording:
         )
 
     def _life(self, running: Running, how: End, end_s: int | None) -> Life:
-        self._moves += running.moves
         return _life(
             work=running.work,
             end=how,

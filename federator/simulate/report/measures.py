@@ -2,6 +2,7 @@
 every form of the report shows. Measures leave out the warm-up; time is in whole seconds.
 """
 
+import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Final
 
 from federator.simulate.demand import Work
 from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
-from federator.simulate.report import amounts
+from federator.simulate.report import amounts, moving
 
 POINTS_MAX: Final = 240
 """Points of a line in a chart; of more samples each point takes the worst of several."""
@@ -115,10 +116,14 @@ class Measures:
     """Missing copies by reason."""
     fragmented: tuple[float, ...] = ()
     moved: tuple[float, ...] = ()
-    """Copies that started in another cluster than before, since the point before."""
+    """Copies that moved since the point before."""
     lacks: tuple[Lack, ...] = ()
     scarce: tuple[Scarce, ...] = ()
     """The most copy-hours first."""
+    moves: int = 0
+    """Copies that moved (`moving`)."""
+    displaced: int = 0
+    """Copies that were lost with their cluster."""
     restarts: int = 0
     lost_s: int = 0
     preempted: int = 0
@@ -141,6 +146,13 @@ def measure(outcome: Outcome) -> Measures:
     groups = [kept[at : at + every] for at in range(0, len(kept), every)]
     times = tuple(outcome.samples[group[0]].at_s for group in groups)
     missing = _missing(outcome)
+    moves = [
+        (at_s, copies)
+        for life in outcome.lives
+        if len(life.stays) > 1
+        for at_s, copies in moving.moves(life)
+        if at_s >= begin
+    ]
     uses = list(map(_use, outcome.held))
     return Measures(
         outcome=outcome,
@@ -160,7 +172,14 @@ def measure(outcome: Outcome) -> Measures:
         fragmented=tuple(
             float(max(outcome.samples[at].fragmented for at in group)) for group in groups
         ),
-        moved=_moved(outcome, times, begin),
+        moves=sum(copies for _, copies in moves),
+        moved=_by_point(moves, times),
+        displaced=sum(
+            copies
+            for life in outcome.lives
+            for at_s, copies in moving.displaced(life)
+            if at_s >= begin
+        ),
         lacks=_lacks(lives, outcome.end_s),
         scarce=_scarce(outcome, begin),
         restarts=sum(life.restarts for life in lives),
@@ -336,33 +355,13 @@ def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
     )
 
 
-def _moved(outcome: Outcome, times: Sequence[int], begin_s: int) -> tuple[float, ...]:
-    """Copies that started in another cluster after the work had run elsewhere, by point; without
-    the warm-up."""
+def _by_point(changes: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple[float, ...]:
+    """What came since the point before, by point; what came after the last one is in it."""
     by_point = [0.0] * len(times)
-    if not times:
-        return ()
-    moves = sorted(
-        (stay.start_s, stay.copies)
-        for life in outcome.lives
-        if len(life.stays) > 1
-        for stay in life.stays
-        if stay.start_s >= begin_s
-        and any(
-            other.cluster != stay.cluster and _over(other.end_s, stay.start_s)
-            for other in life.stays
-        )
-    )
-    position = 0
-    for at_s, copies in moves:
-        while position + 1 < len(times) and times[position] < at_s:
-            position += 1
-        by_point[position] += copies
+    for at_s, copies in changes:
+        if times:
+            by_point[min(bisect.bisect_left(times, at_s), len(times) - 1)] += copies
     return tuple(by_point)
-
-
-def _over(end_s: int | None, at_s: int) -> bool:
-    return end_s is not None and end_s <= at_s
 
 
 def _scarce(outcome: Outcome, begin_s: int) -> tuple[Scarce, ...]:

@@ -428,8 +428,8 @@ def _fragmentation(measures: Measures) -> Panel:
 def _moves(measures: Measures) -> Panel:
     line = Line("copies moved", measures.moved)
     words = (
-        "Copies that started in one cluster after the work had run in another: "
-        f"{measures.outcome.moves:,} in all."
+        "Copies that a decision ended in one cluster and that were started in another: "
+        f"{measures.moves:,} in all. {measures.displaced:,} more were lost with their cluster."
     )
     chart = charts.columns("moves", "Moves", words, _points(measures, line))
     return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))

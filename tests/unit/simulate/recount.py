@@ -3,7 +3,7 @@ fleet was: no code of the report, of the recorder or of the placement core. It s
 definitions.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,8 +133,8 @@ class Wanted:
                 (one.fragmented for one in self.outcome.samples if one.at_s >= self.begin_s),
                 default=0,
             ),
-            # Of the whole simulation, the warm-up too.
-            "moves": self.moves(),
+            "moves": sum(self.moves().values()),
+            "displaced": self.displaced(),
         }
         for field in (
             *("restarts", "lost_s", "preempted", "preempted_s"),
@@ -162,15 +162,48 @@ class Wanted:
                 found[wait.reason] += 0
         return found
 
-    def moves(self) -> int:
-        """Copies of jobs that began again in another cluster than the one that they lost. Right
-        where nothing makes way for another's quota."""
-        return sum(
-            later.copies
+    def moves(self) -> dict[int, int]:
+        """Second -> copies that were started in one cluster then and had been ended by a decision in
+        another one, second by second. What is gone in the second in which its cluster is lost or
+        has other nodes was not ended by a decision."""
+        lost = {
+            (event.at_s, event.cluster)
+            for event in self.inputs.events
+            if event.kind in (EventKind.LOST, EventKind.GROWN)
+        }
+        moved: dict[int, int] = defaultdict(int)
+        for life in self.outcome.lives:
+            ended: list[str] = []
+            for at_s in range(life.work.submit_s, self.end_s + 1):
+                before, now = standing(life, at_s - 1), standing(life, at_s)
+                for name in sorted(before | now):
+                    if (at_s, name) not in lost:
+                        ended += [name] * (before[name] - now[name])
+                for name in sorted(before | now):
+                    for _ in range(now[name] - before[name]):
+                        others = [one for one in ended if one != name]
+                        if others and now[name] - before[name] > ended.count(name):
+                            ended.remove(others[0])
+                            moved[at_s] += 1
+                        elif name in ended:
+                            ended.remove(name)
+                ended = ended[: max(asked(life, at_s) - now.total(), 0)]
+        return {at_s: copies for at_s, copies in moved.items() if at_s >= self.begin_s}
+
+    def displaced(self) -> int:
+        """Copies that stood in a cluster until it was lost, and those for which it had no nodes any
+        more, as its event says."""
+        shrunk = sum(
+            event.copies
+            for event in self.outcome.happened
+            if event.kind == EventKind.GROWN.value and event.at_s >= self.begin_s
+        )
+        return shrunk + sum(
+            max(standing(life, event.at_s - 1)[event.cluster], 0)
+            for event in self.inputs.events
+            if event.kind is EventKind.LOST and self.begin_s <= event.at_s <= self.end_s
             for life in self.outcome.lives
-            if life.work.kind != "service"
-            for sooner, later in zip(life.stays, life.stays[1:], strict=False)
-            if sooner.cluster != later.cluster
+            if life.end_s is None or life.end_s > event.at_s
         )
 
     def cost(self) -> float:
@@ -191,6 +224,23 @@ def takes(life: Life) -> dict[str, int]:
     """What one copy holds."""
     work = life.work
     return {"cpu": work.cpu_milli or 0, "memory": work.memory_mib or 0, "gpu": work.gpu or 0}
+
+
+def standing(life: Life, at_s: int) -> Counter[str]:
+    """Cluster -> copies that stand there in that second."""
+    found: Counter[str] = Counter()
+    for stay in life.stays:
+        if stay.start_s <= at_s and (stay.end_s is None or at_s < stay.end_s):
+            found[stay.cluster] += stay.copies
+    return found
+
+
+def asked(life: Life, at_s: int) -> int:
+    """Copies that the work asks for in that second."""
+    if life.end_s is not None and at_s >= life.end_s:
+        return 0
+    steps = [step.copies for step in life.work.curve if step.at_s <= at_s]
+    return steps[-1] if steps else life.work.shards
 
 
 def waiting(lives: Sequence[Life]) -> dict[str, float]:

@@ -88,7 +88,8 @@ def test_a_job_that_loses_its_cluster_begins_again_elsewhere_from_its_last_check
         (80 + 40, 1, 10),
         (80 + 100, 1, 70),
     ]
-    assert outcome.moves == 2
+    measures = measure(outcome)
+    assert (measures.moves, measures.displaced) == (0, 2)
     assert [(each.kind, each.subject, each.copies) for each in outcome.happened] == [
         ("lost", "a", 2),
         ("returned", "b", 0),

@@ -135,7 +135,6 @@ def drawn(
         samples=tuple(samples),
         held=held_of(samples, ("cpu", "memory", "gpu"), 3_600, end_s),
         happened=(Happened(90_000, "lost", subject, 31), Happened(130_000, "returned", subject)),
-        moves=sum(len(life.stays) > 1 for life in lives),
         decisions=1234,
         cycles=567,
         price_per_hour=dict.fromkeys(names, 2.5),
