@@ -185,6 +185,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("question",),
         ("schema",),
         ("aggregates", "drawing", "recorded", "wanted"),
+        ("scaling",),
         ("fleet",),
         ("events",),
         ("assembling",),
@@ -202,7 +203,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate/report": (
         ("amounts", "moving"),
-        ("measures",),
+        ("measures", "peaks"),
         ("charts", "figures"),
         ("page",),
         ("forms",),

@@ -63,7 +63,7 @@ def size(
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
     with simulating.failures_reported():
-        document = simulating.document(path, asked)
+        document = simulating.document(path, simulating.with_losses(path, asked))
         document = {**document, "question": {"kind": "HowMuchSmaller"}}
         met = run((path, document), seeds, (dask, out), output, quiet=quiet)
     if not met:

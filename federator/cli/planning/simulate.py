@@ -31,7 +31,10 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
     "--set", "settings", multiple=True, metavar="A.B=V", help="Set a field of the scenario."
 )
 @click.option(
-    "--lose", multiple=True, metavar="CLUSTER@TIME", help="A cluster, or label=value, is lost then."
+    "--lose",
+    multiple=True,
+    metavar="CLUSTER@TIME",
+    help="A cluster, or label=value, is lost then; largest@peak finds both.",
 )
 @click.option(
     "--add-nodes", multiple=True, metavar="CLUSTER=N[@TIME]", help="So many more nodes, or fewer."
@@ -103,6 +106,7 @@ def simulate(
                 )
             _referred(path, reference, asked.capacity, output)
             return
+        asked = simulating.with_losses(path, asked)
         scenario, other = _documents(path, asked, compare)
         asking_one = compare is None and bool(scenario[1].get("question"))
         if opened and (out is None or seeds is not None or asking_one):

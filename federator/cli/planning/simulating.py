@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,6 +131,32 @@ def is_drawn(document: dict[str, Any], path: Path) -> bool:
     from federator.simulate.scenario import loading
 
     return loading.scenario(document, str(path)).drawn
+
+
+def with_losses(path: Path, changes: Changes) -> Changes:
+    """With the cluster and the time of each `largest@peak`: found by a simulation without these
+    losses, and told on stderr. Raises FieldError."""
+    import os
+
+    from federator.simulate.engine import run
+    from federator.simulate.report import figures
+    from federator.simulate.scenario import loading
+
+    if not any(map(figures.is_sought, changes.lose)):
+        return changes
+    without = replace(changes, lose=[loss for loss in changes.lose if not figures.is_sought(loss)])
+    outcome = run.run(loading.inputs(document(path, without), path, os.environ))
+    losses: list[str] = []
+    for loss in changes.lose:
+        if figures.is_sought(loss):
+            moment = loss.rpartition("@")[2]
+            at_s = None if moment == figures.PEAK else loading.moment(moment, "--lose")
+            settled, sentence = figures.sought(outcome, loss, at_s)
+            common.say(f"note: {sentence}", err=True)
+            losses.append(settled)
+        else:
+            losses.append(loss)
+    return replace(changes, lose=losses)
 
 
 def inputs(document: dict[str, Any], path: Path) -> "Inputs":

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from federator.simulate.outcome import FOR_CAPACITY, WAITING_KEYS, End, Outcome, Wanted
+from federator.model.errors import FieldError
+from federator.simulate.outcome import FLEET, FOR_CAPACITY, WAITING_KEYS, End, Held, Outcome, Wanted
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures, Use
+
+LARGEST: Final = "largest"
+PEAK: Final = "peak"
+"""In place of a cluster and a time that are lost: the largest, and when most is in use."""
 
 
 class Better(StrEnum):
@@ -407,3 +412,48 @@ def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str
         f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3]
     )
     return f"{names[1]} against {names[0]}: {changes}."
+
+
+def is_sought(loss: str) -> bool:
+    """Whether `CLUSTER@TIME` names something that only a simulation without the loss can find."""
+    cluster, _, moment = loss.rpartition("@")
+    return cluster == LARGEST or moment == PEAK
+
+
+def sought(outcome: Outcome, loss: str, at_s: int | None) -> tuple[str, str]:
+    """The cluster and the second as `CLUSTER@SECONDS`, and how they were found, in a sentence.
+    `outcome`: of the simulation without the loss; `at_s`: the time, None for the peak. Raises
+    FieldError where nothing was there to lose.
+    """
+    cluster = loss.rpartition("@")[0]
+    busiest = _busiest(outcome)
+    when = ""
+    if at_s is None:
+        # A second later, what comes at the peak has its place.
+        at_s = min(busiest.peak_since_s + 1, max(outcome.end_s - 1, 0))
+        share = amounts.share(busiest.peak_share, 1)
+        when = f" when {share} of {busiest.resource} is in use, the most"
+    which = ""
+    if cluster == LARGEST:
+        cluster = _largest(outcome, busiest.resource, at_s)
+        which = f", the cluster with most {busiest.resource}"
+    after = amounts.length(at_s - outcome.start_s)
+    return f"{cluster}@{at_s}", f"--lose {loss}: {cluster}{which}, is lost after {after}{when}."
+
+
+def _busiest(outcome: Outcome) -> Held:
+    """The resource that is in use most, as the verdict has it."""
+    fleet = [held for held in outcome.held if held.cluster == FLEET and held.capacity_s]
+    if not fleet:
+        raise FieldError("--lose", "nothing is measured, so there is neither a peak nor a cluster")
+    return max(fleet, key=lambda held: (held.used_s / held.capacity_s, held.resource))
+
+
+def _largest(outcome: Outcome, resource: str, at_s: int) -> str:
+    """The cluster that has most of the resource then; the first by name of several."""
+    place = outcome.resources.index(resource)
+    before = [sample for sample in outcome.samples if sample.at_s <= at_s]
+    there = (before or list(outcome.samples[:1]))[-1].capacity if outcome.samples else {}
+    if not there:
+        raise FieldError("--lose", "no cluster is there at that time")
+    return min(there, key=lambda name: (-there[name][place], name))

@@ -27,7 +27,15 @@ from federator.simulate import bounded
 from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE
 from federator.simulate.inputs import Inputs
-from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded, wanted
+from federator.simulate.scenario import (
+    aggregates,
+    drawing,
+    events,
+    fleet,
+    recorded,
+    scaling,
+    wanted,
+)
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.recorded import Replay
@@ -211,7 +219,10 @@ def _works(
     if given.deadlines is not None:
         works = [replace(work, deadline_s=_deadline(work, given.deadlines)) for work in works]
     works.sort(key=lambda work: work.submit_s)
-    return tuple(_scaled(works, given.scale)), origin_s, notes
+    if given.scale == 1:
+        return tuple(works), origin_s, notes
+    scaled = scaling.scaled(works, given.scale, scenario.seed, scenario.until)
+    return scaled.works, origin_s, [*notes, scaled.sentence]
 
 
 def _deadline(work: Work, times: Fraction) -> int | None:
@@ -229,20 +240,6 @@ def _window(trace: Trace, given: TraceFile) -> list[Work]:
         for work in trace.works
         if given.begin <= work.submit_s and (given.end is None or work.submit_s < given.end)
     ]
-
-
-def _scaled(works: Sequence[Work], scale: Fraction) -> Iterable[Work]:
-    """Work number i as often as the whole part of `scale * (i + 1)` grows there: evenly spread, and
-    the same at each run."""
-    if scale == 1:
-        yield from works
-        return
-    for at, work in enumerate(works):
-        times = (
-            at + 1
-        ) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
-        for copy in range(times):
-            yield work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
 
 
 def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work, ...], list[str]]:

@@ -121,26 +121,27 @@ def _set(here: Any, path: str, value: Any) -> None:
 
 def losing(given: Document, loss: str) -> Document:
     """With `CLUSTER@TIME` lost at that time. Raises FieldError."""
-    cluster, at, moment = loss.rpartition("@")
+    cluster, at, time = loss.rpartition("@")
     if not at or not cluster:
         raise FieldError("--lose", f"{loss!r}: CLUSTER@TIME is expected, as in us-east-1a@2d")
-    return _with_event(given, {"at": _moment(moment, "--lose"), "lost": cluster})
+    return _with_event(given, {"at": moment(time, "--lose"), "lost": cluster})
 
 
 def adding(given: Document, nodes: str) -> Document:
     """With `CLUSTER=N` or `CLUSTER=N@TIME` more nodes. Raises FieldError."""
-    named, _, moment = nodes.partition("@")
+    named, _, time = nodes.partition("@")
     cluster, equals, count = named.rpartition("=")
     if not equals or not cluster or not count.lstrip("+-").isdigit():
         raise FieldError("--add-nodes", f"{nodes!r}: CLUSTER=N or CLUSTER=N@TIME is expected")
     event = {
-        "at": _moment(moment or "0", "--add-nodes"),
+        "at": moment(time or "0", "--add-nodes"),
         "grown": {"cluster": cluster, "by": int(count)},
     }
     return _with_event(given, event)
 
 
-def _moment(text: str, option: str) -> int:
+def moment(text: str, option: str) -> int:
+    """Seconds of a time that an option names. Raises FieldError."""
     try:
         return fields.seconds(text)
     except ValueError as bad:

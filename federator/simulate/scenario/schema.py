@@ -383,7 +383,8 @@ class Demand(Model):
     generate: list[Stream] = Field(default_factory=list)
     recording: Recording | None = None
     scale: Portion = Fraction(1)
-    """1.3: every work once, and three of ten twice; 0.5: every second work."""
+    """1.3: 1.3 times the core-hours, GiB-hours and GPU-hours. Some jobs are there once more, drawn
+    by weight with the seed; services ask for more copies. 0.5: half of them."""
     checkpoint: Duration | None = None
     """Time between check-points of works that name none; without it a lost work begins again."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None

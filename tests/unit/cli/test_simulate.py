@@ -77,6 +77,51 @@ def test_losing_a_cluster_is_compared_with_not_losing_it(tmp_path: Path) -> None
     assert table.startswith("two as changed against two: ")
 
 
+LARGEST = """
+name: largest
+until: 2d
+fleet:
+  clusters:
+  - {name: small, nodes: [{count: 1, cpu: 8}]}
+  - {name: large, nodes: [{count: 2, cpu: 8}]}
+demand:
+  trace: {path: jobs.csv, columns: {id: id, submit: at, runtime: for, cpu: cpu}, units: {cpu: cores}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "lost", "told"),
+    [
+        (
+            "largest@peak",
+            {"atSeconds": 7201, "subject": "large"},
+            "large, the cluster with most cpu, is lost after 2 h when 75.0 % of cpu is in use",
+        ),
+        ("small@peak", {"atSeconds": 7201, "subject": "small"}, "small, is lost after 2 h when"),
+        (
+            "largest@1h",
+            {"atSeconds": 3600, "subject": "large"},
+            "large, the cluster with most cpu, is lost after 1 h.",
+        ),
+    ],
+)
+def test_the_largest_cluster_and_the_peak_are_found(
+    tmp_path: Path, loss: str, lost: dict[str, Any], told: str
+) -> None:
+    path = scenario(tmp_path, LARGEST)
+    rows = ["id,at,for,cpu", "a,0,100,4", "b,7000,9000,6", "c,7200,300,6", "d,7200,9000,6"]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n")
+
+    done = run("simulate", path, "--lose", loss, "-q", "-o", "json")
+
+    (happened,) = json.loads(done.stdout)["happened"]
+    assert {key: happened[key] for key in lost} == lost
+    assert f"note: --lose {loss}: {told}" in done.stderr
+    assert json.loads(done.stdout)["inputs"]["settings"]["--lose"] == (
+        f"{lost['subject']}@{lost['atSeconds']}"
+    )
+
+
 POLICY = """
 apiVersion: federation.pinterest.com/v1alpha1
 kind: ClusterPlacementPolicy
@@ -111,7 +156,10 @@ def test_demand_grows_and_nodes_and_fields_are_others_without_a_change_of_the_fi
     path = scenario(tmp_path)
     before = Path(path).read_bytes()
 
-    assert report(path, "--scale-demand", "1.5")["waiting"]["all"]["works"] == 45
+    (said,) = [
+        one for one in report(path, "--scale-demand", "1.5")["assumptions"] if "is scaled" in one
+    ]
+    assert said == "Demand is scaled by 1.5: 49 works ask for 202 core-hours (1.504 times)."
     grown = report(path, "--add-nodes", "a=2@1h")["happened"]
     assert [(one["kind"], one["subject"], one["atSeconds"]) for one in grown] == [
         ("grown", "a", 3600)

@@ -239,18 +239,6 @@ def test_all_problems_of_the_schema_are_told_at_once(tmp_path: Path) -> None:
     assert len(refused(tmp_path, SMALL, "sed=1", "until=x", "fleet.prizes={}")) == 3
 
 
-def test_demand_is_scaled_evenly(tmp_path: Path) -> None:
-    assert [
-        len(read(tmp_path, SMALL, f"demand.scale={scale}").works) for scale in ("1.3", "1/2", "2")
-    ] == [
-        520,
-        200,
-        800,
-    ]
-    works = read(tmp_path, SMALL, "demand.scale=2").works
-    assert len({work.id for work in works}) == 800
-
-
 def test_the_shorthands_are_events_and_fields(tmp_path: Path) -> None:
     given = document()
 
