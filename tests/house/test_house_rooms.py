@@ -202,9 +202,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (
-        ("amounts", "moving"),
+        ("amounts", "moving", "reasons"),
         ("measures", "peaks"),
-        ("charts", "figures"),
+        ("charts", "figures", "timeline"),
         ("page",),
         ("forms",),
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.planning import asking, seeding, simulating
+from federator.cli.planning import asking, seeding, simulating, timelines
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
@@ -55,6 +55,12 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
     help="What differs from this scenario.",
 )
 @click.option(
+    "--explain",
+    default="",
+    metavar="WORK",
+    help="Show the time line of one work instead of tables.",
+)
+@click.option(
     "--seeds",
     type=click.IntRange(2, 1000),
     help="Run so many seeds; show medians and ranges, and with --compare what is beyond chance.",
@@ -78,6 +84,7 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 def simulate(
     path: Path,
     compare: Path | None,
+    explain: str,
     seeds: int | None,
     dask: str,
     reference: str | None,
@@ -108,6 +115,11 @@ def simulate(
             return
         asked = simulating.with_losses(path, asked)
         scenario, other = _documents(path, asked, compare)
+        if explain:
+            if compare or seeds or out:
+                common.fail("--explain shows one work of one simulation: leave out the others")
+            timelines.run(*scenario, explain, output, quiet=quiet)
+            return
         asking_one = compare is None and bool(scenario[1].get("question"))
         if opened and (out is None or seeds is not None or asking_one):
             common.fail("--open needs --out, the folder for the report, and shows one simulation")

@@ -165,7 +165,15 @@ class Running:
             self._more = False
         if self.displaced:
             self.displaced = min(self.displaced, self.missing)
-        self._wait(decision.reason, now_s)
+        self._wait(self._meant(decision.reason), now_s)
+
+    def _meant(self, reason: Reason) -> Reason:
+        """The reason of a decision about the ask, for the work: that all copies are in one cluster
+        is what a gang is, and no maximum that somebody set."""
+        division = self.ask.policy.division
+        if reason is Reason.AT_MAXIMUM and self.ask.whole and division.max_clusters == 1:
+            return Reason.GANG_INCOMPLETE
+        return reason
 
     def scale(self, copies: int | None, times: Fraction | None = None) -> int:
         """A service follows its curve to so many copies; with `times`, that is so many times what

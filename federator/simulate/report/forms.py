@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from federator.simulate.outcome import Outcome
-from federator.simulate.report import amounts, figures, page
+from federator.simulate.report import amounts, figures, page, reasons
 from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
 
@@ -61,10 +61,15 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
     ]
     if measures.lacks:
         lacks = [
-            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            [
+                lack.reason,
+                f"{lack.works:,}",
+                amounts.whole(lack.copy_s / 3600),
+                reasons.meaning(lack.reason),
+            ]
             for lack in measures.lacks
         ]
-        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
+        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS", "MEANING"], lacks))
     if measures.scarce:
         scarce = [
             [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
@@ -98,7 +103,12 @@ def document(
         },
         "use": [_used(use) for use in (*measures.fleet, *measures.clusters)],
         "shortfall": [
-            {"reason": lack.reason, "works": lack.works, "copySeconds": lack.copy_s}
+            {
+                "reason": lack.reason,
+                "meaning": reasons.meaning(lack.reason),
+                "works": lack.works,
+                "copySeconds": lack.copy_s,
+            }
             for lack in measures.lacks
         ],
         "lacking": [

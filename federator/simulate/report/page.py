@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from federator.simulate.outcome import ONE_NODE
-from federator.simulate.report import amounts, charts, figures
+from federator.simulate.report import amounts, charts, figures, reasons
 from federator.simulate.report.charts import Mark, Series
 from federator.simulate.report.measures import Line, Measures, Waiting
 
@@ -375,9 +375,14 @@ def _reasons(measures: Measures) -> Panel:
         [(lack.reason, lack.copy_s / 3600) for lack in measures.lacks],
     )
     table = _table(
-        ["reason", "works", "copy-hours"],
+        ["reason", "works", "copy-hours", "meaning"],
         [
-            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            [
+                lack.reason,
+                f"{lack.works:,}",
+                amounts.whole(lack.copy_s / 3600),
+                reasons.meaning(lack.reason),
+            ]
             for lack in measures.lacks
         ],
     )

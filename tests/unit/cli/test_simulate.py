@@ -493,3 +493,22 @@ def test_size_is_the_smallest_fleet_that_meets_the_measures(tmp_path: Path) -> N
     assert "Met means met with each of 2 seeds." in half.stdout
     assert never.exit_code == 3
     assert "nor does 800 % of it" in never.stdout
+
+
+def test_one_work_is_explained_as_a_time_line(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+    name = json.loads(run("simulate", path, "-q", "--explain", "job-1", "-o", "json").stdout)[
+        "work"
+    ]
+
+    done = run("simulate", path, "-q", "--explain", name)
+    missing = run("simulate", path, "-q", "--explain", "nothing")
+    beside = run("simulate", path, "-q", "--explain", name, "--seeds", "2")
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("AT ")
+    assert "submitted" in done.stdout
+    assert "completed" in done.stdout
+    assert (missing.exit_code, beside.exit_code) == (1, 1)
+    assert "no work is called 'nothing'; there are " in missing.stderr
+    assert "--explain shows one work of one simulation" in beside.stderr
