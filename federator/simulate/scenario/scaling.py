@@ -36,19 +36,25 @@ class Scaled:
 
 def scaled(works: Sequence[Work], scale: Fraction, seed: int, end_s: int | None) -> Scaled:
     """So many times the works, by submission. Works without a run time count until `end_s`, without
-    it until the last submission or edit."""
+    it until the last submission or edit. Where few large jobs are most of the demand, these run for
+    a part of their time, as few as bring every resource within 1 %."""
     until_s = _last_s(works) if end_s is None else end_s
     asked = [_asked(work, until_s) for work in works]
     totals = _summed(asked)
-    made: list[Sequence[Work]] = [()] * len(works)
-    balance = _Balance(totals, scale)
-    for at in sorted(range(len(works)), key=lambda at: _turn(works[at], asked[at], totals, seed)):
-        options = _options(works[at], scale)
-        gets = [_summed(_asked(work, until_s) for work in option) for option in options]
-        made[at] = options[balance.choose(asked[at], gets)]
-    every = tuple(work for option in made for work in option)
-    sums = _summed(_asked(work, until_s) for work in every)
-    return Scaled(every, _sentence(scale, totals, sums))
+    turns = sorted(range(len(works)), key=lambda at: _turn(works[at], asked[at], totals, seed))
+    cut = 0
+    while True:
+        balance = _Balance(totals, scale)
+        made: list[Sequence[Work]] = [()] * len(works)
+        for number, at in enumerate(turns):
+            options = _options(works[at], scale, cut=number < cut)
+            gets = [_summed(_asked(work, until_s) for work in option) for option in options]
+            made[at] = options[balance.choose(asked[at], gets)]
+        every = tuple(work for option in made for work in option)
+        sums = _summed(_asked(work, until_s) for work in every)
+        if cut >= len(works) or not _is_far(scale, totals, sums):
+            return Scaled(every, _sentence(scale, totals, sums, min(cut, len(works))))
+        cut = max(2 * cut, 1)
 
 
 class _Balance:
@@ -85,8 +91,9 @@ def _turn(work: Work, asked: _Amounts, totals: _Amounts, seed: int) -> tuple[int
     return -math.frexp(part)[1], draw
 
 
-def _options(work: Work, scale: Fraction) -> list[tuple[Work, ...]]:
-    """What the work may become: rounded down, and rounded up."""
+def _options(work: Work, scale: Fraction, *, cut: bool) -> list[tuple[Work, ...]]:
+    """What the work may become: rounded down, and rounded up; `cut`: neither, the last of a job runs
+    for a part of its time."""
     if work.kind == SERVICE:
         fewer, more = _resized(work, scale, math.floor), _resized(work, scale, math.ceil)
         return [(fewer,) if _asks(fewer) else (), (more,)]
@@ -94,6 +101,10 @@ def _options(work: Work, scale: Fraction) -> list[tuple[Work, ...]]:
         work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
         for copy in range(math.ceil(scale))
     ]
+    rest = scale - math.floor(scale)
+    if cut and work.runtime_s is not None and rest:
+        part_s = max(round(work.runtime_s * rest), 1)
+        return [(*every[:-1], replace(every[-1], runtime_s=part_s))]
     return [tuple(every[: math.floor(scale)]), tuple(every)]
 
 
@@ -148,18 +159,25 @@ def _summed(amounts: Iterable[_Amounts]) -> _Amounts:
     return tuple(sums)
 
 
-def _sentence(scale: Fraction, before: _Amounts, after: _Amounts) -> str:
+def _is_far(scale: Fraction, before: _Amounts, after: _Amounts) -> bool:
+    """Whether a resource is off by more than 1 %."""
+    return any(
+        had and abs(sums / had / float(scale) - 1) > _NEAR
+        for had, sums in zip(before[:-1], after, strict=False)
+    )
+
+
+def _sentence(scale: Fraction, before: _Amounts, after: _Amounts, cut: int) -> str:
     parts = [
         f"{sums / unit / 3600:,.0f} {name} ({sums / had:.3f} times)"
         for (name, unit), had, sums in zip(_UNITS, before, after, strict=False)
         if had
     ]
-    far = any(
-        had and abs(sums / had / float(scale) - 1) > _NEAR
-        for had, sums in zip(before[:-1], after, strict=False)
-    )
-    why = "; its works are too few or too unlike for a nearer draw" if far else ""
+    far = "; its works are too few or too unlike for less than 1 %"
     return (
         f"Demand is scaled by {float(scale):g}: {after[-1]:,} works ask for "
-        f"{', '.join(parts) or 'nothing'}{why}."
+        f"{', '.join(parts) or 'nothing'}"
+        + (f"; of the largest {cut:,}, jobs run for a part of their time" if cut else "")
+        + (far if _is_far(scale, before, after) else "")
+        + "."
     )

@@ -54,7 +54,7 @@ def within(works: Sequence[Work], scale: str, seed: int, off: float) -> list[str
 
 @st.composite
 def demands(draw: st.DrawFn) -> list[Work]:
-    """Jobs of two kinds in turn, one of them much larger, with long tails; and some services."""
+    """Jobs of two kinds in turn, one of them much larger, with long tails."""
     dice = random.Random(draw(st.integers(0, 1000)))
     sigma, large = draw(st.sampled_from([0.0, 1.0, 2.0])), draw(st.sampled_from([1, 16, 400]))
     return [
@@ -66,7 +66,7 @@ def demands(draw: st.DrawFn) -> list[Work]:
             cpu_milli=dice.choice([500, 2000, 8000]),
             gpu=dice.choice([0, 0, 1]) if at % 3 else 8,
         )
-        for at in range(draw(st.integers(600, 1000)))
+        for at in range(draw(st.integers(1, 300)))
     ]
 
 
@@ -140,7 +140,20 @@ def test_the_report_says_what_is_asked_for() -> None:
 
 
 def test_a_demand_that_cannot_be_scaled_so_says_so() -> None:
-    said = scaled([job("only", 0, 3600, cpu_milli=4000)], Fraction("1.5"), 0, END_S).sentence
+    said = scaled([service("only", 0, 1)], Fraction("1.5"), 0, END_S).sentence
 
-    assert said.startswith("Demand is scaled by 1.5: ")
-    assert said.endswith("; its works are too few or too unlike for a nearer draw.")
+    assert said.startswith("Demand is scaled by 1.5: 1 works ask for 24 core-hours (1.000 times)")
+    assert said.endswith("; its works are too few or too unlike for less than 1 %.")
+
+
+def test_few_large_jobs_run_for_a_part_of_their_time() -> None:
+    works = [job("large", 0, 36_000, 100), *(job(f"w{at}", at, 60) for at in range(40))]
+
+    made = scaled(works, Fraction("1.5"), 0, END_S)
+
+    assert within(works, "1.5", 0, 0.01) == []
+    assert [work.runtime_s for work in made.works if work.id.startswith("large")] == [
+        36_000,
+        18_000,
+    ]
+    assert "; of the largest 1, jobs run for a part of their time" in made.sentence
