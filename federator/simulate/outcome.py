@@ -47,6 +47,9 @@ FIGURE_KEYS: Final = (
     "scaled_late",
     *_USES,
     "cost",
+    "cost_idle",
+    "cost_per_core_hour",
+    "cost_per_gpu_hour",
 )
 """Figures that a scenario may set bounds to."""
 
@@ -245,6 +248,8 @@ class Outcome:
     end_s: int
     warm_up_s: int
     """Measures count works that were submitted, and time that passed, after this instant."""
+    horizon_s: int
+    """Means and cost are taken from the warm-up to this second."""
     resources: tuple[str, ...]
     """`cpu` in milli-cores, `memory` in MiB, `gpu`: the ones that demand and fleet record."""
     lives: tuple[Life, ...]
@@ -264,7 +269,8 @@ class Outcome:
     cycles: int = 0
     price_per_hour: Mapping[str, float] = field(default_factory=dict)
     """Cluster -> price of one of its nodes for an hour at the end; empty without prices."""
-    cost: float | None = None
-    """What used capacity cost over the simulation; None without prices."""
+    costs: Mapping[str, int] | None = None
+    """Cluster -> hundredths that its nodes cost from the warm-up to the horizon; None without
+    prices."""
     assumptions: tuple[str, ...] = ()
     """What was missing in the input or is simplified, each a sentence."""

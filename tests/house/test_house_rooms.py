@@ -202,7 +202,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (
-        ("amounts", "moving", "reasons"),
+        ("amounts", "costing", "moving", "reasons"),
         ("measures", "peaks"),
         ("charts", "figures", "timeline"),
         ("page",),

@@ -17,6 +17,7 @@ from federator.cli.planning import asking, seeding, simulating, timelines
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
+    from federator.simulate.inputs import Inputs
     from federator.simulate.report.measures import Measures
     from federator.simulate.report.page import Provenance
 
@@ -154,9 +155,17 @@ def _simulated(
     from federator.simulate.report import figures, forms
 
     document = simulating.document(path, asked)
-    measures, source = _run(path, document, asked, quiet=quiet)
+    made, source = _made(path, document, asked)
+    before = None
+    if compare is not None:
+        changes = _as_it_is(compare, asked)
+        before = _made(compare, simulating.document(compare, changes), changes)[0]
+        made, before = simulating.in_one_window(made, before)
+    measures = _run(made, quiet=quiet)
     other = (
-        (compare.stem, _run_as_it_is(compare, asked, quiet=quiet)) if compare is not None else None
+        (compare.stem, _run(before, quiet=quiet))
+        if compare is not None and before is not None
+        else None
     )
     if out is not None:
         forms.write(out, forms.files(measures, source, other))
@@ -168,6 +177,7 @@ def _simulated(
     if other is not None:
         _compared(other, (measures.outcome.name, measures))
     common.say(figures.verdict(measures))
+    common.say(figures.window(measures))
     if simulating.is_drawn(document, path):
         common.say("This is one seed; --seeds 8 tells how much of it is chance.")
     for headers, rows in forms.tables(measures):
@@ -183,27 +193,25 @@ def _as_it_is(path: Path, asked: Changes) -> Changes:
     return Changes(fleet=asked.fleet) if simulating.is_trace(path) else simulating.NO_CHANGES
 
 
-def _run_as_it_is(path: Path, asked: Changes, *, quiet: bool) -> "Measures":
-    changes = _as_it_is(path, asked)
-    return _run(path, simulating.document(path, changes), changes, quiet=quiet)[0]
-
-
-def _run(
-    path: Path, document: dict[str, Any], asked: Changes, *, quiet: bool
-) -> "tuple[Measures, Provenance]":
-    """The measures of one run, and where it comes from."""
+def _made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs, Provenance]":
+    """The inputs of a run, and where it comes from."""
     import yaml
 
     from federator import __version__
     from federator.kube import kubeyaml
-    from federator.simulate.engine import run
-    from federator.simulate.report import measures, page
+    from federator.simulate.report import page
 
     made = simulating.inputs(document, path)
-    with simulating.progress(made, quiet=quiet) as progress:
-        outcome = run.run(made, progress)
     text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
-    return measures.measure(outcome), page.Provenance(__version__, str(path), text, asked.given)
+    return made, page.Provenance(__version__, str(path), text, asked.given)
+
+
+def _run(made: "Inputs", *, quiet: bool) -> "Measures":
+    from federator.simulate.engine import run
+    from federator.simulate.report import measures
+
+    with simulating.progress(made, quiet=quiet) as progress:
+        return measures.measure(run.run(made, progress))
 
 
 def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:

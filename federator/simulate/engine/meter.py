@@ -3,23 +3,23 @@ each instant at which something changed.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Final
 
 from federator.simulate.engine.fleet import Fleet
 from federator.simulate.engine.member import Member
 from federator.simulate.outcome import FLEET, Held
 
-_ENDLESS: Final = 1 << 62
+HOUR_S: Final = 3600
 
 
 class Meter:
     """Follows the fleet over the time that is measured."""
 
-    def __init__(self, names: Sequence[str], begin_s: int, horizon_s: int | None = None) -> None:
+    def __init__(self, names: Sequence[str], begin_s: int, horizon_s: int) -> None:
         """`names`: of the resources, as nodes name them. Sums are from `begin_s` to `horizon_s`,
-        without it to the end of the simulation; the most is from `begin_s` to the end."""
-        self._names, self._begin_s = names, begin_s
-        self._horizon_s = _ENDLESS if horizon_s is None else horizon_s
+        the most is from `begin_s` to the end of the simulation."""
+        self._names, self._begin_s, self._horizon_s = names, begin_s, horizon_s
         self._gauges: dict[str, _Gauge] = {}
         self._fleet = self._gauge()
         self._fleet.there = True
@@ -40,6 +40,10 @@ class Meter:
             member = fleet.members.get(name)
             if member is not gauge.member:
                 self._replace(gauge, member)
+                gauge.price = fleet.prices.get(name, 0.0)
+            elif (price := fleet.prices.get(name, 0.0)) != gauge.price:
+                gauge.resize(gauge.capacity)
+                gauge.price = price
             before, taken = gauge.used, member.taken if member is not None else ()
             gauge.used = now = [taken[place] if place >= 0 else 0 for place in gauge.places]
             for at, amount in enumerate(now):
@@ -71,6 +75,10 @@ class Meter:
             every += gauge.sums(name, self._names)
         return tuple(every)
 
+    def costs(self) -> dict[str, int]:
+        """Cluster -> hundredths that its nodes cost; of what `held` was asked for."""
+        return {name: round(gauge.cost * 100) for name, gauge in sorted(self._gauges.items())}
+
 
 class _Gauge:
     """Amounts of one cluster, or of the fleet, in the order of the meter's resources."""
@@ -89,8 +97,10 @@ class _Gauge:
         "_used_s",
         "_whole_s",
         "capacity",
+        "cost",
         "member",
         "places",
+        "price",
         "there",
         "used",
     )
@@ -104,6 +114,7 @@ class _Gauge:
         self.member: Member | None = None
         self.places = [-1] * width
         """Of each resource among those of the member."""
+        self.price, self.cost = 0.0, Fraction(0)
         self._used_s, self._whole_s, self._there_s = [0] * width, [0] * width, 0
         self._most, self._most_since_s = [0] * width, [begin_s] * width
         """Since the capacity is what it is."""
@@ -129,6 +140,9 @@ class _Gauge:
         until_s = min(self._since_s, self._horizon_s)
         lasted_s = max(until_s - max(self._resized_s, self._begin_s), 0)
         self._there_s += lasted_s if self.there else 0
+        if self.price and self.member is not None:
+            hours = Fraction(self.member.nodes * lasted_s, HOUR_S)
+            self.cost += Fraction(str(self.price)) * hours
         for at, size in enumerate(self.capacity):
             self._whole_s[at] += size * lasted_s
             most, self._most[at] = self._most[at], 0

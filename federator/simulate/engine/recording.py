@@ -73,7 +73,8 @@ class Recording:
         self._happened: list[Happened] = []
         self._placed: list[Placed] = []
         self._resources = _recorded(inputs)
-        self._meter = Meter(self._resources, self._start_s + inputs.warm_up_s)
+        begin_s = self._start_s + inputs.warm_up_s
+        self._meter = Meter(self._resources, begin_s, inputs.horizon_s)
         self._stocks: dict[str, _Stock] = {}
 
     def reach(self, now_s: int, world: World) -> None:
@@ -118,7 +119,7 @@ class Recording:
 
     def outcome(self, world: World) -> Outcome:
         """Closes what is open, and tells all."""
-        world.fleet.pay(world.now_s)
+        held = tuple(map(_shown, self._meter.held(max(world.now_s, self.inputs.horizon_s))))
         for running in world.live.values():
             running.end(None)
             self._lives[running.work.id] = self._life(running, _how(running, world), None)
@@ -130,10 +131,11 @@ class Recording:
             start_s=self._start_s,
             end_s=world.now_s,
             warm_up_s=self.inputs.warm_up_s,
+            horizon_s=self.inputs.horizon_s,
             resources=tuple(_SHOWN[name] for name in self._resources),
             lives=tuple(self._lives[work.id] for work in submitted),
             samples=tuple(self._samples),
-            held=tuple(map(_shown, self._meter.held(world.now_s))),
+            held=held,
             happened=tuple(self._happened),
             placed=tuple(self._placed),
             wanted=self.inputs.measures,
@@ -141,7 +143,7 @@ class Recording:
             decisions=world.seq,
             cycles=self.cycles,
             price_per_hour=world.fleet.prices,
-            cost=round(world.fleet.cost, 6) if self.inputs.price_per_hour or priced else None,
+            costs=self._meter.costs() if self.inputs.price_per_hour or priced else None,
             assumptions=(*self.inputs.assumptions, *_assumptions(self.inputs)),
         )
 

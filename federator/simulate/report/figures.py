@@ -12,6 +12,10 @@ from federator.simulate.outcome import FLEET, FOR_CAPACITY, WAITING_KEYS, End, H
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures, Use
 
+HOURS: Final = {
+    "cpu": ("cost_per_core_hour", "cost for each core-hour in use"),
+    "gpu": ("cost_per_gpu_hour", "cost for each GPU-hour in use"),
+}
 LARGEST: Final = "largest"
 PEAK: Final = "peak"
 """In place of a cluster and a time that are lost: the largest, and when most is in use."""
@@ -66,7 +70,7 @@ def shown(key: str, value: float) -> str:
         return f"{amounts.whole(value / 3600)} copy-hours"
     return (
         money(value)
-        if key == "cost"
+        if key.startswith("cost")
         else amounts.length(value)
         if key.endswith("_s")
         else amounts.whole(value)
@@ -115,11 +119,33 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("scaled_late", "scaled up without room at once", measures.scaled_late, less),
     ]
     rows += (row for use in measures.fleet for row in _of_use(use))
-    if measures.outcome.cost is not None:
-        rows.append(("cost", "cost", measures.outcome.cost, less))
+    rows += _of_cost(measures)
     return tuple(
         Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows
     )
+
+
+def _of_cost(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
+    """Nothing without prices; nothing for each hour of a resource that nobody used."""
+    if measures.outcome.costs is None:
+        return
+    whole, idle = measures.bill.whole / 100, measures.bill.idle / 100
+    yield "cost", "cost", whole, Better.LESS
+    yield "cost_idle", "cost of what nobody held", idle, Better.LESS
+    for use in measures.fleet:
+        hours = use.mean * use.capacity * measures.length_s / 3600
+        if hours and use.resource in HOURS:
+            key, name = HOURS[use.resource]
+            yield key, name, round(whole / hours, 6), Better.LESS
+
+
+def window(measures: Measures) -> str:
+    """Of which time means and cost are, in one sentence."""
+    begin_s, end_s = (
+        at_s - measures.outcome.start_s for at_s in (measures.begin_s, measures.outcome.horizon_s)
+    )
+    of = "Means" if measures.outcome.costs is None else "Means and cost"
+    return f"{of} are of the time from {amounts.length(begin_s)} to {amounts.length(end_s)}."
 
 
 def _of_use(use: Use) -> Iterator[tuple[str, str, float, Better]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import Life, Outcome
 from federator.simulate.report import amounts, figures, page, reasons
 from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
@@ -20,6 +20,38 @@ PAGE: Final = "report.html"
 DOCUMENT: Final = "report.json"
 _RUN_BY_SPREADSHEETS: Final = ("=", "+", "-", "@", "\t", "\r")
 GROUPS_SHOWN: Final = 12
+WORKS: Final = (
+    "id",
+    "kind",
+    "namespace",
+    "project",
+    "tier",
+    "priority",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "wait_s",
+    "end",
+    "clusters",
+    "restarts",
+    "lost_s",
+    "preempted",
+    "preempted_s",
+    "failures",
+    "failed_s",
+    "scalings",
+    "scaled_late",
+    "last_reason",
+    "shards",
+    "cpu_cores",
+    "memory_gib",
+    "gpus",
+    "home",
+    "warm_up",
+    "ran",
+    "cost",
+)
+"""Columns of works.csv."""
 
 
 def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
@@ -115,16 +147,11 @@ def document(
             {"what": shortage.what, "copySeconds": shortage.copy_s, "peakCopies": shortage.peak}
             for shortage in measures.scarce
         ],
-        "happened": [
-            {
-                "atSeconds": event.at_s,
-                "kind": event.kind,
-                "subject": event.subject,
-                "copies": event.copies,
-                "askedCopies": event.asked,
-            }
-            for event in outcome.happened
-        ],
+        "happened": _happened(outcome),
+        "cost": {
+            f"{by}s": {group: cents / 100 for group, cents in sorted(groups.items())}
+            for by, groups in measures.bill.groups.items()
+        },
         "pricePerHour": dict(sorted(outcome.price_per_hour.items())),
         "assumptions": list(outcome.assumptions),
         "inputs": {
@@ -135,6 +162,7 @@ def document(
             "startSeconds": outcome.start_s,
             "endSeconds": outcome.end_s,
             "warmUpSeconds": outcome.warm_up_s,
+            "horizonSeconds": outcome.horizon_s,
             "decisions": outcome.decisions,
             "cycles": outcome.cycles,
         },
@@ -146,6 +174,19 @@ def document(
     if other is not None:
         report["comparedWith"] = _compared(other, measures)
     return report
+
+
+def _happened(outcome: Outcome) -> list[dict[str, Any]]:
+    return [
+        {
+            "atSeconds": event.at_s,
+            "kind": event.kind,
+            "subject": event.subject,
+            "copies": event.copies,
+            "askedCopies": event.asked,
+        }
+        for event in outcome.happened
+    ]
 
 
 def _used(use: Use) -> dict[str, Any]:
@@ -215,7 +256,7 @@ def files(
     return {
         PAGE: page.render(measures, source, other).encode(),
         DOCUMENT: text.encode(),
-        "works.csv": _works(measures.outcome),
+        "works.csv": _works(measures),
         "samples.csv": _samples(measures.outcome),
         "clusters.csv": _csv(
             ("cluster", "resource", "capacity", "mean", "peak", "peak_amount"),
@@ -285,63 +326,62 @@ def write(folder: Path, content: Mapping[str, bytes]) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _works(outcome: Outcome) -> bytes:
-    headers = (
-        "id",
-        "kind",
-        "namespace",
-        "project",
-        "tier",
-        "priority",
-        "submit_s",
-        "start_s",
-        "end_s",
-        "wait_s",
-        "end",
-        "clusters",
-        "restarts",
-        "lost_s",
-        "preempted",
-        "preempted_s",
-        "failures",
-        "failed_s",
-        "scalings",
-        "scaled_late",
-        "last_reason",
+def _works(measures: Measures) -> bytes:
+    return _csv(WORKS, (_work(measures, at) for at in range(len(measures.outcome.lives))))
+
+
+def _work(measures: Measures, at: int) -> tuple[object, ...]:
+    life, bill = measures.outcome.lives[at], measures.bill
+    return (
+        safe(life.work.id),
+        life.work.kind,
+        safe(life.work.namespace),
+        safe(life.work.project),
+        life.work.tier.value,
+        life.work.priority,
+        life.work.submit_s,
+        _cell(life.start_s),
+        _cell(life.end_s),
+        _cell(life.wait_s),
+        life.end.value,
+        safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
+        life.restarts,
+        life.lost_s,
+        life.preempted,
+        life.preempted_s,
+        life.failures,
+        life.failed_s,
+        life.scalings,
+        life.scaled_late,
+        life.waits[-1].reason if life.waits else "",
+        life.work.shards,
+        _amount(life.work.cpu_milli, 1000),
+        _amount(life.work.memory_mib, 1024),
+        _amount(life.work.gpu, 1),
+        safe(life.work.home_cluster),
+        "yes" if life.work.submit_s < measures.begin_s else "no",
+        safe(_ran(life)),
+        f"{bill.works[at] / 100:.2f}" if bill.works else "",
     )
-    return _csv(
-        headers,
-        (
-            (
-                safe(life.work.id),
-                life.work.kind,
-                safe(life.work.namespace),
-                safe(life.work.project),
-                life.work.tier.value,
-                life.work.priority,
-                life.work.submit_s,
-                _cell(life.start_s),
-                _cell(life.end_s),
-                _cell(life.wait_s),
-                life.end.value,
-                safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
-                life.restarts,
-                life.lost_s,
-                life.preempted,
-                life.preempted_s,
-                life.failures,
-                life.failed_s,
-                life.scalings,
-                life.scaled_late,
-                life.waits[-1].reason if life.waits else "",
-            )
-            for life in outcome.lives
-        ),
-    )
+
+
+def _amount(value: int | None, unit: int) -> str:
+    """Of one shard; empty where it is not recorded."""
+    return "" if value is None else _figure(value / unit)
+
+
+def _figure(amount: float) -> str:
+    """Exact to a milli-core or a MiB, without zeros at the end."""
+    return f"{amount:.6f}".rstrip("0").rstrip(".")
+
+
+def _ran(life: Life) -> str:
+    """Where how many copies stood, in order: `a=4 b=2`."""
+    return " ".join(f"{stay.cluster}={stay.copies}" for stay in life.stays)
 
 
 def _samples(outcome: Outcome) -> bytes:
-    """A row for each sample, cluster and resource: amounts in milli-cores, MiB and GPUs."""
+    """A row for each sample, cluster and resource: amounts in cores, GiB and GPUs."""
     headers = (
         "at_s",
         "cluster",
@@ -360,8 +400,8 @@ def _samples(outcome: Outcome) -> bytes:
                 sample.at_s,
                 safe(name),
                 resource,
-                sample.used.get(name, empty)[at],
-                capacity[at],
+                _figure(amounts.people(resource, sample.used.get(name, empty)[at])),
+                _figure(amounts.people(resource, capacity[at])),
                 sample.waiting,
                 sample.waiting_copies,
                 sample.fragmented,

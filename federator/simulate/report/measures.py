@@ -6,16 +6,28 @@ import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from federator.simulate.demand import Work
 from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
-from federator.simulate.report import amounts, moving
+from federator.simulate.report import amounts, costing, moving
+from federator.simulate.report.costing import Bill
 
 POINTS_MAX: Final = 240
 """Points of a line in a chart; of more samples each point takes the worst of several."""
 CDF_POINTS: Final = 60
 ALL: Final = "all"
+SUMMED: Final = (
+    "restarts",
+    "lost_s",
+    "preempted",
+    "preempted_s",
+    "failures",
+    "failed_s",
+    "scalings",
+    "scaled_late",
+)
+"""Fields of lives that are added up under their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +102,12 @@ class Measures:
     """All numbers of a report."""
 
     outcome: Outcome
+    begin_s: int
+    """Means, sums and cost are from here to the outcome's horizon."""
     length_s: int
-    """Measured time: without the warm-up."""
+    """From there to the horizon."""
     works: int
-    """Measured works: submitted after the warm-up."""
+    """Measured works: submitted after the warm-up, and not after the horizon."""
     ends: Mapping[str, int]
     """End -> works."""
     waiting: Waiting
@@ -120,6 +134,7 @@ class Measures:
     lacks: tuple[Lack, ...] = ()
     scarce: tuple[Scarce, ...] = ()
     """The most copy-hours first."""
+    bill: Bill = field(default_factory=Bill)
     moves: int = 0
     """Copies that moved (`moving`)."""
     displaced: int = 0
@@ -140,7 +155,7 @@ class Measures:
 def measure(outcome: Outcome) -> Measures:
     """The numbers of a simulation's report."""
     begin = outcome.start_s + outcome.warm_up_s
-    lives = [life for life in outcome.lives if life.work.submit_s >= begin]
+    lives = [life for life in outcome.lives if begin <= life.work.submit_s <= outcome.horizon_s]
     kept = [at for at, sample in enumerate(outcome.samples) if sample.at_s >= begin]
     every = max(-(-len(kept) // POINTS_MAX), 1)
     groups = [kept[at : at + every] for at in range(0, len(kept), every)]
@@ -156,11 +171,12 @@ def measure(outcome: Outcome) -> Measures:
     uses = list(map(_use, outcome.held))
     return Measures(
         outcome=outcome,
-        length_s=max(outcome.end_s - begin, 0),
+        begin_s=begin,
+        length_s=max(outcome.horizon_s - begin, 0),
         works=len(lives),
         ends={end.value: sum(life.end is end for life in lives) for end in End},
         waiting=waits(ALL, lives),
-        by_project=_grouped(lives, lambda work: work.project or "(no project)"),
+        by_project=_grouped(lives, lambda work: work.project or costing.NO_PROJECT),
         by_tier=_grouped(lives, lambda work: work.tier.value),
         fleet=tuple(use for use in uses if use.cluster == FLEET),
         clusters=tuple(use for use in uses if use.cluster != FLEET),
@@ -172,6 +188,7 @@ def measure(outcome: Outcome) -> Measures:
         fragmented=tuple(
             float(max(outcome.samples[at].fragmented for at in group)) for group in groups
         ),
+        bill=costing.bill(outcome),
         moves=sum(copies for _, copies in moves),
         moved=_by_point(moves, times),
         displaced=sum(
@@ -180,17 +197,14 @@ def measure(outcome: Outcome) -> Measures:
             for at_s, copies in moving.displaced(life)
             if at_s >= begin
         ),
-        lacks=_lacks(lives, outcome.end_s),
+        lacks=_lacks(lives, outcome.horizon_s),
         scarce=_scarce(outcome, begin),
-        restarts=sum(life.restarts for life in lives),
-        lost_s=sum(life.lost_s for life in lives),
-        preempted=sum(life.preempted for life in lives),
-        preempted_s=sum(life.preempted_s for life in lives),
-        failures=sum(life.failures for life in lives),
-        failed_s=sum(life.failed_s for life in lives),
-        scalings=sum(life.scalings for life in lives),
-        scaled_late=sum(life.scaled_late for life in lives),
+        **_summed(lives),
     )
+
+
+def _summed(lives: Sequence[Life]) -> dict[str, Any]:
+    return {name: sum(getattr(life, name) for life in lives) for name in SUMMED}
 
 
 def waits(group: str, lives: Sequence[Life]) -> Waiting:
@@ -227,12 +241,6 @@ def _grouped(lives: Sequence[Life], name: Callable[[Work], str]) -> tuple[Waitin
 # -- use -------------------------------------------------------------------------------------------
 
 
-def per_copy(work: Work, resource: str) -> int:
-    """What one copy takes; 0 where the trace does not say."""
-    amount = {"cpu": work.cpu_milli, "memory": work.memory_mib, "gpu": work.gpu}.get(resource)
-    return amount or 0
-
-
 def _use(held: Held) -> Use:
     unit = held.resource
     return Use(
@@ -257,7 +265,9 @@ def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
             (
                 wait.start_s,
                 wait.end_s,
-                tuple(wait.copies * per_copy(life.work, name) for name in outcome.resources),
+                tuple(
+                    wait.copies * costing.per_copy(life.work, name) for name in outcome.resources
+                ),
             )
             for life in outcome.lives
             for wait in life.waits
@@ -293,7 +303,7 @@ def _over_time(
 
 def _lines(
     outcome: Outcome, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
-) -> dict[str, dict[str, Line]]:
+) -> dict[str, Any]:
     """Demand, use and capacity by resource: of several samples the most that was asked and used,
     and the least that was there.
     """

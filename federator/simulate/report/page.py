@@ -82,8 +82,7 @@ def render(
         "source": source,
         "verdict": figures.verdict(measures),
         "figures": figures.figures(measures),
-        "measured": amounts.length(measures.length_s),
-        "warm_up": amounts.length(measures.outcome.warm_up_s) if measures.outcome.warm_up_s else "",
+        "window": figures.window(measures),
         "panels": panels(measures, other),
         "happened": _happened(measures),
         "measured_by": _table(["measure", "value", "wanted", "met"], figures.named(measures)),
@@ -120,7 +119,7 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
         _fragmentation(measures),
         _moves(measures),
     ]
-    if measures.outcome.cost is not None:
+    if measures.outcome.costs is not None:
         all_panels.append(_cost(measures))
     return all_panels
 
@@ -441,24 +440,32 @@ def _moves(measures: Measures) -> Panel:
 
 
 def _cost(measures: Measures) -> Panel:
-    outcome = measures.outcome
-    assert outcome.cost is not None
+    bill, prices = measures.bill, measures.outcome.price_per_hour
     words = (
-        f"What was used cost {figures.money(outcome.cost)} in all. Below, the price of a node "
-        "for an hour, at the end."
+        f"All nodes cost {figures.money(bill.whole / 100)}, of which nobody held "
+        f"{figures.money(bill.idle / 100)}. A cluster's cost is shared by what works hold of its "
+        "GPUs, or of its cores where it has no GPUs. The chart is of clusters."
     )
-    rows = sorted(outcome.price_per_hour.items(), key=lambda row: (-row[1], row[0]))
-    chart = charts.bars("cost", "Cost", words, rows[: charts.HEAT_ROWS], amount=figures.money)
-    return Panel(
-        "cost",
-        "Cost",
-        words,
-        chart,
-        _table(
-            ["cluster", "a node for an hour"],
-            [[name, figures.money(price)] for name, price in rows],
-        ),
-    )
+    rows = [
+        [
+            by,
+            group,
+            figures.money(cents / 100),
+            amounts.share(cents, bill.whole),
+            figures.money(prices[group]) if by == "cluster" and group in prices else "",
+        ]
+        for by, groups in bill.groups.items()
+        for group, cents in sorted(groups.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    drawn = [
+        (group, cents / 100)
+        for group, cents in sorted(
+            bill.groups["cluster"].items(), key=lambda item: (-item[1], item[0])
+        )
+    ]
+    chart = charts.bars("cost", "Cost", words, drawn[: charts.HEAT_ROWS], amount=figures.money)
+    headers = ["by", "", "cost", "part", "a node for an hour, at the end"]
+    return Panel("cost", "Cost", words, chart, _table(headers, rows))
 
 
 def _happened(measures: Measures) -> Table:

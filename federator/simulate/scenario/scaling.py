@@ -92,8 +92,8 @@ def _turn(work: Work, asked: _Amounts, totals: _Amounts, seed: int) -> tuple[int
 
 
 def _options(work: Work, scale: Fraction, *, cut: bool) -> list[tuple[Work, ...]]:
-    """What the work may become: rounded down, and rounded up; `cut`: neither, the last of a job runs
-    for a part of its time."""
+    """What the work may become: rounded down, and rounded up; with `cut` neither: the last copy of
+    a job runs for a part of its time."""
     if work.kind == SERVICE:
         fewer, more = _resized(work, scale, math.floor), _resized(work, scale, math.ceil)
         return [(fewer,) if _asks(fewer) else (), (more,)]

@@ -122,6 +122,37 @@ def test_the_largest_cluster_and_the_peak_are_found(
     )
 
 
+def test_both_simulations_of_a_comparison_are_measured_over_one_time(tmp_path: Path) -> None:
+    priced = SCENARIO.replace("cpu: 8}]}", "cpu: 8}], price: 3}")
+    path = scenario(tmp_path, priced + "until: 9h\n")
+    other = tmp_path / "other.yaml"
+    other.write_text(priced.replace("seed: 1", "seed: 1\nwarmUp: 2h") + "until: 7h\n")
+
+    done = run("simulate", path, "--compare", str(other), "-q", "-o", "json")
+
+    found = json.loads(done.stdout)
+    window = [found["inputs"][f"{name}Seconds"] for name in ("warmUp", "horizon")]
+    assert window == [7200, 25_200]
+    assert found["figures"]["cost"] == found["comparedWith"]["figures"]["cost"] == 5 * 2 * 3
+    assert found["figures"]["works"] == found["comparedWith"]["figures"]["works"]
+    assert "note: both are measured from 2 h to 7 h, the time that both have." in done.stderr
+    table = run("simulate", path, "--compare", str(other), "-q").stdout
+    assert "Means and cost are of the time from 2 h to 7 h.\n" in table
+
+
+def test_simulations_without_a_time_in_common_are_not_compared(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "until: 2h\n")
+    other = tmp_path / "other.yaml"
+    other.write_text(SCENARIO + "until: 9h\nwarmUp: 3h\n")
+
+    done = run("simulate", path, "--compare", str(other), "-q")
+
+    assert done.exit_code == 1
+    assert (
+        "the two have no time in common: one is measured from 3 h on, one until 2 h" in done.stderr
+    )
+
+
 POLICY = """
 apiVersion: federation.pinterest.com/v1alpha1
 kind: ClusterPlacementPolicy

@@ -40,7 +40,9 @@ def counted(inputs: Inputs, outcome: Outcome) -> Found:
     """From every second at which something changes to the next such second."""
     begin_s = outcome.start_s + outcome.warm_up_s
     held, there = _held(outcome), _there(inputs, outcome.end_s)
-    agenda = sorted({0, begin_s, outcome.end_s} | held.keys() | there.keys())
+    end_s = max(outcome.end_s, outcome.horizon_s)
+    times = {0, begin_s, outcome.horizon_s, end_s} | held.keys() | there.keys()
+    agenda = sorted(at_s for at_s in times if at_s <= end_s)
     using: dict[str, Amounts] = defaultdict(lambda: dict.fromkeys(RESOURCES, 0))
     having: dict[str, Amounts] = {}
     found: Found = defaultdict(lambda: (0, 0, 0, 0.0))
@@ -49,14 +51,14 @@ def counted(inputs: Inputs, outcome: Outcome) -> Found:
             using[cluster][resource] += amount
         for cluster, sizes in there.get(at_s, ()):
             having[cluster] = sizes
-        if not begin_s <= at_s < outcome.end_s:
+        if at_s < begin_s:
             continue
         for resource in RESOURCES:
             of = [(using[name][resource], sizes[resource]) for name, sizes in having.items()]
             whole = (sum(used for used, _ in of), sum(size for _, size in of))
             for name, (used, size) in zip([*having, FLEET], [*of, whole], strict=True):
                 had, took, most, share = found[name, resource]
-                lasted_s = until_s - at_s
+                lasted_s = until_s - at_s if at_s < outcome.horizon_s else 0
                 found[name, resource] = (
                     had + size * lasted_s,
                     took + used * lasted_s,

@@ -85,8 +85,19 @@ class Wanted:
             if event.kind is EventKind.ADDED and event.at_s <= self.end_s
         }
 
+    @property
+    def horizon_s(self) -> int:
+        """Until when means and cost are taken."""
+        if self.inputs.end_s is not None:
+            return self.inputs.end_s
+        ends = [
+            max([work.submit_s, *(step.at_s for step in work.curve)]) + (work.runtime_s or 0)
+            for work in self.inputs.works
+        ]
+        return max([0, *ends, *(event.at_s for event in self.inputs.events)])
+
     def seconds(self) -> range:
-        return range(self.begin_s, self.end_s)
+        return range(self.begin_s, max(self.end_s, self.horizon_s))
 
     # -- figures -----------------------------------------------------------------------------------
 
@@ -100,14 +111,15 @@ class Wanted:
         most: dict[tuple[str, str], int] = defaultdict(int)
         for at_s in self.seconds():
             there, held = self.nodes(at_s), self.held(at_s)
+            measured = at_s < self.horizon_s
             there[""] = (0, _sum(amounts for _, amounts in there.values()))
             held[""] = _sum(held.values())
             for name, (_, amounts) in there.items():
-                lasted[name] += 1
+                lasted[name] += measured
                 for resource, amount in amounts.items():
                     used = held[name][resource]
-                    had[name, resource] += amount
-                    took[name, resource] += used
+                    had[name, resource] += amount * measured
+                    took[name, resource] += used * measured
                     most[name, resource] = max(most[name, resource], used)
                     if amount:
                         peaks[name, resource] = max(peaks[name, resource], used / amount)
@@ -148,7 +160,13 @@ class Wanted:
                 found[f"use_peak_{resource}"] = peak
                 found[f"used_peak_{resource}"] = most
         if self.inputs.price_per_hour:
-            found["cost"] = self.cost()
+            cost, idle = self.cost(), self.bill()["", ""]
+            found |= {"cost": cost, "cost_idle": idle}
+            for resource, key in (("cpu", "cost_per_core_hour"), ("gpu", "cost_per_gpu_hour")):
+                mean, length_s = found.get(f"use_mean_{resource}", 0), self.horizon_s - self.begin_s
+                hours = mean * found.get(f"capacity_{resource}", 0) * length_s / 3600
+                if hours:
+                    found[key] = cost / hours
         return found
 
     def lacks(self) -> dict[str, int]:
@@ -156,7 +174,7 @@ class Wanted:
         found: dict[str, int] = defaultdict(int)
         for life in self.lives:
             for wait in life.waits:
-                until_s = self.end_s if wait.end_s is None else wait.end_s
+                until_s = self.horizon_s if wait.end_s is None else wait.end_s
                 for _ in range(wait.start_s, until_s):
                     found[wait.reason] += wait.copies
                 found[wait.reason] += 0
@@ -207,12 +225,43 @@ class Wanted:
         )
 
     def cost(self) -> float:
-        """Of the whole simulation, the warm-up too."""
+        """Of all nodes from the warm-up to the horizon."""
         return sum(
             self.inputs.price_per_hour.get(name, 0.0) * count / 3600
-            for at_s in range(self.end_s)
+            for at_s in range(self.begin_s, self.horizon_s)
             for name, (count, _) in self.nodes(at_s).items()
         )
+
+    def bill(self) -> dict[tuple[str, str], float]:
+        """("work", id), ("project", name), ("tier", name) or ("cluster", name) -> cost; ("", "") ->
+        cost of what nobody held. A cluster's GPUs share its cost, or its cores where it has none."""
+        costs: dict[str, float] = defaultdict(float)
+        wholes: dict[tuple[str, str], int] = defaultdict(int)
+        parts: dict[tuple[str, str, str], int] = defaultdict(int)
+        for at_s in range(self.begin_s, self.horizon_s):
+            for name, (count, amounts) in self.nodes(at_s).items():
+                costs[name] += self.inputs.price_per_hour.get(name, 0.0) * count / 3600
+                for resource, amount in amounts.items():
+                    wholes[name, resource] += amount
+            for life in self.outcome.lives:
+                for name, copies in standing(life, at_s).items():
+                    for resource, amount in takes(life).items():
+                        parts[life.work.id, name, resource] += amount * copies
+        found: dict[tuple[str, str], float] = defaultdict(float)
+        found["", ""] = sum(costs.values())
+        for name, cost in costs.items():
+            found["cluster", name] = cost
+            shown = "gpu" in self.outcome.resources  # none had one at first, and none asks
+            by = "gpu" if wholes[name, "gpu"] and shown else "cpu"
+            for life in self.outcome.lives:
+                if not wholes[name, by]:
+                    continue
+                due = cost * parts[life.work.id, name, by] / wholes[name, by]
+                found["work", life.work.id] += due
+                found["project", life.work.project or "(no project)"] += due
+                found["tier", life.work.tier.value] += due
+                found["", ""] -= due
+        return found
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from federator.model.ask import Division, Policy, Strategy, Tier
-from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.fleet import ClusterView, QuotaAccount, TierQuota
 from federator.model.resources import CPU, Resources
 from federator.placement.policy.policies import Rule
 from federator.simulate.engine import run
@@ -300,7 +300,24 @@ def test_what_an_hour_of_the_nodes_costs_is_added_up_over_the_changes_of_the_fle
         inputs_of([cluster("a", nodes(2))], [], *events, price_per_hour={"a": 3.0}, end_s=10_800)
     )
 
-    assert outcome.cost == pytest.approx(2 * 3.0 + 2 * 4.0 + 0.5 * 2 * 4.0)
+    assert outcome.costs == {"a": round(100 * (2 * 3.0 + 2 * 4.0 + 0.5 * 2 * 4.0))}
+
+
+def test_cost_and_means_are_of_the_window_and_not_of_what_happens_to_end_last() -> None:
+    """Two fleets of the same machines, one of which makes the last job wait for an hour."""
+    works = [job("first", 0, 7200, 8), job("last", 10, 3600, 8)]
+
+    def cost(*clusters: ClusterView) -> tuple[int, int, int]:
+        prices = dict.fromkeys(("a", "b"), 3.0)
+        outcome = simulate(inputs_of(clusters, works, price_per_hour=prices))
+        assert outcome.costs is not None
+        return outcome.end_s, outcome.horizon_s, sum(outcome.costs.values())
+
+    wide = cost(cluster("a", nodes(2)), cluster("b", nodes(2)))
+    packed = cost(cluster("a", nodes(1)), cluster("b", nodes(3)))
+
+    assert (wide[0], packed[0]) == (7200, 10_800)
+    assert wide[1:] == packed[1:] == (7200, 4 * 2 * 300)
 
 
 def test_the_end_of_the_scenario_leaves_the_rest_running_and_waiting() -> None:

@@ -56,7 +56,7 @@ def small(
         )
     ]
     held = held_of(steps, ("gpu",), warm_up_s, end_s)
-    return Outcome(name, 0, 0, end_s, warm_up_s, ("gpu",), tuple(lives), samples, held)
+    return Outcome(name, 0, 0, end_s, warm_up_s, end_s, ("gpu",), tuple(lives), samples, held)
 
 
 def held_of(
@@ -130,6 +130,7 @@ def drawn(
         start_s=0,
         end_s=end_s,
         warm_up_s=3_600,
+        horizon_s=end_s,
         resources=("cpu", "memory", "gpu"),
         lives=tuple(lives),
         samples=tuple(samples),
@@ -138,7 +139,7 @@ def drawn(
         decisions=1234,
         cycles=567,
         price_per_hour=dict.fromkeys(names, 2.5),
-        cost=18_204.5 * slow,
+        costs={one: round(151_704 * slow) + at for at, one in enumerate(names)},
         assumptions=(
             f"memory was not recorded for {HOSTILE if hostile else 'ads'}, and counts as nothing",
         ),

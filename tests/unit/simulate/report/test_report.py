@@ -165,13 +165,17 @@ def test_the_same_outcome_gives_the_same_bytes() -> None:
 
 def test_the_document_and_the_tables_hold_what_the_outcome_holds() -> None:
     outcome = outcomes.drawn()
+    assert outcome.costs is not None
     made = forms.files(
         measures.measure(outcome), SOURCE, ("before", measures.measure(outcomes.drawn(2)))
     )
 
     document = json.loads(made["report.json"])
     rows = list(csv.DictReader(io.StringIO(made["works.csv"].decode())))
-    assert document["figures"]["cost"] == 18_204.5
+    assert document["figures"]["cost"] == sum(outcome.costs.values()) / 100
+    assert sum(round(100 * float(row["cost"])) for row in rows) == round(
+        100 * (document["figures"]["cost"] - document["figures"]["cost_idle"])
+    )
     assert document["inputs"]["seed"] == 1
     assert document["comparedWith"]["name"] == "before"
     assert [row["id"] for row in rows] == [life.work.id for life in outcome.lives]
