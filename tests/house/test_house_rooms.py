@@ -208,7 +208,11 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("page",),
         ("forms",),
     ),
-    "simulate/sweep": (("plan", "search"), ("frontier", "running"), ("page", "questions", "seeds")),
+    "simulate/sweep": (
+        ("plan", "search", "window"),
+        ("frontier", "running"),
+        ("page", "questions", "seeds"),
+    ),
     "sandbox": (
         ("fleetfile", "operators", "virtual_time"),
         ("gateways",),

@@ -38,8 +38,7 @@ def run(
     from federator.simulate.sweep import running, seeds
 
     address, out = where
-    planned = seeds.tasks(scenario[1], scenario[0], count)
-    beside = seeds.tasks(other[1], other[0], count) if other is not None else []
+    planned = seeds.tasks(scenario[1], scenario[0], count, other)
     jobs = os.cpu_count() or 1
     runner = (
         running.dask(address, seeds.simulated)
@@ -48,9 +47,8 @@ def run(
     )
     try:
         results = _results(runner, planned, quiet=quiet)
-        others = _results(runner, beside, quiet=quiet)
         after = seeds.chances(planned, results)
-        before = seeds.chances(beside, others) if beside else ()
+        before = seeds.chances(planned, results, of=1) if other is not None else ()
     except (seeds.Failed, running.NoDask) as bad:
         common.fail(str(bad))
     missed = seeds.missed(planned, results)

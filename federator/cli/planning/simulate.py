@@ -5,6 +5,7 @@ PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trac
 sacct, a table). No API server is asked. Exit 1: bad input, with nothing written to --out.
 """
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.planning import asking, seeding, simulating, timelines
+from federator.cli.planning import asking, seeding, simulating
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def simulate(
         if explain:
             if compare or seeds or out:
                 common.fail("--explain shows one work of one simulation: leave out the others")
-            timelines.run(*scenario, explain, output, quiet=quiet)
+            _explained(*scenario, explain, output, quiet=quiet)
             return
         asking_one = compare is None and bool(scenario[1].get("question"))
         if opened and (out is None or seeds is not None or asking_one):
@@ -212,6 +213,28 @@ def _run(made: "Inputs", *, quiet: bool) -> "Measures":
 
     with simulating.progress(made, quiet=quiet) as progress:
         return measures.measure(run.run(made, progress))
+
+
+def _explained(
+    path: Path, document: dict[str, Any], work: str, output: str, *, quiet: bool
+) -> None:
+    """The time line of one work."""
+    from federator.simulate.engine import run
+    from federator.simulate.report import timeline
+
+    made = simulating.inputs(document, path)
+    with simulating.progress(made, quiet=quiet) as progress:
+        outcome = run.run(made, progress)
+    try:
+        steps = timeline.of(outcome, work)
+    except timeline.NoSuchWork as bad:
+        common.fail(str(bad))
+    if output == "json":
+        rows = [dataclasses.asdict(step) for step in steps]
+        common.data(json.dumps({"work": work, "steps": rows}, indent=2, ensure_ascii=False) + "\n")
+        return
+    lines = [[simulating.date(step.at_s, made.origin_s), step.what, step.detail] for step in steps]
+    common.show(common.table(["AT", work.upper(), ""], lines))
 
 
 def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:

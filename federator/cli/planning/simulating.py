@@ -172,29 +172,14 @@ def inputs(document: dict[str, Any], path: Path) -> "Inputs":
 
 
 def in_one_window(made: "Inputs", other: "Inputs") -> "tuple[Inputs, Inputs]":
-    """Both, measured over the time that both have: from the later warm-up to the earlier horizon. A
-    note on stderr says if that is another time than one of them has alone. Raises FieldError where
-    they have none.
-    """
-    from federator.model.errors import FieldError
-    from federator.simulate.report import amounts
+    """Both, measured over the time that both have. A note on stderr says if that is another time
+    than one of them has alone. Raises FieldError where they have none."""
+    from federator.simulate.sweep import window
 
-    begin_s = max(made.warm_up_s, other.warm_up_s)
-    end_s = min(made.horizon_s, other.horizon_s)
-    if end_s <= begin_s:
-        message = (
-            f"the two have no time in common: one is measured from {amounts.length(begin_s)} on, "
-            f"one until {amounts.length(end_s)}"
-        )
-        raise FieldError("--compare", message)
-    both = [(each.warm_up_s, each.horizon_s) for each in (made, other)]
-    if both != [(begin_s, end_s)] * 2:
-        when = f"from {amounts.length(begin_s)} to {amounts.length(end_s)}"
-        common.say(f"note: both are measured {when}, the time that both have.", err=True)
-    return (
-        replace(made, warm_up_s=begin_s, window_s=end_s),
-        replace(other, warm_up_s=begin_s, window_s=end_s),
-    )
+    both = window.of_both(made, other)
+    if both.note:
+        common.say(f"note: {both.note}", err=True)
+    return both.made, both.other
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from federator.model.decision import Reason
 from federator.simulate.demand import Work
 from federator.simulate.outcome import FOR_CAPACITY, End, Life, Outcome, Wait
 from federator.simulate.report import amounts, reasons
-from federator.simulate.report.measures import per_copy
+from federator.simulate.report.costing import per_copy
 
 HOLDERS: Final = 3
 """Works that are named for one wait."""

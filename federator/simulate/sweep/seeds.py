@@ -23,6 +23,7 @@ from federator.simulate.report import figures, measures
 from federator.simulate.report.figures import Better
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import Document, InvalidScenario
+from federator.simulate.sweep import window
 from federator.simulate.sweep.plan import SEED, Task
 from federator.simulate.sweep.running import Result
 from federator.simulate.traces.problems import TraceError
@@ -83,14 +84,19 @@ class Paired:
         )
 
 
-def tasks(document: Document, file: Path, count: int) -> list[Task]:
-    """`count` simulations with the scenario's own seed and those after it. Raises
-    InvalidScenario."""
+def tasks(
+    document: Document, file: Path, count: int, other: tuple[Path, Document] | None = None
+) -> list[Task]:
+    """`count` simulations with the scenario's own seed and those after it; with `other` each beside
+    one of that scenario with the same seed, over the same time. Raises InvalidScenario."""
     first = loading.scenario(document, str(file)).seed
     planned = []
     for seed in range(first, first + count):
-        text = json.dumps({**document, SEED: seed}, default=str)
-        digest = hashlib.sha256(f"{file}\n{text}".encode()).hexdigest()
+        both = [(str(file), {**document, SEED: seed})]
+        if other is not None:
+            both.append((str(other[0]), {**other[1], SEED: seed}))
+        text = json.dumps(both, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()
         planned.append(Task(digest, ((SEED, str(seed)),), text, str(file)))
     return planned
 
@@ -98,24 +104,39 @@ def tasks(document: Document, file: Path, count: int) -> list[Task]:
 def simulated(task: Task) -> Result:
     """The figures of one seed; what is wrong with its input is a result too. Runs anywhere."""
     try:
-        outcome = engine.run(loading.inputs(json.loads(task.document), Path(task.file), os.environ))
+        made = [
+            loading.inputs(document, Path(file), os.environ)
+            for file, document in json.loads(task.document)
+        ]
+        if len(made) > 1:
+            both = window.of_both(*made)
+            made = [both.made, both.other]
+        measured = [measures.measure(engine.run(each)) for each in made]
     except (InvalidScenario, TraceError, FieldError, ValueError) as bad:
         return {"id": task.id, "error": str(bad)}
-    measured = measures.measure(outcome)
-    rows = [
+    return {
+        "id": task.id,
+        "figures": [_figures(each) for each in measured],
+        "missed": [measure.wanted.name for measure in figures.missed(measured[0])],
+    }
+
+
+def _figures(measured: measures.Measures) -> list[tuple[str, str, float, str]]:
+    return [
         (figure.key, figure.name, figure.value, figure.better.value)
         for figure in figures.figures(measured)
     ]
-    missed = [measure.wanted.name for measure in figures.missed(measured)]
-    return {"id": task.id, "figures": rows, "missed": missed}
 
 
-def chances(planned: Sequence[Task], results: Mapping[str, Result]) -> tuple[Chance, ...]:
-    """Each figure that all seeds have, over the seeds. Raises Failed."""
+def chances(
+    planned: Sequence[Task], results: Mapping[str, Result], of: int = 0
+) -> tuple[Chance, ...]:
+    """Each figure that all seeds have, over the seeds; `of` 1: of the other scenario. Raises
+    Failed."""
     for task in planned:
         if "error" in results[task.id]:
             raise Failed(f"{task.point[0][0]} {task.point[0][1]}: {results[task.id]['error']}")
-    rows = [{row[0]: row for row in results[task.id]["figures"]} for task in planned]
+    rows = [{row[0]: row for row in results[task.id]["figures"][of]} for task in planned]
     return tuple(
         Chance(key, name, Better(better), tuple(float(row[key][2]) for row in rows))
         for key, name, _, better in rows[0].values()

@@ -111,6 +111,21 @@ def test_each_seed_is_the_simulation_of_the_scenario_with_that_seed() -> None:
     assert seeds.missed(planned, results) == {"wait_max_s": 3}
 
 
+def test_a_comparison_measures_both_over_one_time() -> None:
+    """Alone the second is measured for longer, and its means are others."""
+    file = Path("two.yaml")
+    longer = {**SCENARIO, "until": "30h"}
+    planned = seeds.tasks({**SCENARIO, "until": "10h"}, file, 1, (file, longer))
+    results = {task.id: seeds.simulated(task) for task in planned}
+    (alone,) = (seeds.simulated(task) for task in seeds.tasks(longer, file, 1))
+
+    def mean(row: object) -> object:
+        return next(figure[2] for figure in row if figure[0] == "use_mean_cpu")  # type: ignore[attr-defined]
+
+    first, second = results[planned[0].id]["figures"]
+    assert mean(first) == mean(second) != mean(alone["figures"][0])
+
+
 def test_a_seed_that_cannot_be_run_is_named() -> None:
     broken = {**SCENARIO, "events": [{"at": "1h", "lost": "nowhere"}]}
     planned = seeds.tasks(broken, Path("two.yaml"), 2)
