@@ -318,6 +318,9 @@ SMALL_MAX = 60
 """A module of fewer lines that one other module imports is usually that module's private part."""
 SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.kube.login.oidc": "the only importer of kubernetes_asyncio, which takes 35 MB",
+    "federator.cli.running.newcomers": (
+        "a hook of the host's API; the demo is a program that runs and prints"
+    ),
     "federator.cli.files.objects": (
         "creating objects from files; the demo is only its first user in time"
     ),
