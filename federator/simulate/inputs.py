@@ -81,6 +81,8 @@ class Inputs:
     events: tuple[Event, ...] = ()
     """By time; at one second in the order of the scenario."""
     seed: int = 0
+    drawn: bool = False
+    """Whether another seed gives other demand or other clusters."""
     origin_s: int = 0
     """Epoch seconds of second 0: the date that reports show; 0 when there is none."""
     end_s: int | None = None

@@ -265,6 +265,8 @@ class Outcome:
     """The measures that the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """Those of the live federation that was recorded."""
+    drawn: bool = False
+    """Whether another seed gives another outcome."""
     decisions: int = 0
     cycles: int = 0
     price_per_hour: Mapping[str, float] = field(default_factory=dict)

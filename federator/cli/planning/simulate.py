@@ -179,8 +179,6 @@ def _simulated(
         _compared(other, (measures.outcome.name, measures))
     common.say(figures.verdict(measures))
     common.say(figures.window(measures))
-    if simulating.is_drawn(document, path):
-        common.say("This is one seed; --seeds 8 tells how much of it is chance.")
     for headers, rows in forms.tables(measures):
         common.say("")
         common.show(common.table(headers, rows))

@@ -128,6 +128,7 @@ class Recording:
         return Outcome(
             name=self.inputs.name,
             seed=self.inputs.seed,
+            drawn=self.inputs.drawn,
             start_s=self._start_s,
             end_s=world.now_s,
             warm_up_s=self.inputs.warm_up_s,

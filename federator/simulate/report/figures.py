@@ -21,11 +21,17 @@ PEAK: Final = "peak"
 """In place of a cluster and a time that are lost: the largest, and when most is in use."""
 
 
+FIRST: Final = ("never_started", "missing_copy_s", "wait_p99_s", "wait_sum_s", "cost", "moves")
+"""Figures that a comparison names first: what is short and what waits before what moves."""
+ONE_SEED: Final = "This is one seed; --seeds 8 tells how much of it is chance."
+UNSURE: Final = "one seed"
+"""Verdict on a difference of two simulations that are drawn: it may be chance."""
+
+
 class Better(StrEnum):
     """Which way a figure is wanted to go."""
 
     LESS = "less"
-    MORE = "more"
     NEITHER = "neither"
 
 
@@ -51,7 +57,7 @@ class Difference:
     change: str
     """With its sign; "same" for none."""
     verdict: str
-    """`better`, `worse`, `other`, or "" when it is the same."""
+    """`better`, `worse`, `other`, UNSURE, or "" when it is the same."""
 
 
 def percent(part: float) -> str:
@@ -80,10 +86,10 @@ def shown(key: str, value: float) -> str:
 def figures(measures: Measures) -> tuple[Figure, ...]:
     """What a planner looks at first, in that order."""
     waiting = measures.waiting
-    less, more, neither = Better.LESS, Better.MORE, Better.NEITHER
+    less, neither = Better.LESS, Better.NEITHER
     rows: list[tuple[str, str, float, Better]] = [
         ("works", "works", measures.works, neither),
-        ("completed", "completed", measures.ends[End.COMPLETED.value], more),
+        ("completed", "completed", measures.ends[End.COMPLETED.value], neither),
         ("running", "running at the end", measures.ends[End.RUNNING.value], neither),
         ("waiting", "waiting at the end", measures.ends[End.WAITING.value], less),
         ("unplaceable", "larger than any cluster", measures.ends[End.UNPLACEABLE.value], less),
@@ -283,7 +289,12 @@ def missed(measures: Measures) -> tuple[Judged, ...]:
 
 
 def verdict(measures: Measures) -> str:
-    """What happened, in one sentence; before it whether the measures of the scenario are met."""
+    """What happened, in one sentence; before it whether the measures of the scenario are met, after
+    it that it is one seed, where others give other figures."""
+    return f"{_judged(measures)} {ONE_SEED}" if measures.outcome.drawn else _judged(measures)
+
+
+def _judged(measures: Measures) -> str:
     bounded = [measure for measure in judged(measures) if measure.bounds]
     if not bounded:
         return _happened(measures)
@@ -403,17 +414,23 @@ def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
         ranked.append(
             (
                 abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0,
-                _difference(left, right, by),
+                _difference(left, right, by, sure=not _is_drawn(before, after)),
             )
         )
     return tuple(row for _, row in sorted(ranked, key=lambda pair: -pair[0]))
 
 
-def _difference(left: Figure, right: Figure, by: float) -> Difference:
+def _is_drawn(before: Measures, after: Measures) -> bool:
+    return before.outcome.drawn or after.outcome.drawn
+
+
+def _difference(left: Figure, right: Figure, by: float, *, sure: bool) -> Difference:
     if not by:
         return Difference(left.key, left.name, left.shown, right.shown, "same", "")
     good = (by < 0) == (left.better is Better.LESS)
     judged = "other" if left.better is Better.NEITHER else "better" if good else "worse"
+    if not sure and judged != "other":
+        judged = UNSURE
     size = f"{'+' if by > 0 else '-'}{shown(left.key, abs(by))}"
     relative = (
         f" ({100 * by / left.value:+.0f} %)"
@@ -425,15 +442,15 @@ def _difference(left: Figure, right: Figure, by: float) -> Difference:
 
 def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str:
     """How two simulations differ, in one sentence. `names`: what each is called."""
-    notable = [row for row in differences(before, after) if row.verdict in ("better", "worse")]
+    notable = [
+        row for row in differences(before, after) if row.verdict in ("better", "worse", UNSURE)
+    ]
     if not notable:
         return f"{names[1]} comes out as {names[0]} in every figure that matters."
-    main = [
-        row
-        for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves")
-        for row in notable
-        if row.key == key
-    ] or notable
+    main = [row for key in FIRST for row in notable if row.key == key] or notable
+    if _is_drawn(before, after):
+        changes = ", ".join(f"{row.name} {row.before} → {row.after}" for row in main[:3])
+        return f"{names[1]} against {names[0]}: {changes}. {ONE_SEED}"
     changes = ", ".join(
         f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3]
     )

@@ -147,6 +147,7 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         quotas=quotas(scenario.quotas, "quotas"),
         events=changes,
         seed=scenario.seed,
+        drawn=scenario.drawn,
         origin_s=origin_s,
         end_s=scenario.until,
         warm_up_s=scenario.warm_up,

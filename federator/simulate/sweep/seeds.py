@@ -20,7 +20,7 @@ from typing import Any, Final
 from federator.model.errors import FieldError
 from federator.simulate.engine import run as engine
 from federator.simulate.report import figures, measures
-from federator.simulate.report.figures import Better
+from federator.simulate.report.figures import FIRST, Better
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import Document, InvalidScenario
 from federator.simulate.sweep import window
@@ -31,8 +31,6 @@ from federator.simulate.traces.problems import TraceError
 CONFIDENCE: Final = 0.95
 LEAST: Final = 6
 """Seeds below which no interval has that confidence: 1 - 2 / 2^5 is 93.75 %."""
-FIRST: Final = ("never_started", "missing_copy_s", "wait_p99_s", "wait_sum_s", "cost", "moves")
-"""Figures that a comparison names first."""
 
 
 class Failed(ValueError):

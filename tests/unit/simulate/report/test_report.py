@@ -5,6 +5,7 @@ files.
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -144,9 +145,16 @@ def test_differences_come_with_the_largest_first_and_say_which_is_better() -> No
         (one.verdict for one in found), key=lambda one: one == ""
     )
     assert figures.comparison(before, after, ("small", "large")).startswith(
-        "large against small: waiting, 99 of 100"
+        "large against small: missing copies times time"
     )
     assert "in every figure that matters" in figures.comparison(before, before, ("one", "two"))
+
+    drawn = replace(before, outcome=replace(before.outcome, drawn=True))
+    unsure = {one.key: one for one in figures.differences(drawn, after)}
+    assert unsure["wait_p99_s"].verdict == "one seed"
+    assert figures.comparison(drawn, after, ("small", "large")).endswith(
+        "8 min 20 s → 50 s. This is one seed; --seeds 8 tells how much of it is chance."
+    )
 
 
 def test_the_same_outcome_gives_the_same_bytes() -> None:

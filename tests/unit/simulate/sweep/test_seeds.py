@@ -65,7 +65,6 @@ def test_the_interval_covers_the_median_in_95_of_100_cases_and_a_narrower_one_do
     ("differences", "better", "verdict"),
     [
         ((1, 2, 3, 4, 5, 6), Better.LESS, "worse"),
-        ((1, 2, 3, 4, 5, 6), Better.MORE, "better"),
         ((-1, -2, -3, -4, -5, -6), Better.LESS, "better"),
         ((1, 2, 3, 4, 5, 6), Better.NEITHER, "other"),
         ((-1, 2, 3, 4, 5, 6), Better.LESS, ""),
