@@ -274,5 +274,7 @@ class Outcome:
     costs: Mapping[str, int] | None = None
     """Cluster -> hundredths that its nodes cost from the warm-up to the horizon; None without
     prices."""
+    origin_s: int = 0
+    """Epoch seconds of second 0; 0 where the demand has no dates."""
     assumptions: tuple[str, ...] = ()
     """What was missing in the input or is simplified, each a sentence."""

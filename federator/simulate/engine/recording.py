@@ -133,6 +133,7 @@ class Recording:
             end_s=world.now_s,
             warm_up_s=self.inputs.warm_up_s,
             horizon_s=self.inputs.horizon_s,
+            origin_s=self.inputs.origin_s,
             resources=tuple(_SHOWN[name] for name in self._resources),
             lives=tuple(self._lives[work.id] for work in submitted),
             samples=tuple(self._samples),

@@ -147,11 +147,12 @@ def _of_cost(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
 
 def window(measures: Measures) -> str:
     """Of which time means and cost are, in one sentence."""
-    begin_s, end_s = (
-        at_s - measures.outcome.start_s for at_s in (measures.begin_s, measures.outcome.horizon_s)
+    start_s, clock = measures.outcome.start_s, measures.clock
+    begin, end = (
+        clock.at(at_s - start_s) for at_s in (measures.begin_s, measures.outcome.horizon_s)
     )
     of = "Means" if measures.outcome.costs is None else "Means and cost"
-    return f"{of} are of the time from {amounts.length(begin_s)} to {amounts.length(end_s)}."
+    return f"{of} are of the time from {begin} to {end}{' (UTC)' if clock.origin_s else ''}."
 
 
 def _of_use(use: Use) -> Iterator[tuple[str, str, float, Better]]:

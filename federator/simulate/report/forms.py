@@ -147,7 +147,7 @@ def document(
             {"what": shortage.what, "copySeconds": shortage.copy_s, "peakCopies": shortage.peak}
             for shortage in measures.scarce
         ],
-        "happened": _happened(outcome),
+        "happened": _happened(measures),
         "cost": {
             f"{by}s": {group: cents / 100 for group, cents in sorted(groups.items())}
             for by, groups in measures.bill.groups.items()
@@ -163,6 +163,7 @@ def document(
             "endSeconds": outcome.end_s,
             "warmUpSeconds": outcome.warm_up_s,
             "horizonSeconds": outcome.horizon_s,
+            "origin": measures.clock.iso(-outcome.start_s),
             "decisions": outcome.decisions,
             "cycles": outcome.cycles,
         },
@@ -176,10 +177,12 @@ def document(
     return report
 
 
-def _happened(outcome: Outcome) -> list[dict[str, Any]]:
+def _happened(measures: Measures) -> list[dict[str, Any]]:
+    outcome = measures.outcome
     return [
         {
             "atSeconds": event.at_s,
+            "at": measures.clock.iso(event.at_s - outcome.start_s),
             "kind": event.kind,
             "subject": event.subject,
             "copies": event.copies,

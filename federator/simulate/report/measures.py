@@ -11,6 +11,7 @@ from typing import Any, Final
 from federator.simulate.demand import Work
 from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
 from federator.simulate.report import amounts, costing, moving
+from federator.simulate.report.amounts import Clock
 from federator.simulate.report.costing import Bill
 
 POINTS_MAX: Final = 240
@@ -135,6 +136,8 @@ class Measures:
     scarce: tuple[Scarce, ...] = ()
     """The most copy-hours first."""
     bill: Bill = field(default_factory=Bill)
+    clock: Clock = field(default_factory=Clock)
+    """Instants, counted from the start."""
     moves: int = 0
     """Copies that moved (`moving`)."""
     displaced: int = 0
@@ -189,6 +192,7 @@ def measure(outcome: Outcome) -> Measures:
             float(max(outcome.samples[at].fragmented for at in group)) for group in groups
         ),
         bill=costing.bill(outcome),
+        clock=Clock(outcome.origin_s + outcome.start_s if outcome.origin_s else 0),
         moves=sum(copies for _, copies in moves),
         moved=_by_point(moves, times),
         displaced=sum(

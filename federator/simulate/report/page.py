@@ -149,10 +149,10 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     begin = measures.outcome.start_s
     picked = range(0, len(measures.times), each)
     return _table(
-        ["after", *(line.name for line in lines)],
+        [measures.clock.heading, *(line.name for line in lines)],
         [
             [
-                amounts.length(measures.times[at] - begin),
+                measures.clock.at(measures.times[at] - begin),
                 *(amounts.whole(line.values[at]) for line in lines),
             ]
             for at in picked
@@ -183,7 +183,9 @@ def _demand(measures: Measures, resource: str) -> Panel:
         Series("demand", _points(measures, demand)),
         Series("in use", _points(measures, used), filled=True),
     ]
-    chart = charts.lines(f"demand-{resource}", title, words, drawn, marks=_marks(measures))
+    chart = charts.lines(
+        f"demand-{resource}", title, words, drawn, marks=_marks(measures), clock=measures.clock
+    )
     table = _over_time(
         measures,
         [
@@ -225,6 +227,7 @@ def _use(measures: Measures, resource: str) -> Panel:
         words,
         [at - begin for at in measures.times],
         [(use.cluster, values[use.cluster]) for use in rows],
+        clock=measures.clock,
     )
     table = _table(
         ["cluster", amounts.unit(resource), "mean", "peak", f"{amounts.unit(resource)} at most"],
@@ -352,6 +355,7 @@ def _shortfall(measures: Measures) -> Panel:
         words,
         [Series(line.name, _points(measures, line)) for line in drawn],
         marks=_marks(measures),
+        clock=measures.clock,
     )
     return Panel(
         "shortfall",
@@ -424,7 +428,11 @@ def _fragmentation(measures: Measures) -> Panel:
     if measures.outcome.resources and not measures.times:
         words = "Nothing was sampled."
     chart = charts.lines(
-        "fragmentation", "Fragmentation", words, [Series(line.name, _points(measures, line))]
+        "fragmentation",
+        "Fragmentation",
+        words,
+        [Series(line.name, _points(measures, line))],
+        clock=measures.clock,
     )
     return Panel("fragmentation", "Fragmentation", words, chart, _over_time(measures, [line]))
 
@@ -435,7 +443,7 @@ def _moves(measures: Measures) -> Panel:
         "Copies that a decision ended in one cluster and that were started in another: "
         f"{measures.moves:,} in all. {measures.displaced:,} more were lost with their cluster."
     )
-    chart = charts.columns("moves", "Moves", words, _points(measures, line))
+    chart = charts.columns("moves", "Moves", words, _points(measures, line), clock=measures.clock)
     return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))
 
 
@@ -472,7 +480,7 @@ def _happened(measures: Measures) -> Table:
     begin = measures.outcome.start_s
     return _table(
         [
-            "after",
+            measures.clock.heading,
             "what",
             "where",
             "copies that lost their place",
@@ -480,7 +488,7 @@ def _happened(measures: Measures) -> Table:
         ],
         [
             [
-                amounts.length(event.at_s - begin),
+                measures.clock.at(event.at_s - begin),
                 event.kind,
                 event.subject,
                 f"{event.copies:,}",

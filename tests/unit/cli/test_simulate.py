@@ -135,6 +135,10 @@ def test_both_simulations_of_a_comparison_are_measured_over_one_time(tmp_path: P
     assert window == [7200, 25_200]
     assert found["figures"]["cost"] == found["comparedWith"]["figures"]["cost"] == 5 * 2 * 3
     assert found["figures"]["works"] == found["comparedWith"]["figures"]["works"]
+    assert found["inputs"]["endSeconds"] == 25_200
+    assert found["comparedWith"]["differences"] == [
+        {**one, "change": "same"} for one in found["comparedWith"]["differences"]
+    ]
     assert "note: both are measured from 2 h to 7 h, the time that both have." in done.stderr
     table = run("simulate", path, "--compare", str(other), "-q").stdout
     assert "Means and cost are of the time from 2 h to 7 h.\n" in table

@@ -8,6 +8,7 @@ import pytest
 
 from federator.simulate.engine import run
 from federator.simulate.outcome import Outcome
+from federator.simulate.report.measures import measure
 from federator.simulate.scenario import loading
 from tests.house.sources import ROOT
 from tests.unit.simulate import conservation
@@ -37,6 +38,21 @@ def test_everything_adds_up(name: str) -> None:
 
     assert len(outcome.lives) > 100
     assert any(life.waits for life in outcome.lives)
+    measures = measure(outcome)
+    lost = sum(event.copies for event in outcome.happened if event.at_s >= measures.begin_s)
+    gone = sum(
+        stay.copies
+        for life in outcome.lives
+        for stay in life.stays
+        if stay.end_s is not None and stay.end_s != life.end_s
+    )
+    assert measures.displaced == lost
+    assert sum(measures.moved) == measures.moves <= gone - lost
+    assert all(use.mean <= use.peak <= 1 for use in (*measures.fleet, *measures.clusters))
+    bill = measures.bill
+    assert bill.whole == sum((outcome.costs or {}).values())
+    assert bill.whole == sum(bill.works) + bill.idle
+    assert all(sum(groups.values()) == bill.whole for groups in bill.groups.values())
 
 
 def test_the_rehearsal_of_quotas_lends_and_takes_back() -> None:
