@@ -72,7 +72,7 @@ async def test_every_chart_is_drawn_and_nothing_is_fetched_or_complained_of(
 ) -> None:
     await page.open(_written(tmp_path / "out", compared=True), width=DESK)
 
-    assert await page.value("document.querySelectorAll('svg.chart').length") == 15
+    assert await page.value("document.querySelectorAll('svg.chart').length") == 17
     assert await page.value(UNDRAWN) == []
     assert await page.value(CUT) == []
     assert await page.value(UNNAMED) == []

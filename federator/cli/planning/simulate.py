@@ -202,7 +202,8 @@ def _made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs
 
     made = simulating.inputs(document, path)
     text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
-    return made, page.Provenance(__version__, str(path), text, asked.given)
+    description = str(document.get("description") or "")
+    return made, page.Provenance(__version__, str(path), text, asked.given, description)
 
 
 def _run(made: "Inputs", *, quiet: bool) -> "Measures":

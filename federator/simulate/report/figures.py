@@ -163,6 +163,47 @@ def _of_use(use: Use) -> Iterator[tuple[str, str, float, Better]]:
     yield f"used_peak_{what}", f"{what} in use, at most ({unit})", use.peak_amount, neither
 
 
+TILES: Final = (
+    "never_started",
+    "waited",
+    "wait_p99_s",
+    "missing_copy_s",
+    "use_mean",
+    "use_peak",
+    "cost",
+    "displaced",
+    "moves",
+    "lost_s",
+    "preempted_s",
+    "failed_s",
+    "scaled_late",
+    "works",
+)
+"""Figures at the head of a page, what is short and what waits first; `use_*` of the scarcest
+resource."""
+TILES_MAX: Final = 8
+
+
+def scarcest_first(measures: Measures) -> list[str]:
+    """The resources: what copies lacked most, then what is in use most."""
+    lacked = [shortage.what for shortage in measures.scarce]
+    use = {each.resource: each.mean for each in measures.fleet}
+
+    def order(resource: str) -> tuple[int, float, str]:
+        place = lacked.index(resource) if resource in lacked else len(lacked)
+        return place, -use.get(resource, 0.0), resource
+
+    return sorted(measures.outcome.resources, key=order)
+
+
+def tiles(measures: Measures) -> list[Figure]:
+    """At most eight figures to look at first; none of them is zero."""
+    scarcest = next(iter(scarcest_first(measures)), "")
+    by_key = {figure.key: figure for figure in figures(measures) if figure.value}
+    keys = [f"{key}_{scarcest}" if key.startswith("use_") else key for key in TILES]
+    return [by_key[key] for key in keys if key in by_key][:TILES_MAX]
+
+
 def values(measures: Measures) -> dict[str, Any]:
     """Figure -> number, for programs."""
     return {figure.key: figure.value for figure in figures(measures)}

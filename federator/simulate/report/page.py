@@ -32,6 +32,12 @@ class Provenance:
     """The scenario, complete, with what was set on the command line."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What was set on the command line."""
+    description: str = ""
+    """Of the scenario."""
+    question: str = ""
+    """The kind of question that the scenario asks; "" for none."""
+    answer: str = ""
+    """In one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class Panel:
     chart: Markup
     table: Table
     legend: Markup = field(default_factory=Markup)
+    shows: bool = True
+    """Whether there is anything to draw."""
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -77,13 +85,18 @@ def render(
     """The whole page. `other`: the name and the numbers of the simulation that this one is compared
     with; the differences come first then.
     """
+    drawn = panels(measures, other)
+    whole = figures.figures(measures)
     facts: dict[str, Any] = {
         "outcome": measures.outcome,
         "source": source,
         "verdict": figures.verdict(measures),
-        "figures": figures.figures(measures),
+        "tiles": figures.tiles(measures),
+        "figures": _table(["figure", ""], [[one.name, one.shown] for one in whole if one.value]),
+        "zeros": [one.name for one in whole if not one.value],
         "window": figures.window(measures),
-        "panels": panels(measures, other),
+        "panels": [panel for panel in drawn if panel.shows],
+        "empty": [panel for panel in drawn if not panel.shows],
         "happened": _happened(measures),
         "measured_by": _table(["measure", "value", "wanted", "met"], figures.named(measures)),
         "assumptions": measures.outcome.assumptions,
@@ -105,9 +118,16 @@ def render(
 
 
 def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> list[Panel]:
-    """The charts in the order of the page. What has nothing to show says so in its words."""
-    all_panels = [_demand(measures, resource) for resource in measures.outcome.resources]
-    all_panels += [_use(measures, resource) for resource in measures.outcome.resources]
+    """The charts in the order of the page: the scarcest resource first, beside it that of the other
+    simulation."""
+    resources = figures.scarcest_first(measures)
+    all_panels = []
+    for number, resource in enumerate(resources):
+        sides = [("", measures)]
+        if other is not None and not number and resource in other[1].outcome.resources:
+            sides.append(other)
+        all_panels += [_demand(side, resource, of) for of, side in sides]
+        all_panels += [_use(side, resource, of) for of, side in sides]
     if other is not None:
         all_panels.append(_both(measures, other))
     all_panels.append(_waiting("wait-project", "Waiting by project", measures.by_project))
@@ -122,6 +142,11 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
     if measures.outcome.costs is not None:
         all_panels.append(_cost(measures))
     return all_panels
+
+
+def _named(ident: str, title: str, of: str) -> tuple[str, str]:
+    """Identity and title of a panel; `of`: the other simulation, "" for this one."""
+    return (f"{ident}-other", f"{title} ({of})") if of else (ident, title)
 
 
 def _points(measures: Measures, line: Line) -> list[tuple[float, float]]:
@@ -160,7 +185,7 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     )
 
 
-def _demand(measures: Measures, resource: str) -> Panel:
+def _demand(measures: Measures, resource: str, of: str = "") -> Panel:
     unit = amounts.unit(resource)
     capacity, demand, used = (
         of[resource] for of in (measures.capacity, measures.demand, measures.used)
@@ -177,15 +202,13 @@ def _demand(measures: Measures, resource: str) -> Panel:
         + f" At most {amounts.whole(most.peak_amount)} {unit} were in use at once."
         + _worst(measures)
     )
-    title = f"Demand against capacity: {resource}"
+    ident, title = _named(f"demand-{resource}", f"Demand against capacity: {resource}", of)
     drawn = [
         Series("capacity", _points(measures, capacity)),
         Series("demand", _points(measures, demand)),
         Series("in use", _points(measures, used), filled=True),
     ]
-    chart = charts.lines(
-        f"demand-{resource}", title, words, drawn, marks=_marks(measures), clock=measures.clock
-    )
+    chart = charts.lines(ident, title, words, drawn, marks=_marks(measures), clock=measures.clock)
     table = _over_time(
         measures,
         [
@@ -195,16 +218,17 @@ def _demand(measures: Measures, resource: str) -> Panel:
         ],
     )
     return Panel(
-        f"demand-{resource}",
+        ident,
         title,
         words,
         chart,
         table,
         charts.legend([line.name for line in drawn]),
+        any(demand.values),
     )
 
 
-def _use(measures: Measures, resource: str) -> Panel:
+def _use(measures: Measures, resource: str, of: str = "") -> Panel:
     uses = {
         use.cluster: use for use in measures.clusters if use.resource == resource and use.capacity
     }
@@ -220,9 +244,9 @@ def _use(measures: Measures, resource: str) -> Panel:
         + (f" The {left} used least are in the table only." if left > 0 else "")
         + _worst(measures)
     )
-    title = f"Use by cluster: {resource}"
+    ident, title = _named(f"use-{resource}", f"Use by cluster: {resource}", of)
     chart = charts.heat(
-        f"use-{resource}",
+        ident,
         title,
         words,
         [at - begin for at in measures.times],
@@ -242,26 +266,31 @@ def _use(measures: Measures, resource: str) -> Panel:
             for use in rows
         ],
     )
-    return Panel(f"use-{resource}", title, words, chart, table)
+    return Panel(ident, title, words, chart, table, shows=any(use.peak for use in rows))
 
 
-def _whole_percent(part: float) -> str:
-    return f"{100 * part:.0f} %"
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
 
 
 def _curve(name: str, waiting: Waiting, until_s: int) -> Series:
-    """It goes on to the right end, so that groups which started sooner are not cut off."""
+    """The share that still waits. It goes on to the right end, so that groups which started sooner
+    are not cut off."""
     last = (until_s, waiting.curve[-1][1]) if waiting.curve else (until_s, 0.0)
-    return Series(name, [*((float(at), share) for at, share in waiting.curve), last])
+    started = [*((float(at), share) for at, share in waiting.curve), last]
+    return Series(name, [(at, 1 - share) for at, share in started])
+
+
+def _waits(waiting: Waiting) -> bool:
+    return bool(waiting.waited or waiting.never)
 
 
 def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
     drawn = groups[:GROUPS_DRAWN]
     until = max((group.max_s for group in groups), default=0)
     words = (
-        "Share of the works that had started after so long (a line that ends below 100 % has "
-        "works that never "
-        "started). The axis of time is logarithmic."
+        "Share of the works that still waited after so long (a line that ends above 0 has works "
+        "that never started). The axis of time is logarithmic."
         + (
             f" The {GROUPS_DRAWN} groups that waited longest are drawn."
             if len(groups) > GROUPS_DRAWN
@@ -273,8 +302,7 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
         title,
         words,
         [_curve(group.group, group, max(until, 1)) for group in drawn],
-        y=_whole_percent,
-        y_max=1.0,
+        y=_percent,
         logarithmic=True,
     )
     table = _table(
@@ -302,20 +330,22 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
             for group in groups
         ],
     )
-    return Panel(ident, title, words, chart, table, charts.legend([group.group for group in drawn]))
+    key = charts.legend([group.group for group in drawn])
+    if not any(map(_waits, groups)):
+        words = "No work waited."
+    return Panel(ident, title, words, chart, table, key, any(map(_waits, groups)))
 
 
 def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
     sides = [("this one", measures.waiting), (other[0], other[1].waiting)]
     until = max(1, *(waiting.max_s for _, waiting in sides))
-    words = "Share of all works that had started after so long, in both simulations."
+    words = "Share of all works that still waited after so long, in both simulations."
     chart = charts.lines(
         "wait-both",
         "Waiting, compared",
         words,
         [_curve(name, waiting, until) for name, waiting in sides],
-        y=_whole_percent,
-        y_max=1.0,
+        y=_percent,
         logarithmic=True,
     )
     table = _table(
@@ -337,6 +367,7 @@ def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
         chart,
         table,
         charts.legend([name for name, _ in sides]),
+        any(_waits(waiting) for _, waiting in sides),
     )
 
 
@@ -364,6 +395,7 @@ def _shortfall(measures: Measures) -> Panel:
         chart,
         _over_time(measures, drawn),
         charts.legend([line.name for line in drawn]),
+        bool(drawn),
     )
 
 
@@ -389,7 +421,8 @@ def _reasons(measures: Measures) -> Panel:
             for lack in measures.lacks
         ],
     )
-    return Panel("reasons", "Shortfall by reason", words, chart, table)
+    shows = bool(measures.lacks)
+    return Panel("reasons", "Shortfall by reason", words, chart, table, shows=shows)
 
 
 def _scarce(measures: Measures) -> Panel:
@@ -413,7 +446,8 @@ def _scarce(measures: Measures) -> Panel:
             for shortage in measures.scarce
         ],
     )
-    return Panel("lacking", "What was lacking", words, chart, table)
+    shows = bool(measures.scarce)
+    return Panel("lacking", "What was lacking", words, chart, table, shows=shows)
 
 
 def _fragmentation(measures: Measures) -> Panel:
@@ -434,7 +468,8 @@ def _fragmentation(measures: Measures) -> Panel:
         [Series(line.name, _points(measures, line))],
         clock=measures.clock,
     )
-    return Panel("fragmentation", "Fragmentation", words, chart, _over_time(measures, [line]))
+    table, shows = _over_time(measures, [line]), any(line.values)
+    return Panel("fragmentation", "Fragmentation", words, chart, table, shows=shows)
 
 
 def _moves(measures: Measures) -> Panel:
@@ -444,7 +479,8 @@ def _moves(measures: Measures) -> Panel:
         f"{measures.moves:,} in all. {measures.displaced:,} more were lost with their cluster."
     )
     chart = charts.columns("moves", "Moves", words, _points(measures, line), clock=measures.clock)
-    return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))
+    table, shows = _over_time(measures, [line]), any(line.values)
+    return Panel("moves", "Moves", words, chart, table, shows=shows)
 
 
 def _cost(measures: Measures) -> Panel:
