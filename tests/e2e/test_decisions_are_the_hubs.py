@@ -288,6 +288,73 @@ def test_the_garbage_collector_takes_no_decision_along(host: Guarded) -> None:
     assert host.uid("placementdecision/owned")
 
 
+@pytest.mark.parametrize(
+    ("kind", "finalizer"), [("psvc", "orphan"), ("deploy", "foregroundDeletion")]
+)
+def test_the_hub_takes_nothing_of_a_workload_but_what_the_collector_holds(
+    host: Guarded, kind: str, finalizer: str
+) -> None:
+    """It ends deletions for a garbage collector that is not there (decision 0182)."""
+    make = workloads.service if kind == "psvc" else workloads.deployment
+    obj = copy.deepcopy(make("held", SPACE, 1))
+    held = ["example.com/own", finalizer]
+    named = {"name": "kube-root-ca.crt", "uid": host.uid("configmap/kube-root-ca.crt")}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", **named}
+    run = workloads.jobset("run", SPACE, 10, 2)["spec"]
+    cron = workloads.cronjob(f"yearly-{kind}", SPACE, "0 0 1 1 *", run)
+    host.shell("create", "-f", "-", input=yaml.safe_dump(cron))
+    head = {"apiVersion": cron["apiVersion"], "kind": cron["kind"]}
+    maker = {**head, "name": f"yearly-{kind}", "uid": host.uid(f"pcj/yearly-{kind}")}
+    obj["metadata"] |= {"finalizers": held, "ownerReferences": [owner, maker]}
+    host.shell("create", "-f", "-", input=yaml.safe_dump(obj))
+    freed = {"finalizers": ["example.com/own"]}
+    for metadata in (freed, {"ownerReferences": [owner]}):
+        taken(host.tries.patch(f"{kind}/held", {"metadata": metadata}, AS_HUB))
+    for change in (
+        {"metadata": {"finalizers": [finalizer]}},
+        {"metadata": {"finalizers": [*held, "example.com/more"]}},
+        {"metadata": {"ownerReferences": [maker]}},
+        {"metadata": {"ownerReferences": [owner, maker, {**owner, "name": "b", "uid": "2"}]}},
+        {"metadata": {"labels": {"tier": "other"}}},
+        {"metadata": {"annotations": {"note": "other"}}},
+        {"metadata": freed, "spec": {"replicas": 0}},
+    ):
+        refused(
+            host.tries.patch(f"{kind}/held", change, AS_HUB),
+            "nothing of a workload but its status and the finalizers of the garbage collector",
+        )
+    host.shell(
+        "patch", f"{kind}/held", "-n", SPACE, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}'
+    )
+    host.shell("delete", f"{kind}/held", "-n", SPACE, "--cascade=background")
+
+
+def test_the_garbage_collector_takes_only_references_from_a_decision(host: Guarded) -> None:
+    collector = "--as=system:serviceaccount:kube-system:generic-garbage-collector"
+    workload = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "name": "shop",
+        "uid": host.uid("psvc/shop"),
+    }
+    owned = decision("psvc-shop-3", ownerReferences=[workload])
+    host.shell("create", "-f", "-", AS_HUB, input=yaml.safe_dump(owned))
+    which = "placementdecision/psvc-shop-3"
+    orphaned: dict[str, Any] = {"metadata": {"ownerReferences": []}}
+    taken(host.tries.patch(which, orphaned, collector))
+    why = "Only the hub changes a placement decision, its labels, finalizers and owners"
+    for who in (AS_TENANT, AS_OPERATOR):
+        refused(host.tries.patch(which, orphaned, who), why)
+    other = {**workload, "name": "other", "uid": "2"}
+    for change in (
+        {"metadata": {"ownerReferences": [other]}},
+        {"metadata": {"ownerReferences": [workload, other]}},
+        {**orphaned, "spec": {"seq": 9}},
+        {"metadata": {"ownerReferences": [], "labels": {f"{names.FEDERATION}/owned": "no"}}},
+    ):
+        refused(host.tries.patch(which, change, collector), why)
+
+
 def test_a_namespace_that_goes_takes_its_decisions_along(host: Guarded) -> None:
     host.shell("create", "ns", "doomed")
     gone = decision("psvc-shop-1")

@@ -184,6 +184,29 @@ def test_the_hub_makes_changes_and_deletes_slices(member: Guarded, kind: str) ->
         assert (ran.code, ran.err) == (0, "")
 
 
+@pytest.mark.parametrize("kind", ["psvc", "deploy"])
+def test_the_hub_releases_a_slice_whole_and_unchanged(member: Guarded, kind: str) -> None:
+    """Orphan deletion takes all marks in one write and nothing of what runs (decision 0182)."""
+    labels = {"metadata": {"labels": dict.fromkeys(MARKED)}}
+    released: dict[str, Any] = copy.deepcopy(labels)
+    if kind == "psvc":
+        released["spec"] = {"slice": None}
+    else:
+        released["metadata"]["annotations"] = {names.SLICE_ANNOTATION: None}
+    assert member.tries.patch(f"{kind}/slice", released, AS_HUB).code == 0
+    why = "The federation writes only what carries its label"
+    refused(member.tries.patch(f"{kind}/slice", labels, AS_HUB), why)
+    without_fleet = copy.deepcopy(released)
+    without_fleet["metadata"]["labels"] = {names.FLEET_LABEL: None}
+    refused(member.tries.patch(f"{kind}/slice", without_fleet, AS_HUB), why)
+    changed = copy.deepcopy(released)
+    template = {"metadata": {"annotations": {"restarted": "yes"}}}
+    changed["spec"] = {**changed.get("spec", {}), "template": template}
+    refused(member.tries.patch(f"{kind}/slice", changed, AS_HUB), why)
+    for who in ((), (AS_MEMBER,)) if kind == "deploy" else ((),):
+        assert member.tries.patch(f"{kind}/slice", released, *who).code == 1
+
+
 def test_the_member_process_notes_but_changes_no_slice(member: Guarded) -> None:
     note = {"metadata": {"annotations": {"federation.pinterest.com/member-status": "{}"}}}
     assert member.tries.patch("deploy/slice", note, AS_MEMBER).code == 0
