@@ -3,6 +3,7 @@
 """
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -40,7 +41,9 @@ UNMET = 3
 )
 @click.option("--dask", default="", metavar="ADDRESS", help="Run on this Dask scheduler.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Write answer.json and answer.csv there."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the report, answer.json and answer.csv there.",
 )
 @click.option(
     "-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format."
@@ -65,13 +68,14 @@ def size(
     with simulating.failures_reported():
         document = simulating.document(path, simulating.with_losses(path, asked))
         document = {**document, "question": {"kind": "HowMuchSmaller"}}
-        met = run((path, document), seeds, (dask, out), output, quiet=quiet)
+        met = run((path, document), asked, seeds, (dask, out), output, quiet=quiet)
     if not met:
         sys.exit(UNMET)
 
 
 def run(
     given: tuple[Path, dict[str, Any]],
+    asked: Changes,
     seeds: int,
     where: "tuple[str, Path | None]",
     output: str,
@@ -97,7 +101,8 @@ def run(
     made = questions.document_of(answer)
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if out is not None:
-        forms.write(out, {"answer.json": text.encode(), "answer.csv": _csv(answer)})
+        files = {"answer.json": text.encode(), "answer.csv": _csv(answer)}
+        forms.write(out, _report(given, asked, answer) | files)
     if output == "json":
         common.data(text)
     else:
@@ -105,8 +110,21 @@ def run(
         common.say("")
         common.show(_table(answer))
     if out is not None:
-        common.say(f"what was tried: {out / 'answer.csv'}", err=True)
+        common.say(f"report: {out / forms.PAGE}, what was tried: {out / 'answer.csv'}", err=True)
     return any(tried.met for tried in answer.tried)
+
+
+def _report(
+    given: tuple[Path, dict[str, Any]], asked: Changes, answer: "Answer"
+) -> dict[str, bytes]:
+    """The report of the scenario as it is, headed by the question and its answer."""
+    from federator.simulate.report import forms
+
+    path, document = given
+    inputs, source = simulating.made(path, document, asked)
+    kind = str(document["question"].get("kind", ""))
+    headed = dataclasses.replace(source, question=kind, answer=answer.sentence)
+    return forms.files(simulating.run(inputs, quiet=True), headed, None)
 
 
 def _counted(runner: "Runner", *, quiet: bool) -> "Runner":

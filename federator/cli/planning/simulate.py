@@ -18,9 +18,7 @@ from federator.cli.planning import asking, seeding, simulating
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
-    from federator.simulate.inputs import Inputs
     from federator.simulate.report.measures import Measures
-    from federator.simulate.report.page import Provenance
 
 MISSED = 3
 """Exit code when a measure of the scenario is out of its bounds."""
@@ -128,7 +126,8 @@ def simulate(
         if dask and seeds is None and not asking_one:
             common.fail("--dask needs --seeds: one simulation runs in this process")
         if asking_one:
-            missed = not asking.run(scenario, seeds or 1, (dask, out), output, quiet=quiet)
+            where = (dask, out)
+            missed = not asking.run(scenario, asked, seeds or 1, where, output, quiet=quiet)
         elif seeds is not None:
             missed = seeding.run(scenario, other, seeds, (dask, out), output, quiet=quiet)
         else:
@@ -156,15 +155,15 @@ def _simulated(
     from federator.simulate.report import figures, forms
 
     document = simulating.document(path, asked)
-    made, source = _made(path, document, asked)
+    made, source = simulating.made(path, document, asked)
     before = None
     if compare is not None:
         changes = _as_it_is(compare, asked)
-        before = _made(compare, simulating.document(compare, changes), changes)[0]
+        before = simulating.made(compare, simulating.document(compare, changes), changes)[0]
         made, before = simulating.in_one_window(made, before)
-    measures = _run(made, quiet=quiet)
+    measures = simulating.run(made, quiet=quiet)
     other = (
-        (compare.stem, _run(before, quiet=quiet))
+        (compare.stem, simulating.run(before, quiet=quiet))
         if compare is not None and before is not None
         else None
     )
@@ -192,28 +191,6 @@ def _as_it_is(path: Path, asked: Changes) -> Changes:
     return Changes(fleet=asked.fleet) if simulating.is_trace(path) else simulating.NO_CHANGES
 
 
-def _made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs, Provenance]":
-    """The inputs of a run, and where it comes from."""
-    import yaml
-
-    from federator import __version__
-    from federator.kube import kubeyaml
-    from federator.simulate.report import page
-
-    made = simulating.inputs(document, path)
-    text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
-    description = str(document.get("description") or "")
-    return made, page.Provenance(__version__, str(path), text, asked.given, description)
-
-
-def _run(made: "Inputs", *, quiet: bool) -> "Measures":
-    from federator.simulate.engine import run
-    from federator.simulate.report import measures
-
-    with simulating.progress(made, quiet=quiet) as progress:
-        return measures.measure(run.run(made, progress))
-
-
 def _explained(
     path: Path, document: dict[str, Any], work: str, output: str, *, quiet: bool
 ) -> None:
@@ -221,9 +198,9 @@ def _explained(
     from federator.simulate.engine import run
     from federator.simulate.report import timeline
 
-    made = simulating.inputs(document, path)
-    with simulating.progress(made, quiet=quiet) as progress:
-        outcome = run.run(made, progress)
+    inputs = simulating.inputs(document, path)
+    with simulating.progress(inputs, quiet=quiet) as progress:
+        outcome = run.run(inputs, progress)
     try:
         steps = timeline.of(outcome, work)
     except timeline.NoSuchWork as bad:
@@ -232,7 +209,9 @@ def _explained(
         rows = [dataclasses.asdict(step) for step in steps]
         common.data(json.dumps({"work": work, "steps": rows}, indent=2, ensure_ascii=False) + "\n")
         return
-    lines = [[simulating.date(step.at_s, made.origin_s), step.what, step.detail] for step in steps]
+    lines = [
+        [simulating.date(step.at_s, inputs.origin_s), step.what, step.detail] for step in steps
+    ]
     common.show(common.table(["AT", work.upper(), ""], lines))
 
 

@@ -15,6 +15,8 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.simulate.inputs import Inputs
+    from federator.simulate.report.measures import Measures
+    from federator.simulate.report.page import Provenance
 
 LINE_EVERY_S: Final = 10.0
 """Seconds between two lines of progress where there is no terminal."""
@@ -180,6 +182,29 @@ def in_one_window(made: "Inputs", other: "Inputs") -> "tuple[Inputs, Inputs]":
     if both.note:
         common.say(f"note: {both.note}", err=True)
     return both.made, both.other
+
+
+def made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs, Provenance]":
+    """The inputs of a run, and where it comes from."""
+    import yaml
+
+    from federator import __version__
+    from federator.kube import kubeyaml
+    from federator.simulate.report import page
+
+    built = inputs(document, path)
+    text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
+    description = str(document.get("description") or "")
+    return built, page.Provenance(__version__, str(path), text, asked.given, description)
+
+
+def run(built: "Inputs", *, quiet: bool) -> "Measures":
+    """The measures of one simulation."""
+    from federator.simulate.engine import run as engine
+    from federator.simulate.report import measures
+
+    with progress(built, quiet=quiet) as shown:
+        return measures.measure(engine.run(built, shown))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ PEAK: Final = "peak"
 FIRST: Final = ("never_started", "missing_copy_s", "wait_p99_s", "wait_sum_s", "cost", "moves")
 """Figures that a comparison names first: what is short and what waits before what moves."""
 ONE_SEED: Final = "This is one seed; --seeds 8 tells how much of it is chance."
+SAME: Final = "same"
 UNSURE: Final = "one seed"
 """Verdict on a difference of two simulations that are drawn: it may be chance."""
 
@@ -468,7 +469,7 @@ def _is_drawn(before: Measures, after: Measures) -> bool:
 
 def _difference(left: Figure, right: Figure, by: float, *, sure: bool) -> Difference:
     if not by:
-        return Difference(left.key, left.name, left.shown, right.shown, "same", "")
+        return Difference(left.key, left.name, left.shown, right.shown, SAME, "")
     good = (by < 0) == (left.better is Better.LESS)
     judged = "other" if left.better is Better.NEITHER else "better" if good else "worse"
     if not sure and judged != "other":

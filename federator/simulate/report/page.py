@@ -92,8 +92,10 @@ def render(
         "source": source,
         "verdict": figures.verdict(measures),
         "tiles": figures.tiles(measures),
-        "figures": _table(["figure", ""], [[one.name, one.shown] for one in whole if one.value]),
-        "zeros": [one.name for one in whole if not one.value],
+        "figures": _table(
+            ["figure", ""], [[each.name, each.shown] for each in whole if each.value]
+        ),
+        "zeros": [each.name for each in whole if not each.value],
         "window": figures.window(measures),
         "panels": [panel for panel in drawn if panel.shows],
         "empty": [panel for panel in drawn if not panel.shows],
@@ -102,6 +104,7 @@ def render(
         "assumptions": measures.outcome.assumptions,
         "other": "",
         "differences": (),
+        "same": (),
         "comparison": "",
     }
     if other is not None:
@@ -109,9 +112,11 @@ def render(
             other[0],
             measures.outcome.name if measures.outcome.name != other[0] else "this one",
         )
+        differences = figures.differences(other[1], measures)
         facts |= {
             "other": other[0],
-            "differences": figures.differences(other[1], measures),
+            "differences": [row for row in differences if row.change != figures.SAME],
+            "same": [row.name for row in differences if row.change == figures.SAME],
             "comparison": figures.comparison(other[1], measures, names),
         }
     return environment().get_template("page.html.j2").render(facts)

@@ -503,6 +503,9 @@ def test_the_question_of_a_scenario_is_answered(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0] == told["answer"]
     assert "\nas it is" in done.stdout
     assert json.loads((out / "answer.json").read_text()) == told
+    page = (out / "report.html").read_text()
+    assert "Question: RunsOut" in page
+    assert page.index(told["answer"][:40]) < page.index("The simulation as it is")
     choices = [row["choice"] for row in told["tried"]]
     assert [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()] == [
         "choice",
