@@ -152,13 +152,24 @@ def with_losses(path: Path, changes: Changes) -> Changes:
     for loss in changes.lose:
         if figures.is_sought(loss):
             moment = loss.rpartition("@")[2]
-            at_s = None if moment == figures.PEAK else loading.moment(moment, "--lose")
+            at_s = None if moment == figures.PEAK else _since(moment, outcome.origin_s)
             settled, sentence = figures.sought(outcome, loss, at_s)
             common.say(f"note: {sentence}", err=True)
             losses.append(settled)
         else:
             losses.append(loss)
     return replace(changes, lose=losses)
+
+
+def _since(moment: str, origin_s: int) -> int:
+    """Seconds since second 0 of the time of a loss. Raises FieldError."""
+    from federator.model.errors import FieldError
+    from federator.simulate.scenario import fields
+
+    try:
+        return fields.since(fields.instant(moment), origin_s, "--lose")
+    except ValueError as bad:
+        raise bad if isinstance(bad, FieldError) else FieldError("--lose", str(bad)) from None
 
 
 def inputs(document: dict[str, Any], path: Path) -> "Inputs":

@@ -31,6 +31,7 @@ from federator.simulate.scenario import (
     aggregates,
     drawing,
     events,
+    fields,
     fleet,
     recorded,
     scaling,
@@ -120,7 +121,9 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     """Everything that the engine reads. Raises FieldError and TraceError."""
     clusters = fleet.assemble(scenario.fleet, scenario.seed, files.path, files.objects)
     replay = _replay(scenario, files, clusters)
-    works, origin_s, notes = _works(scenario, files, replay)
+    traced, origin_s, notes = _traced(scenario, files)
+    scenario = _dated(scenario, origin_s)
+    works = _works(scenario, traced, replay, notes)
     works, dropped = _on_record(works, clusters)
 
     def quotas(given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
@@ -167,10 +170,24 @@ def _replay(scenario: Scenario, files: Files, clusters: Clusters) -> Replay | No
     )
 
 
-def _works(
-    scenario: Scenario, files: Files, replay: Replay | None
-) -> tuple[tuple[Work, ...], int, list[str]]:
-    """The works of all sources by submission, scaled; epoch seconds of second 0; notes."""
+def _dated(scenario: Scenario, origin_s: int) -> Scenario:
+    """With seconds since second 0 instead of dates. Raises FieldError."""
+    until = scenario.until
+    return scenario.model_copy(
+        update={
+            "until": None if until is None else fields.since(until, origin_s, "until"),
+            "events": [
+                event.model_copy(
+                    update={"at": fields.since(event.at, origin_s, f"events[{at}].at")}
+                )
+                for at, event in enumerate(scenario.events)
+            ],
+        }
+    )
+
+
+def _traced(scenario: Scenario, files: Files) -> tuple[list[Work], int, list[str]]:
+    """The works of the trace; epoch seconds of second 0, also of a recording; notes."""
     given = scenario.demand
     works: list[Work] = []
     notes: list[str] = []
@@ -181,7 +198,7 @@ def _works(
             given.trace.reading(given.checkpoint),
             given.trace.format or "",
         )
-        kept = _window(trace, given.trace)
+        begin_s, kept = _window(trace, given.trace)
         notes += trace.problems.lines()
         if len(kept) < len(trace.works):
             notes.append(
@@ -190,10 +207,20 @@ def _works(
             )
         if not kept:
             raise FieldError("demand.trace.begin", "no work was submitted between begin and end")
-        origin_s = trace.origin_s + given.trace.begin if trace.origin_s else 0
+        origin_s = trace.origin_s + begin_s if trace.origin_s else 0
         works += kept
-    if given.recording is not None and replay is not None:
+    if given.recording is not None:
         origin_s = origin_s or given.recording.begin
+    return works, origin_s, notes
+
+
+def _works(
+    scenario: Scenario, traced: Sequence[Work], replay: Replay | None, notes: list[str]
+) -> tuple[Work, ...]:
+    """The works of all sources by submission, scaled. What there is to say of them is added to the
+    notes."""
+    given, works = scenario.demand, list(traced)
+    if replay is not None:
         notes += replay.notes
         works += replay.works
     for at, stream in enumerate(given.generate):
@@ -221,9 +248,10 @@ def _works(
         works = [replace(work, deadline_s=_deadline(work, given.deadlines)) for work in works]
     works.sort(key=lambda work: work.submit_s)
     if given.scale == 1:
-        return tuple(works), origin_s, notes
+        return tuple(works)
     scaled = scaling.scaled(works, given.scale, scenario.seed, scenario.until)
-    return scaled.works, origin_s, [*notes, scaled.sentence]
+    notes.append(scaled.sentence)
+    return scaled.works
 
 
 def _deadline(work: Work, times: Fraction) -> int | None:
@@ -232,14 +260,19 @@ def _deadline(work: Work, times: Fraction) -> int | None:
     return math.ceil(work.runtime_s * times)
 
 
-def _window(trace: Trace, given: TraceFile) -> list[Work]:
-    """The works between begin and end, which then begin at second 0."""
-    if not given.begin and given.end is None:
-        return list(trace.works)
-    return [
-        replace(work, submit_s=work.submit_s - given.begin)
+def _window(trace: Trace, given: TraceFile) -> tuple[int, list[Work]]:
+    """When it begins, and the works between begin and end, which then begin at second 0. Raises
+    FieldError."""
+    begin_s = fields.since(given.begin, trace.origin_s, "demand.trace.begin")
+    end_s = given.end
+    if end_s is not None:
+        end_s = fields.since(end_s, trace.origin_s, "demand.trace.end")
+    if not begin_s and end_s is None:
+        return 0, list(trace.works)
+    return begin_s, [
+        replace(work, submit_s=work.submit_s - begin_s)
         for work in trace.works
-        if given.begin <= work.submit_s and (given.end is None or work.submit_s < given.end)
+        if begin_s <= work.submit_s and (end_s is None or work.submit_s < end_s)
     ]
 
 

@@ -3,10 +3,12 @@ sentences.
 """
 
 import difflib
+import math
 import re
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated, Any, Final
 
@@ -18,6 +20,7 @@ from federator.model.errors import FieldError
 
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|min|h|d|w)?", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)", re.ASCII)
 DURATION_MAX_S: Final = 100 * 366 * 86400
 
 
@@ -34,6 +37,40 @@ def seconds(value: object) -> int:
     if exact > DURATION_MAX_S:
         raise ValueError("is longer than a hundred years")
     return round(exact)
+
+
+class Date(int):
+    """Epoch seconds of an instant that was given as a date, not as the time since second 0."""
+
+
+def instant(value: object) -> int:
+    """A duration since second 0, or a date with its time zone, `2026-03-12T14:00Z` or
+    `2026-03-12T14:00+01:00`, as a Date. Raises ValueError.
+    """
+    text = str(value).strip()
+    if _DATE.match(text) is None:
+        return seconds(value)
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is no date: 2026-03-12T14:00Z is") from None
+    if date.tzinfo is None:
+        raise ValueError(f"{text[:40]!r} has no time zone: end it with Z, or +01:00")
+    return Date(math.floor(date.timestamp()))
+
+
+def since(value: int, origin_s: int, path: str) -> int:
+    """An instant as seconds since second 0, which is at `origin_s`; 0: it has no date. Raises
+    FieldError."""
+    if not isinstance(value, Date):
+        return value
+    if not origin_s:
+        message = "is a date, and the demand has none: its times are not `iso`, nor recorded"
+        raise FieldError(path, message)
+    if value < origin_s:
+        first = datetime.fromtimestamp(origin_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        raise FieldError(path, f"lies before second 0, which is {first}")
+    return int(value) - origin_s
 
 
 def at_least_a_minute(value: int) -> int:
@@ -74,6 +111,8 @@ def _listed(value: object) -> object:
 
 Duration = Annotated[int, PlainValidator(_checked(seconds))]
 """In seconds."""
+Instant = Annotated[int, PlainValidator(_checked(instant))]
+"""In seconds since second 0, or a Date."""
 Portion = Annotated[Fraction, PlainValidator(_checked(fraction))]
 Names = Annotated[list[str], BeforeValidator(_listed)]
 """One name, or a list of them."""

@@ -140,10 +140,11 @@ def adding(given: Document, nodes: str) -> Document:
     return _with_event(given, event)
 
 
-def moment(text: str, option: str) -> int:
-    """Seconds of a time that an option names. Raises FieldError."""
+def moment(text: str, option: str) -> int | str:
+    """A time that an option names: seconds, or a date as it is given. Raises FieldError."""
     try:
-        return fields.seconds(text)
+        at_s = fields.instant(text)
+        return text if isinstance(at_s, fields.Date) else at_s
     except ValueError as bad:
         raise FieldError(option, str(bad)) from None
 

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from federator.api.common import Model
 from federator.model.ask import Tier
 from federator.simulate.scenario import fields
-from federator.simulate.scenario.fields import Duration, Names, Portion
+from federator.simulate.scenario.fields import Duration, Instant, Names, Portion
 from federator.simulate.scenario.question import Question
 from federator.simulate.scenario.tables import FleetTable, TierName, TraceFile
 
@@ -440,7 +440,7 @@ class Event(Model):
     """One change at an instant: `at` and one of the others. Clusters are named, or selected by a
     label (`zone=us-east-1a`)."""
 
-    at: Duration
+    at: Instant
     lost: Names | None = None
     returned: Names | None = None
     drained: Names | None = None
@@ -491,7 +491,7 @@ class Scenario(Model):
     description: str = ""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     """Of everything that is drawn."""
-    until: Duration | None = None
+    until: Instant | None = None
     """When the simulation ends; without it when nothing is left to happen."""
     warm_up: Duration = 0
     """What was submitted before is not measured."""

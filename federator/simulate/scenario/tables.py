@@ -6,7 +6,7 @@ from pydantic import Field
 
 from federator.api.common import Model
 from federator.model.ask import Tier
-from federator.simulate.scenario.fields import Duration, Portion
+from federator.simulate.scenario.fields import Instant, Portion
 from federator.simulate.traces import columns, works
 from federator.simulate.traces.dialect import Dialect
 
@@ -111,9 +111,9 @@ class TraceFile(Model):
     bad_rows: Portion = works.TOLERATED
     """The share of bad rows that is tolerated; more is an error."""
     tiers: Tiers = Tiers()
-    begin: Duration = 0
+    begin: Instant = 0
     """Works that were submitted before are left out; this instant becomes second 0."""
-    end: Duration | None = None
+    end: Instant | None = None
     """Works that were submitted from then on are left out."""
 
     def reading(self, checkpoint_s: int | None) -> works.Reading:

@@ -11,10 +11,11 @@ from federator.simulate.report.amounts import Clock
 from federator.simulate.report.measures import Measures, measure
 from federator.simulate.report.page import Provenance
 from federator.simulate.scenario import loading
+from federator.simulate.scenario.loading import InvalidScenario
 from tests.unit.simulate.fleets import simulate
 
 
-def played(folder: Path, times: str) -> Measures:
+def document_of(folder: Path, times: str) -> dict[str, Any]:
     starts = {
         "iso": ("2026-03-12T14:30:00Z", "2026-03-14T02:30:00Z"),
         "s": ("0", "129600"),
@@ -23,12 +24,16 @@ def played(folder: Path, times: str) -> Measures:
     (folder / "jobs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     columns = {"id": "id", "submit": "at", "runtime": "for", "cpu": "cpu"}
     trace = {"path": "jobs.csv", "columns": columns, "units": {"submit": times, "cpu": "cores"}}
-    document: dict[str, Any] = {
+    return {
         "until": "2d",
         "fleet": {"clusters": [{"name": "a", "nodes": [{"count": 1, "cpu": 8}]}]},
         "demand": {"trace": trace},
         "events": [{"at": "90m", "lost": "a"}, {"at": "2h", "returned": "a"}],
     }
+
+
+def played(folder: Path, times: str, **changes: Any) -> Measures:
+    document = document_of(folder, times) | changes
     return measure(simulate(loading.inputs(document, folder / "s.yaml", {})))
 
 
@@ -73,3 +78,37 @@ def test_instants_are_dates_or_lengths(origin_s: int, since_s: int, at: str, tic
     clock = Clock(origin_s)
 
     assert (clock.at(since_s), clock.tick(since_s)) == (at, tick)
+
+
+def test_a_scenario_takes_dates_with_a_time_zone(tmp_path: Path) -> None:
+    document = document_of(tmp_path, "iso")
+    document["demand"]["trace"] |= {"begin": "2026-03-12T14:00Z", "end": "2026-03-13T00:00Z"}
+    with pytest.raises(InvalidScenario, match=r"trace.begin: lies before second 0, .*14:30:00Z"):
+        loading.inputs(document, tmp_path / "s.yaml", {})
+    document["demand"]["trace"]["begin"] = "2026-03-12T15:30:00+01:00"
+    document |= {"until": "2026-03-13", "events": []}
+    with pytest.raises(InvalidScenario, match="until: '2026-03-13' has no time zone"):
+        loading.inputs(document, tmp_path / "s.yaml", {})
+    document["until"] = "2026-03-13T00:00:00-00:30"
+    lost = loading.losing(document, "a@2026-03-12T16:00Z")
+
+    made = loading.inputs(lost, tmp_path / "s.yaml", {})
+
+    assert [work.id for work in made.works] == ["0"]
+    assert made.end_s == 10 * 3600
+    assert [(event.at_s, event.cluster) for event in made.events] == [(5400, "a")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"until": "2026-03-13T00:00Z"}, {"events": [{"at": "2026-03-13T00:00Z", "lost": "a"}]}],
+)
+def test_dates_need_a_demand_with_dates(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidScenario, match="is a date, and the demand has none"):
+        played(tmp_path, "s", **changes)
+
+
+@pytest.mark.parametrize("text", ["2026-13-12T00:00Z", "2026-03-12T25:00Z"])
+def test_what_is_no_date_is_an_error_with_the_field(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidScenario, match=f"until: '{text}' is no date"):
+        played(tmp_path, "iso", until=text)
