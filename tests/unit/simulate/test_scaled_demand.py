@@ -54,14 +54,15 @@ def within(works: Sequence[Work], scale: str, seed: int, off: float) -> list[str
 
 @st.composite
 def demands(draw: st.DrawFn) -> list[Work]:
-    """Jobs of two kinds in turn, one of them much larger, with long tails."""
+    """Jobs of two kinds in turn, one of them much larger, with long tails. A second of rounding is
+    less than 1 % of each."""
     dice = random.Random(draw(st.integers(0, 1000)))
     sigma, large = draw(st.sampled_from([0.0, 1.0, 2.0])), draw(st.sampled_from([1, 16, 400]))
     return [
         job(
             f"w{at}",
             at * 60,
-            max(round(dice.lognormvariate(7, sigma)), 1),
+            200 + round(dice.lognormvariate(7, sigma)),
             large if at % 2 else 1,
             cpu_milli=dice.choice([500, 2000, 8000]),
             gpu=dice.choice([0, 0, 1]) if at % 3 else 8,
