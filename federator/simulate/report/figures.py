@@ -146,6 +146,15 @@ def _of_cost(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
             yield key, name, round(whole / hours, 6), Better.LESS
 
 
+def costs(measures: Measures) -> list[tuple[str, str, int]]:
+    """(`cluster`, `project` or `tier`, group, hundredths), those that cost most first in each."""
+    return [
+        (by, group, cents)
+        for by, groups in measures.bill.groups.items()
+        for group, cents in sorted(groups.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
 def window(measures: Measures) -> str:
     """Of which time means and cost are, in one sentence."""
     start_s, clock = measures.outcome.start_s, measures.clock

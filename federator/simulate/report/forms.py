@@ -20,6 +20,7 @@ PAGE: Final = "report.html"
 DOCUMENT: Final = "report.json"
 _RUN_BY_SPREADSHEETS: Final = ("=", "+", "-", "@", "\t", "\r")
 GROUPS_SHOWN: Final = 12
+COSTS_SHOWN: Final = 40
 WORKS: Final = (
     "id",
     "kind",
@@ -91,6 +92,12 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
         (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK", "AT MOST"], uses),
     ]
+    if costs := figures.costs(measures):
+        shown = [
+            [by, group, figures.money(cents / 100), amounts.share(cents, measures.bill.whole)]
+            for by, group, cents in costs
+        ]
+        sections.append((["COST BY", "", "COST", "PART"], shown[:COSTS_SHOWN]))
     if measures.lacks:
         lacks = [
             [

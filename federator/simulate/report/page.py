@@ -503,14 +503,10 @@ def _cost(measures: Measures) -> Panel:
             amounts.share(cents, bill.whole),
             figures.money(prices[group]) if by == "cluster" and group in prices else "",
         ]
-        for by, groups in bill.groups.items()
-        for group, cents in sorted(groups.items(), key=lambda item: (-item[1], item[0]))
+        for by, group, cents in figures.costs(measures)
     ]
     drawn = [
-        (group, cents / 100)
-        for group, cents in sorted(
-            bill.groups["cluster"].items(), key=lambda item: (-item[1], item[0])
-        )
+        (group, cents / 100) for by, group, cents in figures.costs(measures) if by == "cluster"
     ]
     chart = charts.bars("cost", "Cost", words, drawn[: charts.HEAT_ROWS], amount=figures.money)
     headers = ["by", "", "cost", "part", "a node for an hour, at the end"]

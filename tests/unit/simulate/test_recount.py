@@ -316,6 +316,11 @@ def test_costs_agree_with_a_count_of_their_own_and_add_up_to_the_cent(
                 assert cents / 100 == pytest.approx(expected[by, group], abs=0.25), (by, group)
     for life, cents in zip(wanted.outcome.lives, bill.works, strict=True):
         assert cents / 100 == pytest.approx(expected["work", life.work.id], abs=0.025)
+    shown = {headers[0]: table for headers, table in forms.tables(measures)}["COST BY"]
+    for by in ("cluster", "project", "tier"):
+        listed = [round(100 * float(cost)) for named, _, cost, _ in shown if named == by]
+        assert sum(listed) == bill.whole
+        assert listed == sorted(listed, reverse=True)
     table = rows(forms.files(measures, SOURCE)["works.csv"])
     assert sum(round(float(row["cost"]) * 100) for row in table) == sum(bill.works)
 
