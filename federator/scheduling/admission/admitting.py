@@ -82,6 +82,9 @@ class Round:
     Those who left would else have it back, and leave again, for ever."""
     grown: dict[str, Counter[str]] = field(default_factory=dict)
     """Leaf -> what it was given in this cycle, by cell. Nobody has it yet."""
+    terminating: Mapping[str, Amounts] = field(default_factory=dict)
+    """Leaf -> what pods use there beyond what workloads hold. Nobody need leave for that, because
+    it will be free. Until then nobody is given it."""
     slowed: set[str] = field(default_factory=set)
     """Leaves for which more would leave but for those budgets."""
 
@@ -382,11 +385,23 @@ class Round:
             if not assignment.height:
                 self._keep_for(nominee)  # or one that borrows would have it in this batch
             return Verdict(Outcome.WAITS, assignment, later=True)
+        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
+        if not chosen and self.terminating and not self._is_free_now(want):
+            outcome = Outcome.WAITS  # for pods that are terminating, and it has what these free
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
-        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
         return Verdict(outcome, assignment, chosen)
+
+    def _is_free_now(self, want: Want) -> bool:
+        """Whether the least that is of use to it fits beside pods that are terminating."""
+        least = domains.assign(want, want.least, self.usage, domains.nobody)
+        for node, amounts in self.terminating.items():
+            self.usage.add(node, amounts)
+        fits = self.usage.fits(want.node, least.needs)
+        for node, amounts in self.terminating.items():
+            self.usage.add(node, amounts, -1)
+        return fits
 
     def _takes_guarantee(self, nominee: _Nominee) -> bool:
         """Whether another account would lose of its guarantee, because what it was given in this

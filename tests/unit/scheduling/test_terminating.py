@@ -1,0 +1,67 @@
+"""Who waits for pods that are terminating, in trees of accounts that take back what is theirs."""
+
+import pytest
+
+from federator.model.ask import Ask, Former, FormerCopies, Tier
+from federator.model.decision import Reason
+from federator.model.fleet import Commitment
+from tests.unit.placement.fleets import POD
+from tests.unit.placement.fleets import service as made
+from tests.unit.scheduling.test_claims import Federation
+
+BORROWER = made(15, name="borrower", project="clips", namespace="x")
+OWNER = made(5, name="owner", project="search", namespace="x")
+GREEDY = made(30, name="owner", project="search", namespace="x")
+"""More than the tree has."""
+
+
+class Slow(Federation):
+    """Pods run on until `end`."""
+
+    def __init__(self, owner: Ask) -> None:
+        super().__init__(BORROWER, owner)
+        self.runs = 0
+        self.commitments.reported_beyond = self._beyond
+
+    def _beyond(self, after: Commitment) -> tuple[Former, ...]:
+        copies = self.runs - after.copies if after.uid == BORROWER.uid else 0
+        if copies <= 0:
+            return ()
+        return (Former("clips", Tier.ON_DEMAND, POD.requests, (FormerCopies("a", copies),)),)
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [(OWNER, Reason.QUOTA_EXCEEDED), (GREEDY, Reason.EXCEEDS_MAX_QUOTA)],
+    ids=["the guarantee", "more than there is"],
+)
+def test_reclaimed_quota_is_given_when_the_pods_of_victims_have_ended(
+    owner: Ask, reason: Reason
+) -> None:
+    world = Slow(owner)
+    filler = made(5, name="filler", project="maps", namespace="x")
+    world.asks[filler.key] = filler
+    world.turn(BORROWER)
+    world.turn(filler)
+    world.runs = world.copies(BORROWER)
+    assert (world.runs, world.copies(filler)) == (15, 5)
+    world.turn(owner)
+    left = world.copies(BORROWER)
+    assert left == 10, "so many leave as the guarantee needs"
+    for _ in range(3):
+        waits = world.turn(owner)
+        assert world.copies(owner) == 0
+        assert waits.decided[0].decision.reason is reason
+        assert world.copies(BORROWER) == left, "nobody else leaves meanwhile"
+        world.turn(BORROWER)
+        assert world.copies(BORROWER) == left
+    world.runs = 12
+    world.commitments.recount(BORROWER.uid)
+    world.turn(owner, BORROWER)
+    assert world.copies(owner) == 3, "as its pods end"
+    world.runs = 10
+    world.commitments.recount(BORROWER.uid)
+    world.turn(BORROWER)
+    assert world.copies(BORROWER) == left, "what it gave up is for the other"
+    world.turn(BORROWER, owner)
+    assert (world.copies(owner), world.copies(BORROWER)) == (5, 10)
