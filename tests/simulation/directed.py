@@ -207,6 +207,18 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         _sized("web", 7, "500m"),
         Action(20.0, "create", "RuntimeProfile", "", "default", {"spec": {"sidecars": [LOGS]}}),
     ),
+    "a placement forgets what is held": (
+        policy(0.0, clusters={"names": ["a"]}, division={"strategy": "Spread"}),
+        solo.service("web", 4),
+        Action(
+            20.0,
+            "patch",
+            "PlacementPolicy",
+            "feed",
+            "where",
+            {"spec": {"clusters": {"names": ["a", "b"]}}},
+        ),
+    ),
     "a write takes somebody's label along": (solo.service("web", 4),),
     "copies of an earlier template count as ready": (
         policy(0.0, rollout={"maxClustersAtOnce": 1}),

@@ -147,8 +147,7 @@ def _report(seen: SliceSeen) -> tuple[int, int]:
     runs, pods = _runs(seen), seen.observation.terminating
     if not seen.deleting:
         return runs, pods
-    counted = seen.observation.actual - seen.observation.idle
-    return runs, max(pods - max(runs - max(counted, 0), 0), 0)
+    return runs, max(pods - max(runs - _counted(seen), 0), 0)
 
 
 def _given(commitment: Commitment, cluster: str) -> int:
@@ -173,10 +172,16 @@ def _runs(seen: SliceSeen) -> int:
     observed = seen.observation
     if observed.nodes is not None:
         return observed.nodes.current
-    running = max(observed.actual - observed.idle, 0)
+    running = _counted(seen)
     if observed.updated < observed.actual:
         running = max(running - observed.surge, 0)
     return max(running, seen.due)
+
+
+def _counted(seen: SliceSeen) -> int:
+    """Copies that its status counts. Those that an autoscaler asks for above what the service is
+    charged for, as its `chargePercent` allows, count for nothing."""
+    return max(seen.observation.actual - max(seen.observation.idle, 0), 0)
 
 
 def _charges(

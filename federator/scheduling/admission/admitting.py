@@ -51,6 +51,8 @@ class Verdict:
     victims: tuple[Victim, ...] = ()
     later: bool = False
     """It would fit, but for what others got or reclaim in this very round."""
+    ends: bool = False
+    """Some of what it has is free only when pods that are terminating have ended."""
 
 
 Covered = Callable[[Want], object]
@@ -386,19 +388,21 @@ class Round:
                 self._keep_for(nominee)  # or one that borrows would have it in this batch
             return Verdict(Outcome.WAITS, assignment, later=True)
         outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
-        if not chosen and self.terminating and not self._is_free_now(want):
-            outcome = Outcome.WAITS  # for pods that are terminating, and it has what these free
+        ends = bool(self.terminating) and not (chosen or self._is_free_now(want.node, assignment))
+        if ends:
+            least = domains.assign(want, want.least, self.usage, domains.nobody)
+            if not self._is_free_now(want.node, least):
+                outcome = Outcome.WAITS  # and what these pods free is reserved for it
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
-        return Verdict(outcome, assignment, chosen)
+        return Verdict(outcome, assignment, chosen, ends=ends)
 
-    def _is_free_now(self, want: Want) -> bool:
-        """Whether the least that is of use to it fits beside pods that are terminating."""
-        least = domains.assign(want, want.least, self.usage, domains.nobody)
+    def _is_free_now(self, account: str, assignment: Assignment) -> bool:
+        """Whether it fits an account next to pods that are terminating."""
         for node, amounts in self.terminating.items():
             self.usage.add(node, amounts)
-        fits = self.usage.fits(want.node, least.needs)
+        fits = self.usage.fits(account, assignment.needs)
         for node, amounts in self.terminating.items():
             self.usage.add(node, amounts, -1)
         return fits

@@ -63,6 +63,8 @@ class Staged:
     """Who would have got something, but for what others got or take back in this very cycle."""
     slowed: list[Ask] = field(default_factory=list)
     """For whom more would leave now but for disruption budgets."""
+    ending: set[str] = field(default_factory=set)
+    """uids of those that have quota when pods that are terminating have ended."""
     claimed: dict[str, tuple[Ask, Mapping[str, int]]] = field(default_factory=dict)
     """uid -> who has a claim, and what is free of that by cell."""
 
@@ -467,6 +469,8 @@ class _Tree:
         entry, assignment = self.heads[uid], verdict.assignment
         if want.node in self.round.slowed and verdict.outcome is Outcome.WAITS:
             staged.slowed.append(entry.ask)
+        if verdict.ends:
+            staged.ending.add(uid)
         if assignment.domains and verdict.outcome is Outcome.ADMITTED:
             inside = frozenset.intersection(*(self.within[name] for name in assignment.domains))
             if not inside:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.hub.test_autoscaling import want
 from tests.unit.hub.test_declared_dead import declare, silent
 from tests.unit.hub.test_ending_pods import ours, slow, used
 from tests.unit.hub.test_former_charges import PSVC, running
@@ -20,12 +21,14 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-async def begin(world: World, kind: str = PSVC, grace_s: int = 300, **more: Any) -> None:
+async def begin(
+    world: World, kind: str = PSVC, grace_s: int = 300, copies: int = 6, **more: Any
+) -> None:
     """Six copies of 600m, whose pods take the whole grace period to end, under a quota of 4 cpu."""
     await world.create("FederatedQuota", "", "feed", LIMITS)
     await world.create(kind, "feed", "web", slow(kind, grace_s) | ours(kind) | more)
     await asyncio.sleep(30)
-    assert await used(world) == 3600
+    assert await used(world) == 600 * copies
 
 
 async def restart(world: World) -> None:
@@ -119,6 +122,25 @@ def test_pods_that_a_rollout_replaces_are_charged_and_its_surge_is_not() -> None
         assert await next_waits(world)
         await asyncio.sleep(400)
         assert not await next_waits(world)
+
+    play(scenario)
+
+
+def test_copies_above_what_an_autoscaled_service_is_charged_are_not_charged() -> None:
+    """`chargePercent` says how much of the range is charged, whatever autoscalers ask for."""
+
+    async def scenario(world: World) -> None:
+        scaling = {"min": 2, "max": 6, "chargePercent": 50}
+        names = {"clusters": {"names": ["a"]}}
+        await begin(world, autoscaling=scaling, placement=names, copies=4)
+        await want(world, "a", 6)
+        await asyncio.sleep(60)
+        assert (await used(world), await running(world)) == (2400, 3600)
+        await want(world, "a", 2)
+        await asyncio.sleep(60)
+        assert await used(world) == 4800, "4 of 6 copies, and 4 pods that are terminating"
+        await asyncio.sleep(400)
+        assert (await used(world), await running(world)) == (2400, 1200)
 
     play(scenario)
 

@@ -1,10 +1,15 @@
 """Who waits for pods that are terminating, in trees of accounts that take back what is theirs."""
 
+from dataclasses import replace
+
 import pytest
 
 from federator.model.ask import Ask, Former, FormerCopies, Tier
-from federator.model.decision import Reason
+from federator.model.decision import Preempted, Reason
 from federator.model.fleet import Commitment
+from federator.model.names import WorkloadKey
+from federator.scheduling.entry import Entry, Recorded
+from federator.scheduling.waiting.room_claims import WAITS_S
 from tests.unit.placement.fleets import POD
 from tests.unit.placement.fleets import service as made
 from tests.unit.scheduling.test_claims import Federation
@@ -65,3 +70,39 @@ def test_reclaimed_quota_is_given_when_the_pods_of_victims_have_ended(
     assert world.copies(BORROWER) == left, "what it gave up is for the other"
     world.turn(BORROWER, owner)
     assert (world.copies(owner), world.copies(BORROWER)) == (5, 10)
+
+
+class Contest(Slow):
+    """The owner has lost copies to the borrower before, and its decisions say so still."""
+
+    def entry(self, key: WorkloadKey) -> Entry:
+        entry = super().entry(key)
+        if key != OWNER.key:
+            return entry
+        gone = Preempted(BORROWER.key, BORROWER.project, "InCohortReclamation", 1)
+        recorded = Recorded(seq=1, inputs_hash="", preempted=gone)
+        return replace(entry, standing=replace(entry.standing, recorded=recorded))
+
+
+@pytest.mark.parametrize("later_s", [5.0, 5 * WAITS_S], ids=["soon", "after a long grace period"])
+def test_preempted_winner_keeps_its_claim_until_the_pods_of_victims_have_ended(
+    later_s: float,
+) -> None:
+    world = Contest(OWNER)
+    world.turn(BORROWER)
+    filler = made(5, name="filler", project="maps", namespace="x")
+    world.asks[filler.key] = filler
+    world.turn(filler)
+    world.runs = 15
+    world.turn(OWNER)
+    assert world.copies(BORROWER) == 10
+    for _ in range(3):
+        world.snapshot = replace(world.snapshot, as_of=world.snapshot.as_of + later_s)
+        (waits,) = world.turn(OWNER).decided
+        assert waits.decision.reason is Reason.PREEMPTED
+    world.runs = 10
+    world.commitments.recount(BORROWER.uid)
+    world.turn(BORROWER)
+    assert world.copies(BORROWER) == 10, "what it gave up is for the owner"
+    world.turn(OWNER)
+    assert world.copies(OWNER) == 5
