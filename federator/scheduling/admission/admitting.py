@@ -329,7 +329,8 @@ class Round:
         if claiming := [
             nominee
             for nominee in nominees
-            if nominee.uid in self.claiming and nominee.assignment.mode is Mode.FREE
+            if nominee.uid in self.claiming
+            and (nominee.assignment.mode is Mode.FREE or nominee.victims)
         ]:
             return min(claiming, key=self._rank)
         if not self.fair:
@@ -388,21 +389,23 @@ class Round:
                 self._keep_for(nominee)  # or one that borrows would have it in this batch
             return Verdict(Outcome.WAITS, assignment, later=True)
         outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
-        ends = bool(self.terminating) and not (chosen or self._is_free_now(want.node, assignment))
-        if ends:
+        ends = not self._fits_beside_terminating(nominee)
+        if ends and not chosen:
             least = domains.assign(want, want.least, self.usage, domains.nobody)
-            if not self._is_free_now(want.node, least):
+            if not self._fits_beside_terminating(replace(nominee, assignment=least)):
                 outcome = Outcome.WAITS  # and what these pods free is reserved for it
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
         return Verdict(outcome, assignment, chosen, ends=ends)
 
-    def _is_free_now(self, account: str, assignment: Assignment) -> bool:
-        """Whether it fits an account next to pods that are terminating."""
+    def _fits_beside_terminating(self, nominee: _Nominee) -> bool:
+        """Whether it fits next to pods that are terminating."""
+        if not self.terminating:
+            return True
         for node, amounts in self.terminating.items():
             self.usage.add(node, amounts)
-        fits = self.usage.fits(account, assignment.needs)
+        fits = self._still_fits(nominee)
         for node, amounts in self.terminating.items():
             self.usage.add(node, amounts, -1)
         return fits

@@ -6,7 +6,7 @@ import pytest
 
 from federator.model.ask import Ask, Former, FormerCopies, Tier
 from federator.model.decision import Preempted, Reason
-from federator.model.fleet import Commitment
+from federator.model.fleet import Commitment, Ordering
 from federator.model.names import WorkloadKey
 from federator.scheduling.entry import Entry, Recorded
 from federator.scheduling.waiting.room_claims import WAITS_S
@@ -106,3 +106,28 @@ def test_preempted_winner_keeps_its_claim_until_the_pods_of_victims_have_ended(
     assert world.copies(BORROWER) == 10, "what it gave up is for the owner"
     world.turn(OWNER)
     assert world.copies(OWNER) == 5
+
+
+def test_winner_that_preempts_more_after_a_notice_keeps_its_claim() -> None:
+    """For its first copies pods are terminating; for more, others leave later."""
+    few = made(2, name="owner", project="search", namespace="x")
+    world = Slow(few)
+    filler = made(5, name="filler", project="maps", namespace="x")
+    world.asks[filler.key] = filler
+    studio, *others = world.snapshot.quotas
+    accounts = (replace(studio, ordering=Ordering.PRIORITY), *others)
+    world.snapshot = replace(world.snapshot, quotas=accounts)
+    world.turn(BORROWER)
+    world.turn(filler)
+    world.runs = 15
+    world.turn(few)
+    assert world.copies(BORROWER) == 13
+    noticed = (replace(one, notice_s=600) if one.name == "search" else one for one in accounts)
+    world.snapshot = replace(world.snapshot, quotas=tuple(noticed))
+    world.asks[OWNER.key] = OWNER
+    assert world.turn(OWNER).notices
+    assert world.copies(BORROWER) == 13
+    world.runs = 13
+    world.commitments.recount(BORROWER.uid)
+    world.turn(BORROWER)
+    assert world.copies(BORROWER) == 13, "what it gave up is for the owner"
