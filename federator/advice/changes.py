@@ -262,7 +262,7 @@ def _unknown(world: World, ask: Ask) -> Iterator[Change]:
     every = world.snapshot.quotas
     if quota.allows_unknown(every):
         return
-    name = _account_name(ask.project)
+    name = account_name(ask.project)
     obj = world.obj(("FederatedQuota", "", name))
     if obj is None:
         kind = registry.KINDS["FederatedQuota"]
@@ -291,7 +291,7 @@ def _unknown(world: World, ask: Ask) -> Iterator[Change]:
         yield Change(", ".join(texts), then)
 
 
-def _account_name(project: str) -> str:
+def account_name(project: str) -> str:
     """The project as the name of an object."""
     return re.sub(r"[^a-z0-9.-]+", "-", project.lower()).strip("-.") or "account"
 

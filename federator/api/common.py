@@ -47,6 +47,7 @@ class Model(BaseModel):
         validate_by_alias=True,
         use_attribute_docstrings=True,
         allow_inf_nan=False,
+        defer_build=True,  # a command reads a few kinds, and pays for these alone
     )
 
 

@@ -77,10 +77,11 @@ def explain(
         leader = asking.Leader(kubeconfig, context, connection["leader_address"])
         return await gathered(client, kind, where, chosen, leader)
 
-    # All decisions of the host are read once and kept until the end: the collector would look
-    # through them again and again, for a third of the time.
+    # What all decisions of the host hold is read once and kept until the end: the collector would
+    # look through it again and again, for a third of the time.
     gc.disable()
     facts = common.run(common.with_federation(kubeconfig, context, work))
+    gc.freeze()  # nor does the collector of the program's end
     rows = facts.get("clusters", [])
     if cluster and cluster not in {row["cluster"] for row in rows}:
         fleet = ", ".join(row["cluster"] for row in rows) or "none"
@@ -117,8 +118,10 @@ async def gathered(
     from federator.api import raw
     from federator.cli import uncarried
     from federator.hub import offline
+    from federator.hub.records import decisions
     from federator.kinds import registry
     from federator.kube import errors
+    from federator.kube.client import OBJECTS_MAX
     from federator.model.names import WorkloadKey
 
     try:
@@ -126,25 +129,38 @@ async def gathered(
     except errors.NotFound:
         common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
-    kinds = [*situations.READ, "PlacementDecision"]
+    kinds = [*situations.READ]
     placed = raw.condition(obj, "Placed")
     generation = raw.integer(obj, "metadata", "generation")
     judged = not 0 < raw.integer(placed, "observedGeneration") < generation
-    if placed.get("status") != "True" or not judged:
+    alone = placed.get("status") == "True" and judged
+    if not alone:
         kinds += registry.WORKLOADS  # who else waits, and who has a host name that an edit adds
+    key, decided = WorkloadKey(kind.kind, namespace, name), registry.KINDS["PlacementDecision"]
+
+    def others(decision: dict[str, Any]) -> decisions.Record | None:
+        """What the decision on another workload holds; its object is not kept."""
+        of = raw.mapping(decision, "spec", "workload")
+        meta = decision["metadata"]
+        if (of.get("kind"), meta.get("namespace"), of.get("name")) != key:
+            return decisions.summarise(decisions.charged_part(decision) if alone else decision)
+        objs.append({**decision, "apiVersion": decided.api_version, "kind": decided.kind})
+        return None
+
     try:
         for other in kinds:
             row = registry.KINDS[other]
             listing = await client.list(row.api_version, row.plural)
             head = {"apiVersion": row.api_version, "kind": other}
             objs += [{**item, **head} for item in listing.items]
+        records = await client.collect(
+            decided.api_version, decided.plural, others, most=OBJECTS_MAX
+        )
     except errors.Denied:
         if leader is None:
             raise
         answer = await leader.ask(client, (namespace, kind.plural, name, "explain"))
     else:
-        situation = offline.read(objs, as_of=time.time())
-        answer = facts.facts(
-            obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)]
-        )
+        situation = offline.read(objs, as_of=time.time(), others=records)
+        answer = facts.facts(obj, situation, situation.workloads[key])
     return {**answer, "uncarried": await uncarried.beside(client, obj, kind.kind)}

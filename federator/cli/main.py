@@ -81,6 +81,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.record",
         "Record a live federation as a scenario that replays its decisions.",
     ),
+    "size": (
+        "federator.cli.planning.asking",
+        "Find the smallest part of a fleet that meets the measures of a scenario.",
+    ),
     "sweep": (
         "federator.cli.planning.sweep",
         "Simulate many variants of one scenario: cost, waiting and moves.",

@@ -305,8 +305,11 @@ def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
     }
 
 
-def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
-    """Sorts objects into a situation; kinds that placing does not read are left out."""
+def read(
+    objs: Iterable[Mapping[str, Any]], as_of: float, *, others: Iterable[Record] = ()
+) -> Situation:
+    """Sorts objects into a situation; kinds that placing does not read are left out. `others`:
+    decisions of which the objects are not kept."""
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     levels: dict[str, Level] = {}
     for obj in objs:
@@ -349,7 +352,8 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
         records={},
         objects={id_of(obj): obj for group in by_kind.values() for obj in group},
     )
-    _book(situation, by_kind.get("PlacementDecision", ()))
+    decided = map(records.summarise, by_kind.get("PlacementDecision", ()))
+    _book(situation, (*decided, *others))
     for obj in by_kind.get("FederatedQuota", ()):
         _book_terminating(situation, obj)
     return situation
@@ -371,13 +375,12 @@ def _book_terminating(situation: Situation, account: Mapping[str, Any]) -> None:
         situation.commitments.charge_beyond(uid, charged)
 
 
-def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
+def _book(situation: Situation, decisions: Iterable[Record]) -> None:
     """Assigns the decisions to their workloads and charges them, also those of workloads that are
     missing."""
     for subject in situation.workloads.values():
         situation.commitments.progressed(subject.uid, subject.progress().done)
-    for obj in decisions:
-        record = records.summarise(obj)
+    for record in decisions:
         workload = situation.workloads.get(record.key)
         ours = workload is not None and (
             not record.workload_uid or record.workload_uid == workload.uid

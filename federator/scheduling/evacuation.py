@@ -31,8 +31,10 @@ from federator.scheduling.write_order import Decided
 MINUTE_S: Final = 60.0
 PORTION_S: Final = 5.0
 """In so many seconds no more than their part of a minute's budget goes: turns come evenly."""
-ORDINALS: Final = "--force leaves them there, and spec.release of the workload gives them up"
+ORDINALS: Final = "--leave leaves them there, and spec.release of the workload gives them up"
 """What a person can do about ordinals, which no drain moves, as a part of a sentence."""
+REMOVED_ORDINALS: Final = ORDINALS.replace("--leave", "--force")
+"""The same where the cluster is drained to be removed."""
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 

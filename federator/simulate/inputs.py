@@ -81,12 +81,16 @@ class Inputs:
     events: tuple[Event, ...] = ()
     """By time; at one second in the order of the scenario."""
     seed: int = 0
+    drawn: bool = False
+    """Whether another seed gives other demand or other clusters."""
     origin_s: int = 0
     """Epoch seconds of second 0: the date that reports show; 0 when there is none."""
     end_s: int | None = None
     """When the simulation ends; None: when nothing is left that would end or could start."""
     warm_up_s: int = 0
     """Measures leave out what was submitted before."""
+    window_s: int | None = None
+    """Until when means and cost are taken; None: see `horizon_s`."""
     price_per_hour: Mapping[str, float] = field(default_factory=dict)
     """Cluster -> price of one of its nodes for an hour; empty without prices."""
     aggregates: bool = False
@@ -99,3 +103,17 @@ class Inputs:
     """The decisions of the live federation that was recorded, in their order."""
     assumptions: tuple[str, ...] = ()
     """What was missing or is simplified in the inputs, each a sentence."""
+
+    @property
+    def horizon_s(self) -> int:
+        """Until when means and cost are taken. It depends on the demand and the events, and not on
+        when a run happens to end: without an end of the simulation, it is when the last work would
+        have ended if none had waited or failed, or the last event or edit."""
+        given = self.end_s if self.window_s is None else self.window_s
+        if given is not None:
+            return given
+        ends = (
+            (work.curve[-1].at_s if work.curve else work.submit_s) + (work.runtime_s or 0)
+            for work in self.works
+        )
+        return max(max(ends, default=0), max((event.at_s for event in self.events), default=0))

@@ -21,7 +21,9 @@ WAITING_KEYS: Final = (
 )
 """Figures that there are for each project and tier too."""
 _USES: Final = tuple(
-    f"{what}_{name}" for name in ("cpu", "memory", "gpu") for what in ("use_mean", "use_peak")
+    f"{what}_{name}"
+    for name in ("cpu", "memory", "gpu")
+    for what in ("use_mean", "use_peak", "used_peak")
 )
 FIGURE_KEYS: Final = (
     *WAITING_KEYS,
@@ -33,6 +35,7 @@ FIGURE_KEYS: Final = (
     "missing_copy_s",
     "fragmented_peak",
     "moves",
+    "displaced",
     "restarts",
     "lost_s",
     "preempted",
@@ -44,6 +47,9 @@ FIGURE_KEYS: Final = (
     "scaled_late",
     *_USES,
     "cost",
+    "cost_idle",
+    "cost_per_core_hour",
+    "cost_per_gpu_hour",
 )
 """Figures that a scenario may set bounds to."""
 
@@ -83,6 +89,8 @@ class Stay:
     start_s: int
     end_s: int | None
     """None: still there when the simulation ends."""
+    lost: bool = False
+    """Whether it ended because the cluster, or nodes of it, were gone, and not by a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,33 @@ class Sample:
     """
 
 
+FLEET: Final = ""
+"""In place of the name of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What copies held of one resource of a cluster, or of the fleet, and what was there: exact, by
+    every start and end. Sums over time are of the measured time.
+    """
+
+    cluster: str
+    """FLEET for all together."""
+    resource: str
+    there_s: int
+    """How long the cluster was there."""
+    capacity_s: int
+    """Amount that its nodes have times seconds."""
+    used_s: int
+    """Amount that copies held times seconds."""
+    peak: int
+    """Most that copies held at once for at least a second."""
+    peak_share: float
+    """The same as a share of what was there then, 0 to 1."""
+    peak_since_s: int
+    """When that share was reached first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A decision about a recorded workload that gave it other clusters or counts than before."""
@@ -213,12 +248,16 @@ class Outcome:
     end_s: int
     warm_up_s: int
     """Measures count works that were submitted, and time that passed, after this instant."""
+    horizon_s: int
+    """Means and cost are taken from the warm-up to this second."""
     resources: tuple[str, ...]
     """`cpu` in milli-cores, `memory` in MiB, `gpu`: the ones that demand and fleet record."""
     lives: tuple[Life, ...]
     """In the order of submission."""
     samples: tuple[Sample, ...]
     """At equal distances of time, and at every event of the scenario."""
+    held: tuple[Held, ...] = ()
+    """The fleet first, then the clusters by name, each with every resource."""
     happened: tuple[Happened, ...] = ()
     placed: tuple[Placed, ...] = ()
     """Decisions about recorded workloads, in the order in which they were taken."""
@@ -226,13 +265,16 @@ class Outcome:
     """The measures that the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """Those of the live federation that was recorded."""
-    moves: int = 0
-    """Copies that were started in one cluster after they had run in another."""
+    drawn: bool = False
+    """Whether another seed gives another outcome."""
     decisions: int = 0
     cycles: int = 0
     price_per_hour: Mapping[str, float] = field(default_factory=dict)
     """Cluster -> price of one of its nodes for an hour at the end; empty without prices."""
-    cost: float | None = None
-    """What used capacity cost over the simulation; None without prices."""
+    costs: Mapping[str, int] | None = None
+    """Cluster -> hundredths that its nodes cost from the warm-up to the horizon; None without
+    prices."""
+    origin_s: int = 0
+    """Epoch seconds of second 0; 0 where the demand has no dates."""
     assumptions: tuple[str, ...] = ()
     """What was missing in the input or is simplified, each a sentence."""

@@ -193,6 +193,11 @@ ROWS: tuple[Row, ...] = (
         "copies",
     ),
     Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
+    Row("L1a", "commands", "`get psvc -A` with 10,000 services", Against.MOST, 1.5, "s"),
+    Row("L1n", "commands", "`get psvc NAME` of them", Against.MOST, 0.6, "s"),
+    Row("L1x", "commands", "`explain psvc/NAME` of them", Against.MOST, 1.0, "s"),
+    Row("L1e", "commands", "`get psvc` in an empty namespace", Against.MOST, 0.35, "s"),
+    Row("L1m", "commands", "memory of `get psvc -A -o json`", Against.MOST, 200.0, "MB"),
     Row(
         "E0",
         "spread",

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from federator.scheduling.governor import Health
 from tests.house.sources import ROOT
 from tests.reference import generate
 from tests.simulation import reasons
@@ -42,6 +43,18 @@ def test_every_field_of_ours_has_a_meaning() -> None:
         if re.match(r"\| `(spec|status)\.", line) and line.endswith("| |")
     ]
     assert not bare
+
+
+def test_each_state_of_a_cluster_has_one_row() -> None:
+    """The rows name only reasons and conditions that the program writes."""
+    section = CONDITIONS.partition("## States of a cluster")[2].partition("\n## ")[0]
+    states, _, others = section.partition("These names are no states")
+    rows = re.findall(r"^\| (\w+) \|", states, flags=re.MULTILINE)
+    assert rows == ["state", *(str(health) for health in Health)]
+    named = set(re.findall(r"`([A-Z]\w+)`", states + others)) - {"Lost", "Refused"}
+    assert "ClusterUnknown" in named
+    without = CONDITIONS.replace(section, "")
+    assert {name for name in named if f"`{name}`" not in without} == set()
 
 
 def test_every_reason_is_explained_in_words() -> None:

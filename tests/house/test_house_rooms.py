@@ -174,32 +174,45 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("shapes",),
         ("asks", "member"),
         ("fleet", "running"),
-        ("backlog", "drains", "lacking"),
+        ("backlog", "drains", "lacking", "meter"),
         ("world",),
         ("events", "recording"),
         ("run",),
     ),
     "simulate/scenario": (
         ("fields",),
+        ("tables",),
+        ("question",),
         ("schema",),
         ("aggregates", "drawing", "recorded", "wanted"),
+        ("scaling",),
         ("fleet",),
         ("events",),
         ("assembling",),
         ("loading",),
     ),
     "simulate/traces": (
-        ("problems",),
+        ("dialect", "likely", "problems"),
         ("table",),
         ("columns",),
         ("works",),
-        ("nodes", "openb"),
+        ("nodes", "openb", "sacct"),
         ("swf",),
         ("loading",),
         ("pools",),
     ),
-    "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
-    "simulate/sweep": (("plan",), ("frontier", "running"), ("page",)),
+    "simulate/report": (
+        ("amounts", "costing", "moving", "reasons"),
+        ("measures", "peaks"),
+        ("charts", "figures", "timeline"),
+        ("page",),
+        ("forms",),
+    ),
+    "simulate/sweep": (
+        ("plan", "search", "window"),
+        ("frontier", "running"),
+        ("page", "questions", "seeds"),
+    ),
     "sandbox": (
         ("fleetfile", "operators", "virtual_time"),
         ("gateways",),
@@ -305,6 +318,9 @@ SMALL_MAX = 60
 """A module of fewer lines that one other module imports is usually that module's private part."""
 SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.kube.login.oidc": "the only importer of kubernetes_asyncio, which takes 35 MB",
+    "federator.cli.running.newcomers": (
+        "a hook of the host's API; the demo is a program that runs and prints"
+    ),
     "federator.cli.files.objects": (
         "creating objects from files; the demo is only its first user in time"
     ),

@@ -20,6 +20,10 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "division._take: 4  ->  5": _ONLY_FASTER,
     "division._take: 4  ->  3": _ONLY_FASTER,
     "division._leap: 2  ->  3": _ONLY_FASTER,
+    "division._leap_back: 1  ->  2": (
+        "Without any weight no seat above a floor is kept, whatever the divisor."
+    ),
+    "division._leap_back: 1  ->  2  #2": _ONLY_FASTER,
     "division.divide: missing < 0  ->  missing <= 0": (
         "To take 0 seats back changes nothing, and to give 0 seats does not either."
     ),

@@ -150,8 +150,11 @@ def _put(node: ast.AST, field: str, place: int | None) -> Callable[[ast.AST], No
 
 
 def _is_prose(node: ast.AST, field: str, place: int, child: ast.AST) -> bool:
-    """A docstring, or the type of a cast: nothing that a run could tell."""
+    """A docstring, the type of a cast, or `strict` of a zip over equally many: nothing that a run
+    could tell."""
     if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+        return True
+    if isinstance(node, ast.keyword) and node.arg == "strict":
         return True
     return (
         isinstance(node, ast.Call)

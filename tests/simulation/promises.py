@@ -87,6 +87,11 @@ class Accounts:
                 found |= raw.mapping(self._specs[other], "tiers", tier, field).keys()
         return sorted(found)
 
+    def guaranteed(self, name: str, tier: str, resource: str) -> int:
+        """What an account is guaranteed by what it writes; 0 where it writes nothing."""
+        written = raw.mapping(self._specs[name], "tiers", tier, "guaranteed")
+        return vector({resource: written[resource]})[resource] if resource in written else 0
+
     def seen(self, name: str, tier: str, resource: str, use: Use) -> dict[str, Sight]:
         """Of all accounts of the same tree."""
         family = sorted(self.tree(name), key=lambda other: -len(self.line(other)))

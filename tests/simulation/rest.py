@@ -7,7 +7,7 @@ rightly depends on the order of events.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from federator.api import federatedquota, membercluster, raw
@@ -28,7 +28,16 @@ from federator.model.decision import Reason
 from federator.model.kubernetes.quantity import vector
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies, Subject
-from tests.simulation import claimed, endings, feasibility, foreign, lives, promises, scaled
+from tests.simulation import (
+    claimed,
+    endings,
+    feasibility,
+    foreign,
+    lives,
+    promises,
+    scaled,
+    withheld,
+)
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.ordinals import DAEMON
 from tests.simulation.tenants import OWNED
@@ -37,7 +46,6 @@ from tests.simulation.world import World
 Uid = str
 JOBS = "Jobs of"
 _MEASURED = ("cpu", "memory")
-FULL = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA})
 NO_ROOM = frozenset({Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE})
 
 
@@ -221,27 +229,15 @@ def planted_untouched(world: World) -> Iterator[str]:
 
 
 def nothing_withheld(world: World) -> Iterator[str]:
-    """Who is told that a quota is full could not have one copy more within it, or all of them where
-    its policy wants all or none."""
-    found, alive = decisions(world), host_workloads(world)
-    accounts = promises.Accounts(all_of(world.federation.host, "FederatedQuota"))
-    for facts in found:
-        if (
-            facts.terms.reason not in FULL
-            or "workloads at a time" in facts.terms.message
-            or facts.terms.shape is None
-            or facts.terms.unit is not Unit.REPLICAS
-            or promises.lacks_only_an_edit(facts)
-        ):
-            continue
+    """No quota is said to be full that is not (`withheld`)."""
+    alive = host_workloads(world)
+
+    def whole(facts: DecisionFacts) -> bool:
         live = alive.get(facts.workload_uid)
-        divisible = live is None or not _policy(world, facts, live[1]).require_all
-        copies = 1 if divisible else facts.terms.shortfall
-        if accounts.of(facts.terms.project) and _has_room(accounts, facts, found, copies):
-            yield (
-                f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is "
-                "not full"
-            )
+        return live is not None and _policy(world, facts, live[1]).require_all
+
+    accounts = promises.Accounts(all_of(world.federation.host, "FederatedQuota"))
+    yield from withheld.withheld(accounts, decisions(world), whole)
 
 
 def room_is_used(world: World) -> Iterator[str]:
@@ -367,32 +363,6 @@ def jobs(member: EmbeddedCluster, uid: Uid) -> list[Obj]:
 def shards_of(job: Obj) -> tuple[int, int] | None:
     """The range of shards that a Job runs."""
     return labels.piece_of(job["metadata"].get("annotations") or {})
-
-
-def _has_room(
-    accounts: promises.Accounts,
-    facts: DecisionFacts,
-    found: Sequence[DecisionFacts],
-    copies: int,
-) -> bool:
-    """Whether so many copies more fit into the account and all above it, by what all decisions
-    give."""
-    shape, project, tier = facts.terms.shape, facts.terms.project, facts.terms.tier
-    assert shape is not None
-
-    def used(resource: str, one: str) -> int:
-        return sum(
-            other.terms.shape.requests[resource] * sum(share.slots for share in other.shares)
-            for other in found
-            if other.terms.shape is not None
-            and other.terms.project == one
-            and other.terms.tier == tier
-        )
-
-    def more(resource: str, one: str) -> int:
-        return used(resource, one) + (copies * shape.requests[resource] if one == project else 0)
-
-    return not any(accounts.breaches(project, str(tier), more, used))
 
 
 def gone_clusters_are_gone(world: World) -> Iterator[str]:

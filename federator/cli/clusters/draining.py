@@ -55,6 +55,12 @@ def _watching(what: str) -> Callable[[common.F], common.F]:
     help="Also when copies would have no other place: these stay there, and are named.",
 )
 @click.option(
+    "--leave",
+    is_flag=True,
+    help="Leave ordinals of stateful sets there, which no drain moves; refuse when anything else"
+    " would have no other place.",
+)
+@click.option(
     "--jobs-finish",
     type=waiting.Duration(),
     default=None,
@@ -68,6 +74,7 @@ def drain(
     selector: str,
     dry_run: bool,
     force: bool,
+    leave: bool,
     jobs_finish: float | None,
     timeout: float,
     no_wait: bool,
@@ -83,6 +90,8 @@ def drain(
         wish["jobsFinishSeconds"] = int(jobs_finish)
     if dry_run and no_wait:
         common.fail("--dry-run changes nothing, so there is nothing that --no-wait would leave")
+    if leave and force:
+        common.fail("--force leaves all that has no other place, ordinals too: give one of the two")
 
     async def work(host: "Client") -> bool:
         chosen = await _chosen(host, names, selector)
@@ -90,7 +99,9 @@ def drain(
             if obj["metadata"].get("deletionTimestamp"):
                 common.fail(f"{_name(obj)} is being removed, which empties it too")
         if dry_run:
-            return _shown(await _rehearsed(host, [_name(obj) for obj in chosen]))
+            return _shown(await _rehearsed(host, [_name(obj) for obj in chosen]), leave=leave)
+        if leave and not await _may_leave(host, [_name(obj) for obj in chosen], wish):
+            return False
         asked = await _each(chosen, lambda obj: _ask(host, obj, wish))
         well = len(asked) == len(chosen)
         if no_wait:
@@ -424,8 +435,22 @@ async def _rehearsed(host: "Client", clusters: Sequence[str]) -> "list[Rehearsed
     return drills.rehearse(situation, drills.holders(situation, drained), drained)
 
 
-def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
-    """Prints a rehearsal. Returns whether everything has another place."""
+async def _may_leave(host: "Client", clusters: Sequence[str], wish: dict[str, Any]) -> bool:
+    """Whether only ordinals have no other place. Then the wish is forced, if there are any, because
+    the hub refuses it otherwise; if not, prints the rehearsal."""
+    rehearsed = await _rehearsed(host, clusters)
+    if any(workload.stays and not workload.numbered for workload in rehearsed):
+        _shown(rehearsed)
+        common.say("error: not only ordinals would stay, so nothing is drained", err=True)
+        return False
+    if any(workload.stays for workload in rehearsed):
+        wish["force"] = True
+    return True
+
+
+def _shown(rehearsed: "Sequence[Rehearsed]", *, leave: bool = False) -> bool:
+    """Prints a rehearsal. Returns whether everything has another place; with `leave`, everything
+    but ordinals."""
     from federator.scheduling.evacuation import ORDINALS
 
     moving = sorted(
@@ -454,7 +479,7 @@ def _shown(rehearsed: "Sequence[Rehearsed]") -> bool:
         common.show("\n" + common.table(["WORKLOAD", "STAYS", "WHY"], lines))
         if any(workload.numbered for workload in stays):
             common.show(f"\nNo drain moves ordinals: {ORDINALS}.")
-    return not stays
+    return not [workload for workload in stays if not (leave and workload.numbered)]
 
 
 def _counted(copies: int, workloads: int) -> str:

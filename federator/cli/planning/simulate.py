@@ -1,10 +1,11 @@
 """`federator simulate PATH`: what a fleet would do with a demand, decided by the scheduling cycle
 of the hub.
 
-PATH is a scenario file, or a folder with clusters.csv and workloads.csv. No API server is asked.
-Exit 1: bad input, with nothing written to --out.
+PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trace (SWF, the list of
+sacct, a table). No API server is asked. Exit 1: bad input, with nothing written to --out.
 """
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.planning import simulating
+from federator.cli.planning import asking, seeding, simulating
 from federator.cli.planning.simulating import Changes
 
 if TYPE_CHECKING:
+    from federator.simulate.inputs import Inputs
     from federator.simulate.report.measures import Measures
     from federator.simulate.report.page import Provenance
 
@@ -31,7 +33,10 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
     "--set", "settings", multiple=True, metavar="A.B=V", help="Set a field of the scenario."
 )
 @click.option(
-    "--lose", multiple=True, metavar="CLUSTER@TIME", help="A cluster, or label=value, is lost then."
+    "--lose",
+    multiple=True,
+    metavar="CLUSTER@TIME",
+    help="A cluster, or label=value, is lost then; largest@peak finds both.",
 )
 @click.option(
     "--add-nodes", multiple=True, metavar="CLUSTER=N[@TIME]", help="So many more nodes, or fewer."
@@ -40,12 +45,29 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 @click.option(
     "--policy", type=click.Path(exists=True, dir_okay=False), help="These policies instead."
 )
+@click.option(
+    "--fleet",
+    type=click.Path(exists=True),
+    help="This fleet instead: a table of nodes or clusters, or a folder.",
+)
 @click.option("--capacity", default="", metavar="F", help="This part of every cluster: 1/2.")
 @click.option(
     "--compare",
     type=click.Path(exists=True, path_type=Path),
     help="What differs from this scenario.",
 )
+@click.option(
+    "--explain",
+    default="",
+    metavar="WORK",
+    help="Show the time line of one work instead of tables.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(2, 1000),
+    help="Run so many seeds; show medians and ranges, and with --compare what is beyond chance.",
+)
+@click.option("--dask", default="", metavar="ADDRESS", help="Run the seeds on this Dask scheduler.")
 @click.option(
     "--reference",
     type=click.Choice(REFERENCES),
@@ -64,6 +86,9 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
 def simulate(
     path: Path,
     compare: Path | None,
+    explain: str,
+    seeds: int | None,
+    dask: str,
     reference: str | None,
     out: Path | None,
     output: str,
@@ -74,28 +99,54 @@ def simulate(
 ) -> None:
     """Plays a demand against a fleet and says what became of it: a verdict, tables, a report.
 
-    PATH is a scenario file, or a folder with clusters.csv and workloads.csv. Exit 1: bad input,
-    with nothing written. Exit 3: a measure of the scenario is out of its bounds.
+    PATH is a scenario file, a folder with clusters.csv and workloads.csv, or a trace: SWF, the
+    list of sacct -P, a table of jobs. The question of a scenario is answered instead. Exit 1: bad
+    input, with nothing written. Exit 3: a measure of the scenario is out of its bounds.
     """
     asked = Changes(**{name: value or "" for name, value in changes.items()})
     missed = False
     with simulating.failures_reported(), simulating.many_objects():
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
-            if others or compare or out or opened:
+            if others or compare or seeds or out or opened:
                 common.fail(
                     "--reference goes with --capacity and -o only: reference policies know no"
                     " scenario"
                 )
             _referred(path, reference, asked.capacity, output)
             return
-        if opened and out is None:
-            common.fail("--open needs --out: the folder for the report")
-        missed = _simulated(path, asked, compare, out, output, quiet=quiet)
+        asked = simulating.with_losses(path, asked)
+        scenario, other = _documents(path, asked, compare)
+        if explain:
+            if compare or seeds or out:
+                common.fail("--explain shows one work of one simulation: leave out the others")
+            _explained(*scenario, explain, output, quiet=quiet)
+            return
+        asking_one = compare is None and bool(scenario[1].get("question"))
+        if opened and (out is None or seeds is not None or asking_one):
+            common.fail("--open needs --out, the folder for the report, and shows one simulation")
+        if dask and seeds is None and not asking_one:
+            common.fail("--dask needs --seeds: one simulation runs in this process")
+        if asking_one:
+            missed = not asking.run(scenario, seeds or 1, (dask, out), output, quiet=quiet)
+        elif seeds is not None:
+            missed = seeding.run(scenario, other, seeds, (dask, out), output, quiet=quiet)
+        else:
+            missed = _simulated(path, asked, compare, out, output, quiet=quiet)
         if opened and out is not None:
             click.launch(str(out / "report.html"))
     if missed:
         sys.exit(MISSED)
+
+
+def _documents(
+    path: Path, asked: Changes, compare: Path | None
+) -> tuple[seeding.Given, seeding.Given | None]:
+    """The scenario, and the one that it is compared with."""
+    scenario = (path, simulating.document(path, asked))
+    if compare is None:
+        return scenario, None
+    return scenario, (compare, simulating.document(compare, _as_it_is(compare, asked)))
 
 
 def _simulated(
@@ -104,10 +155,17 @@ def _simulated(
     """Returns whether a measure of the scenario is out of its bounds."""
     from federator.simulate.report import figures, forms
 
-    measures, source = _run(path, asked, quiet=quiet)
+    document = simulating.document(path, asked)
+    made, source = _made(path, document, asked)
+    before = None
+    if compare is not None:
+        changes = _as_it_is(compare, asked)
+        before = _made(compare, simulating.document(compare, changes), changes)[0]
+        made, before = simulating.in_one_window(made, before)
+    measures = _run(made, quiet=quiet)
     other = (
-        (compare.stem, _run(compare, simulating.NO_CHANGES, quiet=quiet)[0])
-        if compare is not None
+        (compare.stem, _run(before, quiet=quiet))
+        if compare is not None and before is not None
         else None
     )
     if out is not None:
@@ -120,6 +178,7 @@ def _simulated(
     if other is not None:
         _compared(other, (measures.outcome.name, measures))
     common.say(figures.verdict(measures))
+    common.say(figures.window(measures))
     for headers, rows in forms.tables(measures):
         common.say("")
         common.show(common.table(headers, rows))
@@ -128,21 +187,52 @@ def _simulated(
     return bool(figures.missed(measures))
 
 
-def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provenance]":
-    """The measures of one run, and where it comes from."""
+def _as_it_is(path: Path, asked: Changes) -> Changes:
+    """No changes, but for the fleet of a trace, which has none of its own."""
+    return Changes(fleet=asked.fleet) if simulating.is_trace(path) else simulating.NO_CHANGES
+
+
+def _made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs, Provenance]":
+    """The inputs of a run, and where it comes from."""
     import yaml
 
     from federator import __version__
     from federator.kube import kubeyaml
-    from federator.simulate.engine import run
-    from federator.simulate.report import measures, page
+    from federator.simulate.report import page
 
-    document = simulating.document(path, asked)
+    made = simulating.inputs(document, path)
+    text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
+    return made, page.Provenance(__version__, str(path), text, asked.given)
+
+
+def _run(made: "Inputs", *, quiet: bool) -> "Measures":
+    from federator.simulate.engine import run
+    from federator.simulate.report import measures
+
+    with simulating.progress(made, quiet=quiet) as progress:
+        return measures.measure(run.run(made, progress))
+
+
+def _explained(
+    path: Path, document: dict[str, Any], work: str, output: str, *, quiet: bool
+) -> None:
+    """The time line of one work."""
+    from federator.simulate.engine import run
+    from federator.simulate.report import timeline
+
     made = simulating.inputs(document, path)
     with simulating.progress(made, quiet=quiet) as progress:
         outcome = run.run(made, progress)
-    text = yaml.dump(document, Dumper=kubeyaml.Dumper, sort_keys=False, allow_unicode=True)
-    return measures.measure(outcome), page.Provenance(__version__, str(path), text, asked.given)
+    try:
+        steps = timeline.of(outcome, work)
+    except timeline.NoSuchWork as bad:
+        common.fail(str(bad))
+    if output == "json":
+        rows = [dataclasses.asdict(step) for step in steps]
+        common.data(json.dumps({"work": work, "steps": rows}, indent=2, ensure_ascii=False) + "\n")
+        return
+    lines = [[simulating.date(step.at_s, made.origin_s), step.what, step.detail] for step in steps]
+    common.show(common.table(["AT", work.upper(), ""], lines))
 
 
 def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -64,11 +64,14 @@ class Changes:
     scale_demand: str = ""
     policy: str = ""
     capacity: str = ""
+    fleet: str = ""
 
     def done(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document with the changes. Raises FieldError."""
         from federator.simulate.scenario import loading
 
+        if self.fleet:
+            document = loading.on_fleet(document, Path(self.fleet))
         document = loading.changed(document, self.settings)
         if self.capacity:
             document = loading.changed(document, [f"fleet.capacity={self.capacity}"])
@@ -84,6 +87,7 @@ class Changes:
     def given(self) -> dict[str, str]:
         """Option -> what was given, for a report."""
         named = {
+            "--fleet": self.fleet,
             "--set": ", ".join(self.settings),
             "--lose": ", ".join(self.lose),
             "--add-nodes": ", ".join(self.add_nodes),
@@ -97,12 +101,62 @@ class Changes:
 NO_CHANGES: Final = Changes()
 
 
+_TRACES: Final = frozenset({".csv", ".tsv", ".txt", ".swf"})
+"""Suffixes of a trace, also in front of `.gz`; any other file is a scenario."""
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a file is demand alone."""
+    return (
+        path.is_file()
+        and (path.with_suffix("") if path.suffix == ".gz" else path).suffix in _TRACES
+    )
+
+
 def document(path: Path, changes: Changes = NO_CHANGES) -> dict[str, Any]:
-    """The scenario of a file or a folder, with the changes of a run."""
+    """The scenario of a file, a folder or a trace, with the changes of a run."""
     from federator.simulate.scenario import loading
 
-    document = loading.of_folder(path) if path.is_dir() else loading.document(path)
-    return changes.done(document)
+    if path.is_dir():
+        given = loading.of_folder(path)
+    elif is_trace(path):
+        given = loading.of_trace(path, fleet=bool(changes.fleet))
+    else:
+        given = loading.document(path)
+    return changes.done(given)
+
+
+def is_drawn(document: dict[str, Any], path: Path) -> bool:
+    """Whether the seed of a scenario changes anything."""
+    from federator.simulate.scenario import loading
+
+    return loading.scenario(document, str(path)).drawn
+
+
+def with_losses(path: Path, changes: Changes) -> Changes:
+    """With the cluster and the time of each `largest@peak`: found by a simulation without these
+    losses, and told on stderr. Raises FieldError."""
+    import os
+
+    from federator.simulate.engine import run
+    from federator.simulate.report import figures
+    from federator.simulate.scenario import loading
+
+    if not any(map(figures.is_sought, changes.lose)):
+        return changes
+    without = replace(changes, lose=[loss for loss in changes.lose if not figures.is_sought(loss)])
+    outcome = run.run(loading.inputs(document(path, without), path, os.environ))
+    losses: list[str] = []
+    for loss in changes.lose:
+        if figures.is_sought(loss):
+            moment = loss.rpartition("@")[2]
+            at_s = None if moment == figures.PEAK else loading.moment(moment, "--lose")
+            settled, sentence = figures.sought(outcome, loss, at_s)
+            common.say(f"note: {sentence}", err=True)
+            losses.append(settled)
+        else:
+            losses.append(loss)
+    return replace(changes, lose=losses)
 
 
 def inputs(document: dict[str, Any], path: Path) -> "Inputs":
@@ -115,6 +169,17 @@ def inputs(document: dict[str, Any], path: Path) -> "Inputs":
     for sentence in made.assumptions:
         common.say(f"note: {sentence}", err=True)
     return made
+
+
+def in_one_window(made: "Inputs", other: "Inputs") -> "tuple[Inputs, Inputs]":
+    """Both, measured over the time that both have. A note on stderr says if that is another time
+    than one of them has alone. Raises FieldError where they have none."""
+    from federator.simulate.sweep import window
+
+    both = window.of_both(made, other)
+    if both.note:
+        common.say(f"note: {both.note}", err=True)
+    return both.made, both.other
 
 
 @contextmanager

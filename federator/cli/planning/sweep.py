@@ -1,5 +1,5 @@
-"""`federator sweep SWEEP.yaml --out DIR`: many simulations of one scenario, and which of them no
-other beats.
+"""`federator sweep SWEEP.yaml --out DIR`: many simulations of one scenario, and which choices
+no other beats.
 
 What is done is not run again: a sweep that was killed goes on when the same command is given again.
 """
@@ -43,7 +43,8 @@ def sweep(
     path: Path, out: Path, jobs: int | None, address: str, output: str, *, quiet: bool
 ) -> None:
     """Simulates every combination of a sweep's file (policies, fleets, seeds, or any field of the
-    scenario), or a sample of them, and shows the frontier: cost against waiting against moves."""
+    scenario), or a sample of them, and shows the frontier: the choices that
+    no other beats in waiting and cost."""
     from federator.simulate.report import forms
     from federator.simulate.scenario.loading import InvalidScenario
     from federator.simulate.sweep import frontier, page, plan, running

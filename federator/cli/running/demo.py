@@ -49,7 +49,7 @@ REFRESH_S = 0.25
 )
 def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
     """Run a federation with an example application. Needs no Docker and no cluster."""
-    from federator.cli.running import sandbox
+    from federator.cli.running import newcomers, sandbox
     from federator.sandbox import fleetfile
 
     fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
@@ -59,6 +59,7 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
         shown = Path(KUBECONFIG)
         if not once:
             served.write_contexts(shown)
+        newcomers.admit(served.federation.host)
         try:
             await submit(served.federation)
             late = await settled(served.federation, deadline, must=once)

@@ -3,7 +3,7 @@ address pool, and who may do what.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from federator.embedded.auth.rbac import Rbac
@@ -128,6 +128,8 @@ class Context:
     registry: Registry = field(init=False)
     addresses: ServiceAddresses = field(init=False)
     authorizer: Rbac = field(init=False)
+    before_write: list[Callable[[JsonObject], None]] = field(init=False, default_factory=list)
+    """Called with each object that passed admission, before it is stored; may write others."""
 
     def __post_init__(self) -> None:
         self.registry = Registry(self.store)

@@ -162,7 +162,13 @@ def create_object(
             raise refusals.Refusal(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
+        _announce(ctx, fresh, opts)
         return _stored(ctx, info, fresh, opts)
+
+
+def _announce(ctx: Context, fresh: JsonObject, opts: WriteOptions) -> None:
+    for hook in () if opts.dry_run else ctx.before_write:
+        hook(fresh)
 
 
 def _stored(ctx: Context, info: ResourceInfo, fresh: JsonObject, opts: WriteOptions) -> Revision:
@@ -264,6 +270,7 @@ def update_object(
     )
     if not target.subresource:
         validation.admit(fresh, old.obj, info, ctx.labels_of(target.space))
+        _announce(ctx, fresh, opts)
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
     same = status or info.key in _NEVER_NEW_GENERATION

@@ -8,7 +8,7 @@ from federator.api import raw
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER, DrainWish
 from federator.hub.members.member import Member
 from federator.model import plaintext
-from federator.scheduling.evacuation import ORDINALS, Rehearsed, Waits
+from federator.scheduling.evacuation import ORDINALS, REMOVED_ORDINALS, Rehearsed, Waits
 from federator.status.conditions import Condition
 
 SHOWN: Final = 3
@@ -83,8 +83,10 @@ def _listed(held: Sequence[Waits]) -> str:
     return f"{shown}; and {len(held) - SHOWN} more" if len(held) > SHOWN else shown
 
 
-def of_unplaced(left: Sequence[Rehearsed]) -> str:
-    """Why a drain is refused: who would have no other place."""
+def of_unplaced(left: Sequence[Rehearsed], *, remove: bool = False) -> str:
+    """Why a drain is refused: who would have no other place. `remove`: it is the drain of a cluster
+    that is to be removed."""
+    ordinals = REMOVED_ORDINALS if remove else ORDINALS
     shown = "; ".join(
         f"{unplaced.key} {unplaced.stays} of {unplaced.before} ({unplaced.why.removesuffix('.')})"
         for unplaced in left[:SHOWN]
@@ -93,6 +95,6 @@ def of_unplaced(left: Sequence[Rehearsed]) -> str:
     lacking = copies(sum(unplaced.stays for unplaced in left))
     head = f"{lacking} of {workloads(len(left))} would have no other place: {shown}{more}."
     if all(unplaced.numbered for unplaced in left):
-        return f"{head} No drain moves ordinals: {ORDINALS}."
-    mixed = f" Ordinals: {ORDINALS}." if any(unplaced.numbered for unplaced in left) else ""
+        return f"{head} No drain moves ordinals: {ordinals}."
+    mixed = f" Ordinals: {ordinals}." if any(unplaced.numbered for unplaced in left) else ""
     return f"{head} Make room, or move what can be moved with --force.{mixed}"

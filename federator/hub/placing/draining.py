@@ -216,7 +216,7 @@ class Draining:
         clusters: set[str] = {member.name, *(other.name for other in others)}
         left = [] if wish.force else await self._without_place(clusters)
         if left:
-            note = drain_words.of_unplaced(left)
+            note = drain_words.of_unplaced(left, remove=wish.remove)
             self._refuse(member, "Refused", note)
             return False
         if member.drain != wish:

@@ -290,11 +290,12 @@ def allows(limit: Limit, account: str, tier: Tier, name: str) -> str:
     """What a limit allows to an account, as it is written: `ads allows 10 cpu (...)`. By what is
     written alone: nothing is said of what others use."""
     bound, field_name = limit.bound, f"spec.tiers.{tier}"
-    stated = quantity.render_amount(name, bound.stated or 0)
+    amount = bound.stated or 0
+    stated = quantity.render_amount(name, amount)
     if bound.field.startswith("borrowingLimit"):
         promised, more = (
-            quantity.render_amount(name, amount)
-            for amount in (bound.guaranteed or 0, (bound.stated or 0) - (bound.guaranteed or 0))
+            quantity.render_amount(name, part)
+            for part in (bound.guaranteed or 0, amount - (bound.guaranteed or 0))
         )
         where = f"{promised} guaranteed and {more} borrowed, {field_name}.{bound.field}"
     elif bound.field:

@@ -14,7 +14,6 @@ def happen(world: World, event: Event) -> int:
     """Makes the change, and makes due what it may help or harm. Returns how many copies lost their
     place; of services that are scaled, how many they ask for beside those before.
     """
-    world.fleet.pay(world.now_s)
     harmed = 0
     match event.kind:
         case EventKind.LOST:
@@ -37,7 +36,7 @@ def happen(world: World, event: Event) -> int:
         case EventKind.GROWN:
             harmed = _regrow(world, event)
         case EventKind.PRICE_CHANGED:
-            world.fleet.prices[event.cluster] = event.price_per_hour
+            world.fleet.reprice(event.cluster, event.price_per_hour)
             return 0
         case EventKind.QUOTA_CHANGED:
             world.quotas = event.quotas

@@ -24,12 +24,12 @@ class Fleet:
         """What the members last reported."""
         self._changed: set[str] = set()
         """Members that may report something else now, and clusters that are gone."""
+        self.moved: set[str] = set()
+        """Clusters whose copies, nodes or price are others since the meter looked at them."""
         self._judged_anew = False
         """Some of them may be judged by filters otherwise than before."""
         self.prices = dict(prices)
         """Cluster -> price of one of its nodes for an hour."""
-        self.cost = 0.0
-        self._paid_to_s = 0
         for view in views:
             self.join(view)
 
@@ -52,7 +52,16 @@ class Fleet:
         return None, self._member(view)
 
     def _member(self, view: ClusterView) -> Member:
-        return Member(view, self._shapes, functools.partial(self._changed.add, view.name))
+        return Member(view, self._shapes, functools.partial(self._tell, view.name))
+
+    def _tell(self, name: str) -> None:
+        self._changed.add(name)
+        self.moved.add(name)
+
+    def reprice(self, name: str, price: float) -> None:
+        """A node of the cluster costs so much for an hour from now on."""
+        self.prices[name] = price
+        self.moved.add(name)
 
     def change(self, name: str, **facts: bool) -> None:
         """Other facts of a cluster that is there, such as `cordoned`."""
@@ -62,7 +71,7 @@ class Fleet:
     def lose(self, name: str) -> None:
         """The cluster is gone, if it was there."""
         if self.members.pop(name, None) is not None:
-            self._changed.add(name)
+            self._tell(name)
 
     def views(self, seq: int) -> Mapping[str, ClusterView]:
         """All members as they report themselves now; the same object as before where nothing has
@@ -79,14 +88,3 @@ class Fleet:
             self._changed.clear()
             self._judged_anew = False
         return self._views
-
-    def pay(self, now_s: int) -> None:
-        """Adds what the nodes cost since the last time. To be called before prices or clusters
-        change.
-        """
-        hours = (now_s - self._paid_to_s) / 3600
-        self._paid_to_s = now_s
-        self.cost += (
-            sum(self.prices.get(name, 0.0) * member.nodes for name, member in self.members.items())
-            * hours
-        )

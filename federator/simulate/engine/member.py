@@ -85,9 +85,10 @@ class Member:
             :, self._make_of
         ]
         """[r, n]: of resource `names[r]` on node n; of nodes in `_stale` not as it is now."""
+        self.taken: list[int] = (self.allocatable - self._free).sum(axis=1).tolist()
+        """By `names`: what copies hold, and what was not free before them."""
         self._stale: set[int] = set()
-        scored = [self.names.index(name) if name in self.names else -1 for name in binding.SCORED]
-        self._scored = [place for place in scored if place >= 0]
+        self._scored = [self.names.index(name) for name in binding.SCORED if name in self.names]
         one_by = binding.inverse([sizes[place] for place in self._scored])
         self._one_by: list[list[float]] = one_by.reshape(len(self._scored), len(rows)).T.tolist()
         """[make, scored]: 1 / allocatable."""
@@ -317,6 +318,7 @@ class Member:
         if take.need is None or not bound:
             return
         rows, order, listed = self._rows, self._order, self._listed
+        moved = 0
         for node, copies in bound:
             before = self._at[node]
             there = rows[before]
@@ -326,6 +328,7 @@ class Member:
             else:
                 del there[bisect.bisect_left(there, node)]
             times = sign * copies
+            moved += times
             free = [left + each * times for left, each in zip(before[1], take.each, strict=True)]
             after = self._at[node] = (before[0], tuple(free))
             self._stale.add(node)
@@ -337,6 +340,9 @@ class Member:
                 place = bisect.bisect_left(listed, (order[after], after))
                 listed.insert(place, (order[after], after))
                 self._nodes_of.insert(place, there)
+        self.taken = [
+            taken - each * moved for taken, each in zip(self.taken, take.each, strict=True)
+        ]
         self.moves += 1
         self._reported = None
         self._tell()

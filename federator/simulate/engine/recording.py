@@ -14,6 +14,7 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Work
 from federator.simulate.engine.lacking import Lack
 from federator.simulate.engine.member import Member
+from federator.simulate.engine.meter import Meter
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.engine.world import World
@@ -22,6 +23,7 @@ from federator.simulate.outcome import (
     ONE_NODE,
     End,
     Happened,
+    Held,
     Life,
     Outcome,
     Placed,
@@ -70,8 +72,9 @@ class Recording:
         self._lives: dict[str, Life] = {}
         self._happened: list[Happened] = []
         self._placed: list[Placed] = []
-        self._moves = 0
         self._resources = _recorded(inputs)
+        begin_s = self._start_s + inputs.warm_up_s
+        self._meter = Meter(self._resources, begin_s, inputs.horizon_s)
         self._stocks: dict[str, _Stock] = {}
 
     def reach(self, now_s: int, world: World) -> None:
@@ -85,6 +88,11 @@ class Recording:
             behind = (now_s - 1 - self._next_s) // self._step_s if not world.live else 0
             # An idle fleet needs no samples but the last.
             self._next_s += self._step_s * max(behind, 1)
+
+    def settle(self, world: World) -> None:
+        """Everything of this instant has happened."""
+        if world.fleet.moved:
+            self._meter.settle(world.now_s, world.fleet)
 
     def happen(self, event: Event, copies: int) -> None:
         """An event happened, and so many copies lost their place, or are asked for beside those
@@ -111,7 +119,7 @@ class Recording:
 
     def outcome(self, world: World) -> Outcome:
         """Closes what is open, and tells all."""
-        world.fleet.pay(world.now_s)
+        held = tuple(map(_shown, self._meter.held(max(world.now_s, self.inputs.horizon_s))))
         for running in world.live.values():
             running.end(None)
             self._lives[running.work.id] = self._life(running, _how(running, world), None)
@@ -120,26 +128,28 @@ class Recording:
         return Outcome(
             name=self.inputs.name,
             seed=self.inputs.seed,
+            drawn=self.inputs.drawn,
             start_s=self._start_s,
             end_s=world.now_s,
             warm_up_s=self.inputs.warm_up_s,
+            horizon_s=self.inputs.horizon_s,
+            origin_s=self.inputs.origin_s,
             resources=tuple(_SHOWN[name] for name in self._resources),
             lives=tuple(self._lives[work.id] for work in submitted),
             samples=tuple(self._samples),
+            held=held,
             happened=tuple(self._happened),
             placed=tuple(self._placed),
             wanted=self.inputs.measures,
             recorded=self.inputs.recorded,
-            moves=self._moves,
             decisions=world.seq,
             cycles=self.cycles,
             price_per_hour=world.fleet.prices,
-            cost=round(world.fleet.cost, 6) if self.inputs.price_per_hour or priced else None,
+            costs=self._meter.costs() if self.inputs.price_per_hour or priced else None,
             assumptions=(*self.inputs.assumptions, *_assumptions(self.inputs)),
         )
 
     def _life(self, running: Running, how: End, end_s: int | None) -> Life:
-        self._moves += running.moves
         return _life(
             work=running.work,
             end=how,
@@ -199,6 +209,18 @@ class Recording:
         """
         self._samples = self._samples[::2]
         self._step_s *= 2
+
+
+def _shown(held: Held) -> Held:
+    """With the names and units of reports."""
+    unit = _UNITS[held.resource]
+    return replace(
+        held,
+        resource=_SHOWN[held.resource],
+        capacity_s=held.capacity_s // unit,
+        used_s=held.used_s // unit,
+        peak=held.peak // unit,
+    )
 
 
 def _lacking(

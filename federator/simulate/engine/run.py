@@ -116,6 +116,7 @@ class _Simulation:
         """Runs until the end of the inputs, or until nothing is left to happen."""
         changes, world = self.inputs.events, self.world
         changed = instants = 0
+        self.recording.settle(world)
         while (now_s := self._next(changed)) is not None:
             if self.inputs.end_s is not None and now_s > self.inputs.end_s:
                 break
@@ -135,6 +136,7 @@ class _Simulation:
             if world.is_held:
                 world.release_reports()
                 self._decide()
+            self.recording.settle(world)
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
                 progress(now_s, self.inputs.end_s, self._submitted, len(self.inputs.works))

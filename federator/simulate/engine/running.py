@@ -59,7 +59,6 @@ class Running:
     ready_s: int = 0
     """Its next attempt does not begin before."""
     backoff_s: int = 0
-    moves: int = 0
     wanted: int | None = None
     """Copies that a service asks for since it was scaled; None: those of its work."""
     scalings: int = 0
@@ -79,8 +78,6 @@ class Running:
     """When it made way for another last."""
     _back: bool = False
     """Whether it has come back since."""
-    _uprooted: bool = False
-    """Whether a job lost its places last because of its cluster, and not to another's quota."""
     _in_vain: int = 0
     """How often it came back at the instant at which it had made way, and had to go again."""
     _under: Ask | None = None
@@ -168,7 +165,15 @@ class Running:
             self._more = False
         if self.displaced:
             self.displaced = min(self.displaced, self.missing)
-        self._wait(decision.reason, now_s)
+        self._wait(self._meant(decision.reason), now_s)
+
+    def _meant(self, reason: Reason) -> Reason:
+        """The reason of a decision about the ask, for the work: that all copies are in one cluster
+        is what a gang is, and no maximum that somebody set."""
+        division = self.ask.policy.division
+        if reason is Reason.AT_MAXIMUM and self.ask.whole and division.max_clusters == 1:
+            return Reason.GANG_INCOMPLETE
+        return reason
 
     def scale(self, copies: int | None, times: Fraction | None = None) -> int:
         """A service follows its curve to so many copies; with `times`, that is so many times what
@@ -203,8 +208,6 @@ class Running:
                 self._placed += copies
             self.bound[cluster] = tuple(sorted(here.items()))
         self._since[cluster] = now_s
-        if self._uprooted and self.stays and self.stays[-1].cluster != cluster:
-            self.moves += sum(copies for _, copies in bound)
 
     def shrink(self, cluster: str, copies: int, now_s: int) -> Bound:
         """Keeps so many copies in a cluster; returns those that go, from the fullest nodes
@@ -229,8 +232,10 @@ class Running:
         return tuple(gone)
 
     def leave(self, cluster: str, now_s: int) -> None:
-        """Nothing of it is in the cluster any more, and no share either."""
-        self._leave_off(cluster, now_s)
+        """Nothing of it is in the cluster any more, and no share either. What is still open of its
+        stay was lost with the cluster.
+        """
+        self._leave_off(cluster, now_s, lost=True)
         self._placed -= self.copies(cluster)
         self.bound.pop(cluster, None)
         self._since.pop(cluster, None)
@@ -264,7 +269,6 @@ class Running:
         check-point, if it has any. `made_way`: not because of its cluster, but for another's quota.
         """
         self._end_idling(now_s)
-        self._uprooted = not made_way
         if not self.running:
             return
         lost_s = self._stop(now_s)
@@ -362,7 +366,7 @@ class Running:
                 )
             self._waiting = None
 
-    def _leave_off(self, cluster: str, now_s: int) -> None:
+    def _leave_off(self, cluster: str, now_s: int, *, lost: bool = False) -> None:
         since = self._since.get(cluster)
         if since is not None and now_s > since:
-            self.stays.append(_stay(cluster, self.copies(cluster), since, now_s))
+            self.stays.append(_stay(cluster, self.copies(cluster), since, now_s, lost))

@@ -1,6 +1,8 @@
 """Numbers as people read them: lengths of time, amounts of resources, shares."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 UNITS: Final[Mapping[str, tuple[int, str]]] = {
@@ -9,6 +11,7 @@ UNITS: Final[Mapping[str, tuple[int, str]]] = {
     "gpu": (1, "GPUs"),
 }
 """Resource -> how many of the units that simulations count in make one of the units people read."""
+DAY_S: Final = 86_400
 _LENGTHS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -30,6 +33,37 @@ def length(seconds: float) -> str:
             )
             return f"{whole // size} {unit}" + ("" if below.startswith(" 0 ") else below)
     return "0 s"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Instants as people read them: dates in UTC where the start has one, else the time since the
+    start."""
+
+    origin_s: int = 0
+    """Epoch seconds of the start; 0 for none."""
+
+    @property
+    def heading(self) -> str:
+        """Of a column of instants."""
+        return "at (UTC)" if self.origin_s else "after"
+
+    def at(self, since_s: float) -> str:
+        """Clock(1506816000).at(7500) -> 2017-10-01 02:05; Clock().at(7500) -> 2 h 5 min"""
+        return self._date(since_s, "%Y-%m-%d %H:%M") if self.origin_s else length(since_s)
+
+    def tick(self, since_s: float) -> str:
+        """The same below an axis, shorter: 10-01 02:05, and 10-01 at midnight."""
+        if not self.origin_s:
+            return length(since_s)
+        return self._date(since_s, "%m-%d %H:%M").removesuffix(" 00:00")
+
+    def iso(self, since_s: float) -> str:
+        """2017-10-01T02:05:00Z; "" without an origin."""
+        return self._date(since_s, "%Y-%m-%dT%H:%M:%SZ") if self.origin_s else ""
+
+    def _date(self, since_s: float, form: str) -> str:
+        return datetime.fromtimestamp(self.origin_s + round(since_s), UTC).strftime(form)
 
 
 def whole(number: float) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from federator.simulate.report import amounts
+from federator.simulate.report.amounts import Clock
 
 WIDTH: Final = 480
 HEIGHT: Final = 250
@@ -43,6 +44,8 @@ _STEPS_S: Final = (
     2_419_200,
 )
 Amount = Callable[[float], str]
+SINCE: Final = Clock()
+"""Without dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,12 @@ def lines(
     series: Sequence[Series],
     *,
     y: Amount = amounts.whole,
-    x: Amount = amounts.length,
+    clock: Clock = SINCE,
     logarithmic: bool = False,
     y_max: float | None = None,
     marks: Sequence[Mark] = (),
 ) -> Markup:
-    """Lines over time, or over a length of time. `logarithmic` is the x axis."""
+    """Lines over time; with `logarithmic` over a length of time."""
     shown = [line for line in series if line.points]
     low = min((line.points[0][0] for line in shown), default=0.0)
     high = max((line.points[-1][0] for line in shown), default=1.0)
@@ -89,7 +92,7 @@ def lines(
     def down(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(value / top, 1)
 
-    parts = [_horizontals(top, down, y), _ticks(low, high, across, x, logarithmic=logarithmic)]
+    parts = [_horizontals(top, down, y), _ticks(low, high, across, clock, logarithmic=logarithmic)]
     for number, line in enumerate(shown):
         path = _path([(across(at), down(value)) for at, value in line.points], step=line.step)
         if line.filled:
@@ -158,6 +161,7 @@ def columns(
     points: Sequence[tuple[float, float]],
     *,
     y: Amount = amounts.whole,
+    clock: Clock = SINCE,
 ) -> Markup:
     """One upright bar at each point of time."""
     low, high = (points[0][0], points[-1][0]) if points else (0.0, 1.0)
@@ -170,7 +174,7 @@ def columns(
 
     parts = [
         _horizontals(top, down, y),
-        _ticks(low, high, across, amounts.length, logarithmic=False),
+        _ticks(low, high, across, clock, logarithmic=False),
     ]
     parts += [
         Markup(
@@ -180,7 +184,7 @@ def columns(
             _text(down(value)),
             _text(wide),
             _text(down(0) - down(value)),
-            amounts.length(at),
+            clock.at(at),
             y(value),
         )
         for at, value in points
@@ -195,6 +199,8 @@ def heat(
     description: str,
     times: Sequence[int],
     rows: Sequence[tuple[str, Sequence[float]]],
+    *,
+    clock: Clock = SINCE,
 ) -> Markup:
     """A row for each name, a cell for each stretch of time, darker the more is in use (0 to 1);
     empty below 0.
@@ -224,7 +230,7 @@ def heat(
                         _text(wide + 0.2),
                         tall - 1,
                         name,
-                        amounts.length(times[first]),
+                        clock.at(times[first]),
                         amounts.share(worst, 1),
                     )
                 )
@@ -237,10 +243,10 @@ def heat(
             ).format(
                 HEAT_LEFT,
                 height + 14,
-                amounts.length(times[0]),
+                clock.at(times[0]),
                 WIDTH,
                 height + 14,
-                amounts.length(times[-1]),
+                clock.at(times[-1]),
             )
         )
     return _svg(ident, title, description, height + 20, parts, drawn=len(rows))
@@ -331,8 +337,10 @@ def _horizontals(top: float, down: Callable[[float], float], y: Amount) -> Marku
 
 
 def _ticks(
-    low: float, high: float, across: Callable[[float], float], x: Amount, *, logarithmic: bool
+    low: float, high: float, across: Callable[[float], float], clock: Clock, *, logarithmic: bool
 ) -> Markup:
+    """Dates are at round times of the day."""
+    offset = clock.origin_s % amounts.DAY_S
     if logarithmic:
         places: list[float] = [
             0,
@@ -343,17 +351,17 @@ def _ticks(
             (candidate for candidate in _STEPS_S if (high - low) / candidate <= TICKS + 1),
             max((high - low) / TICKS, 1),
         )
-        first = math.ceil(low / step)
-        places = [step * at for at in range(first, int(high / step) + 1)]
+        first, last = math.ceil((low + offset) / step), int((high + offset) / step)
+        places = [step * at - offset for at in range(first, last + 1)]
     parts, free = [], 0.0
     for value in places:
         at = across(value)
         if at < free or at > WIDTH - 24:
             continue
-        free = at + 62
+        free = at + (84 if clock.origin_s else 62)
         parts.append(
             Markup('<text class="label {}" x="{}" y="{}">{}</text>').format(
-                "" if at < LEFT + 20 else "middle", _text(at), HEIGHT - 10, x(value)
+                "" if at < LEFT + 20 else "middle", _text(at), HEIGHT - 10, clock.tick(value)
             )
         )
     return Markup("").join(parts)

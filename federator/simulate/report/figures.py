@@ -2,21 +2,36 @@
 differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from federator.simulate.outcome import FOR_CAPACITY, WAITING_KEYS, End, Outcome, Wanted
+from federator.model.errors import FieldError
+from federator.simulate.outcome import FLEET, FOR_CAPACITY, WAITING_KEYS, End, Held, Outcome, Wanted
 from federator.simulate.report import amounts
-from federator.simulate.report.measures import Measures
+from federator.simulate.report.measures import Measures, Use
+
+HOURS: Final = {
+    "cpu": ("cost_per_core_hour", "cost for each core-hour in use"),
+    "gpu": ("cost_per_gpu_hour", "cost for each GPU-hour in use"),
+}
+LARGEST: Final = "largest"
+PEAK: Final = "peak"
+"""In place of a cluster and a time that are lost: the largest, and when most is in use."""
+
+
+FIRST: Final = ("never_started", "missing_copy_s", "wait_p99_s", "wait_sum_s", "cost", "moves")
+"""Figures that a comparison names first: what is short and what waits before what moves."""
+ONE_SEED: Final = "This is one seed; --seeds 8 tells how much of it is chance."
+UNSURE: Final = "one seed"
+"""Verdict on a difference of two simulations that are drawn: it may be chance."""
 
 
 class Better(StrEnum):
     """Which way a figure is wanted to go."""
 
     LESS = "less"
-    MORE = "more"
     NEITHER = "neither"
 
 
@@ -42,7 +57,7 @@ class Difference:
     change: str
     """With its sign; "same" for none."""
     verdict: str
-    """`better`, `worse`, `other`, or "" when it is the same."""
+    """`better`, `worse`, `other`, UNSURE, or "" when it is the same."""
 
 
 def percent(part: float) -> str:
@@ -61,7 +76,7 @@ def shown(key: str, value: float) -> str:
         return f"{amounts.whole(value / 3600)} copy-hours"
     return (
         money(value)
-        if key == "cost"
+        if key.startswith("cost")
         else amounts.length(value)
         if key.endswith("_s")
         else amounts.whole(value)
@@ -71,10 +86,10 @@ def shown(key: str, value: float) -> str:
 def figures(measures: Measures) -> tuple[Figure, ...]:
     """What a planner looks at first, in that order."""
     waiting = measures.waiting
-    less, more, neither = Better.LESS, Better.MORE, Better.NEITHER
+    less, neither = Better.LESS, Better.NEITHER
     rows: list[tuple[str, str, float, Better]] = [
         ("works", "works", measures.works, neither),
-        ("completed", "completed", measures.ends[End.COMPLETED.value], more),
+        ("completed", "completed", measures.ends[End.COMPLETED.value], neither),
         ("running", "running at the end", measures.ends[End.RUNNING.value], neither),
         ("waiting", "waiting at the end", measures.ends[End.WAITING.value], less),
         ("unplaceable", "larger than any cluster", measures.ends[End.UNPLACEABLE.value], less),
@@ -97,7 +112,8 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
             max(measures.fragmented, default=0),
             less,
         ),
-        ("moves", "copies moved", measures.outcome.moves, less),
+        ("moves", "copies moved", measures.moves, less),
+        ("displaced", "copies lost with their cluster", measures.displaced, less),
         ("restarts", "restarts after lost clusters", measures.restarts, less),
         ("lost_s", "run time lost with clusters", measures.lost_s, less),
         ("preempted", "made way for another's quota", measures.preempted, less),
@@ -108,23 +124,43 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("scalings", "times a service was scaled", measures.scalings, neither),
         ("scaled_late", "scaled up without room at once", measures.scaled_late, less),
     ]
-    for use in measures.fleet:
-        unit = amounts.unit(use.resource)
-        rows.append(
-            (
-                f"capacity_{use.resource}",
-                f"{use.resource} there, mean ({unit})",
-                use.capacity,
-                neither,
-            )
-        )
-        rows.append((f"use_mean_{use.resource}", f"{use.resource} in use, mean", use.mean, neither))
-        rows.append((f"use_peak_{use.resource}", f"{use.resource} in use, peak", use.peak, neither))
-    if measures.outcome.cost is not None:
-        rows.append(("cost", "cost", measures.outcome.cost, less))
+    rows += (row for use in measures.fleet for row in _of_use(use))
+    rows += _of_cost(measures)
     return tuple(
         Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows
     )
+
+
+def _of_cost(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
+    """Nothing without prices; nothing for each hour of a resource that nobody used."""
+    if measures.outcome.costs is None:
+        return
+    whole, idle = measures.bill.whole / 100, measures.bill.idle / 100
+    yield "cost", "cost", whole, Better.LESS
+    yield "cost_idle", "cost of what nobody held", idle, Better.LESS
+    for use in measures.fleet:
+        hours = use.mean * use.capacity * measures.length_s / 3600
+        if hours and use.resource in HOURS:
+            key, name = HOURS[use.resource]
+            yield key, name, round(whole / hours, 6), Better.LESS
+
+
+def window(measures: Measures) -> str:
+    """Of which time means and cost are, in one sentence."""
+    start_s, clock = measures.outcome.start_s, measures.clock
+    begin, end = (
+        clock.at(at_s - start_s) for at_s in (measures.begin_s, measures.outcome.horizon_s)
+    )
+    of = "Means" if measures.outcome.costs is None else "Means and cost"
+    return f"{of} are of the time from {begin} to {end}{' (UTC)' if clock.origin_s else ''}."
+
+
+def _of_use(use: Use) -> Iterator[tuple[str, str, float, Better]]:
+    what, unit, neither = use.resource, amounts.unit(use.resource), Better.NEITHER
+    yield f"capacity_{what}", f"{what} there, mean ({unit})", use.capacity, neither
+    yield f"use_mean_{what}", f"{what} in use, mean", use.mean, neither
+    yield f"use_peak_{what}", f"{what} in use, peak", use.peak, neither
+    yield f"used_peak_{what}", f"{what} in use, at most ({unit})", use.peak_amount, neither
 
 
 def values(measures: Measures) -> dict[str, Any]:
@@ -229,12 +265,13 @@ def _value(measures: Measures, wanted: Wanted) -> float | None:
     group = next(
         (group for group in groups if group.group == (wanted.project or wanted.tier)), None
     )
-    return float(getattr(group, _FIELDS[wanted.figure])) if group is not None else None
+    return float(getattr(group, WAITING_FIELDS[wanted.figure])) if group is not None else None
 
 
-_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {
+WAITING_FIELDS: Final = {key: key.removeprefix("wait_") for key in WAITING_KEYS} | {
     "never_started": "never"
 }
+"""Figure of waiting -> the field of `Waiting` that has it."""
 
 
 def named(measures: Measures) -> list[list[str]]:
@@ -253,7 +290,12 @@ def missed(measures: Measures) -> tuple[Judged, ...]:
 
 
 def verdict(measures: Measures) -> str:
-    """What happened, in one sentence; before it whether the measures of the scenario are met."""
+    """What happened, in one sentence; before it whether the measures of the scenario are met, after
+    it that it is one seed, where others give other figures."""
+    return f"{_judged(measures)} {ONE_SEED}" if measures.outcome.drawn else _judged(measures)
+
+
+def _judged(measures: Measures) -> str:
     bounded = [measure for measure in judged(measures) if measure.bounds]
     if not bounded:
         return _happened(measures)
@@ -373,17 +415,23 @@ def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
         ranked.append(
             (
                 abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0,
-                _difference(left, right, by),
+                _difference(left, right, by, sure=not _is_drawn(before, after)),
             )
         )
     return tuple(row for _, row in sorted(ranked, key=lambda pair: -pair[0]))
 
 
-def _difference(left: Figure, right: Figure, by: float) -> Difference:
+def _is_drawn(before: Measures, after: Measures) -> bool:
+    return before.outcome.drawn or after.outcome.drawn
+
+
+def _difference(left: Figure, right: Figure, by: float, *, sure: bool) -> Difference:
     if not by:
         return Difference(left.key, left.name, left.shown, right.shown, "same", "")
     good = (by < 0) == (left.better is Better.LESS)
     judged = "other" if left.better is Better.NEITHER else "better" if good else "worse"
+    if not sure and judged != "other":
+        judged = UNSURE
     size = f"{'+' if by > 0 else '-'}{shown(left.key, abs(by))}"
     relative = (
         f" ({100 * by / left.value:+.0f} %)"
@@ -395,16 +443,61 @@ def _difference(left: Figure, right: Figure, by: float) -> Difference:
 
 def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str:
     """How two simulations differ, in one sentence. `names`: what each is called."""
-    notable = [row for row in differences(before, after) if row.verdict in ("better", "worse")]
+    notable = [
+        row for row in differences(before, after) if row.verdict in ("better", "worse", UNSURE)
+    ]
     if not notable:
         return f"{names[1]} comes out as {names[0]} in every figure that matters."
-    main = [
-        row
-        for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves")
-        for row in notable
-        if row.key == key
-    ] or notable
+    main = [row for key in FIRST for row in notable if row.key == key] or notable
+    if _is_drawn(before, after):
+        changes = ", ".join(f"{row.name} {row.before} → {row.after}" for row in main[:3])
+        return f"{names[1]} against {names[0]}: {changes}. {ONE_SEED}"
     changes = ", ".join(
         f"{row.name} {row.before} → {row.after} ({row.verdict})" for row in main[:3]
     )
     return f"{names[1]} against {names[0]}: {changes}."
+
+
+def is_sought(loss: str) -> bool:
+    """Whether `CLUSTER@TIME` names something that only a simulation without the loss can find."""
+    cluster, _, moment = loss.rpartition("@")
+    return cluster == LARGEST or moment == PEAK
+
+
+def sought(outcome: Outcome, loss: str, at_s: int | None) -> tuple[str, str]:
+    """The cluster and the second as `CLUSTER@SECONDS`, and how they were found, in a sentence.
+    `outcome`: of the simulation without the loss; `at_s`: the time, None for the peak. Raises
+    FieldError where nothing was there to lose.
+    """
+    cluster = loss.rpartition("@")[0]
+    busiest = _busiest(outcome)
+    when = ""
+    if at_s is None:
+        # A second later, what comes at the peak has its place.
+        at_s = min(busiest.peak_since_s + 1, max(outcome.end_s - 1, 0))
+        share = amounts.share(busiest.peak_share, 1)
+        when = f" when {share} of {busiest.resource} is in use, the most"
+    which = ""
+    if cluster == LARGEST:
+        cluster = _largest(outcome, busiest.resource, at_s)
+        which = f", the cluster with most {busiest.resource}"
+    after = amounts.length(at_s - outcome.start_s)
+    return f"{cluster}@{at_s}", f"--lose {loss}: {cluster}{which}, is lost after {after}{when}."
+
+
+def _busiest(outcome: Outcome) -> Held:
+    """The resource that is in use most, as the verdict has it."""
+    fleet = [held for held in outcome.held if held.cluster == FLEET and held.capacity_s]
+    if not fleet:
+        raise FieldError("--lose", "nothing is measured, so there is neither a peak nor a cluster")
+    return max(fleet, key=lambda held: (held.used_s / held.capacity_s, held.resource))
+
+
+def _largest(outcome: Outcome, resource: str, at_s: int) -> str:
+    """The cluster that has most of the resource then; the first by name of several."""
+    place = outcome.resources.index(resource)
+    before = [sample for sample in outcome.samples if sample.at_s <= at_s]
+    there = (before or list(outcome.samples[:1]))[-1].capacity if outcome.samples else {}
+    if not there:
+        raise FieldError("--lose", "no cluster is there at that time")
+    return min(there, key=lambda name: (-there[name][place], name))

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from federator.simulate.outcome import Outcome
-from federator.simulate.report import amounts, figures, page
+from federator.simulate.outcome import Life, Outcome
+from federator.simulate.report import amounts, figures, page, reasons
 from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
 
@@ -20,6 +20,38 @@ PAGE: Final = "report.html"
 DOCUMENT: Final = "report.json"
 _RUN_BY_SPREADSHEETS: Final = ("=", "+", "-", "@", "\t", "\r")
 GROUPS_SHOWN: Final = 12
+WORKS: Final = (
+    "id",
+    "kind",
+    "namespace",
+    "project",
+    "tier",
+    "priority",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "wait_s",
+    "end",
+    "clusters",
+    "restarts",
+    "lost_s",
+    "preempted",
+    "preempted_s",
+    "failures",
+    "failed_s",
+    "scalings",
+    "scaled_late",
+    "last_reason",
+    "shards",
+    "cpu_cores",
+    "memory_gib",
+    "gpus",
+    "home",
+    "warm_up",
+    "ran",
+    "cost",
+)
+"""Columns of works.csv."""
 
 
 def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
@@ -45,6 +77,7 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             f"{amounts.whole(use.capacity)} {amounts.unit(use.resource)}",
             figures.percent(use.mean),
             figures.percent(use.peak),
+            amounts.whole(use.peak_amount),
         ]
         for use in (*measures.fleet, *_busiest(measures))
     ]
@@ -56,14 +89,19 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
     sections += [
         (["FIGURE", "VALUE"], shown),
         (["TIER OR PROJECT", "WORKS", "NEVER STARTED", "WAITED", "P50", "P99", "LONGEST"], waiting),
-        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK"], uses),
+        (["CLUSTER", "RESOURCE", "CAPACITY", "MEAN", "PEAK", "AT MOST"], uses),
     ]
     if measures.lacks:
         lacks = [
-            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            [
+                lack.reason,
+                f"{lack.works:,}",
+                amounts.whole(lack.copy_s / 3600),
+                reasons.meaning(lack.reason),
+            ]
             for lack in measures.lacks
         ]
-        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS"], lacks))
+        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS", "MEANING"], lacks))
     if measures.scarce:
         scarce = [
             [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
@@ -97,23 +135,23 @@ def document(
         },
         "use": [_used(use) for use in (*measures.fleet, *measures.clusters)],
         "shortfall": [
-            {"reason": lack.reason, "works": lack.works, "copySeconds": lack.copy_s}
+            {
+                "reason": lack.reason,
+                "meaning": reasons.meaning(lack.reason),
+                "works": lack.works,
+                "copySeconds": lack.copy_s,
+            }
             for lack in measures.lacks
         ],
         "lacking": [
             {"what": shortage.what, "copySeconds": shortage.copy_s, "peakCopies": shortage.peak}
             for shortage in measures.scarce
         ],
-        "happened": [
-            {
-                "atSeconds": event.at_s,
-                "kind": event.kind,
-                "subject": event.subject,
-                "copies": event.copies,
-                "askedCopies": event.asked,
-            }
-            for event in outcome.happened
-        ],
+        "happened": _happened(measures),
+        "cost": {
+            f"{by}s": {group: cents / 100 for group, cents in sorted(groups.items())}
+            for by, groups in measures.bill.groups.items()
+        },
         "pricePerHour": dict(sorted(outcome.price_per_hour.items())),
         "assumptions": list(outcome.assumptions),
         "inputs": {
@@ -124,6 +162,8 @@ def document(
             "startSeconds": outcome.start_s,
             "endSeconds": outcome.end_s,
             "warmUpSeconds": outcome.warm_up_s,
+            "horizonSeconds": outcome.horizon_s,
+            "origin": measures.clock.iso(-outcome.start_s),
             "decisions": outcome.decisions,
             "cycles": outcome.cycles,
         },
@@ -137,6 +177,21 @@ def document(
     return report
 
 
+def _happened(measures: Measures) -> list[dict[str, Any]]:
+    outcome = measures.outcome
+    return [
+        {
+            "atSeconds": event.at_s,
+            "at": measures.clock.iso(event.at_s - outcome.start_s),
+            "kind": event.kind,
+            "subject": event.subject,
+            "copies": event.copies,
+            "askedCopies": event.asked,
+        }
+        for event in outcome.happened
+    ]
+
+
 def _used(use: Use) -> dict[str, Any]:
     return {
         "cluster": use.cluster,
@@ -144,6 +199,7 @@ def _used(use: Use) -> dict[str, Any]:
         "capacity": use.capacity,
         "mean": use.mean,
         "peak": use.peak,
+        "peakAmount": use.peak_amount,
     }
 
 
@@ -203,12 +259,19 @@ def files(
     return {
         PAGE: page.render(measures, source, other).encode(),
         DOCUMENT: text.encode(),
-        "works.csv": _works(measures.outcome),
+        "works.csv": _works(measures),
         "samples.csv": _samples(measures.outcome),
         "clusters.csv": _csv(
-            ("cluster", "resource", "capacity", "mean", "peak"),
+            ("cluster", "resource", "capacity", "mean", "peak", "peak_amount"),
             (
-                (safe(use.cluster), use.resource, use.capacity, use.mean, use.peak)
+                (
+                    safe(use.cluster),
+                    use.resource,
+                    use.capacity,
+                    use.mean,
+                    use.peak,
+                    use.peak_amount,
+                )
                 for use in measures.clusters
             ),
         ),
@@ -266,63 +329,62 @@ def write(folder: Path, content: Mapping[str, bytes]) -> None:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _works(outcome: Outcome) -> bytes:
-    headers = (
-        "id",
-        "kind",
-        "namespace",
-        "project",
-        "tier",
-        "priority",
-        "submit_s",
-        "start_s",
-        "end_s",
-        "wait_s",
-        "end",
-        "clusters",
-        "restarts",
-        "lost_s",
-        "preempted",
-        "preempted_s",
-        "failures",
-        "failed_s",
-        "scalings",
-        "scaled_late",
-        "last_reason",
+def _works(measures: Measures) -> bytes:
+    return _csv(WORKS, (_work(measures, at) for at in range(len(measures.outcome.lives))))
+
+
+def _work(measures: Measures, at: int) -> tuple[object, ...]:
+    life, bill = measures.outcome.lives[at], measures.bill
+    return (
+        safe(life.work.id),
+        life.work.kind,
+        safe(life.work.namespace),
+        safe(life.work.project),
+        life.work.tier.value,
+        life.work.priority,
+        life.work.submit_s,
+        _cell(life.start_s),
+        _cell(life.end_s),
+        _cell(life.wait_s),
+        life.end.value,
+        safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
+        life.restarts,
+        life.lost_s,
+        life.preempted,
+        life.preempted_s,
+        life.failures,
+        life.failed_s,
+        life.scalings,
+        life.scaled_late,
+        life.waits[-1].reason if life.waits else "",
+        life.work.shards,
+        _amount(life.work.cpu_milli, 1000),
+        _amount(life.work.memory_mib, 1024),
+        _amount(life.work.gpu, 1),
+        safe(life.work.home_cluster),
+        "yes" if life.work.submit_s < measures.begin_s else "no",
+        safe(_ran(life)),
+        f"{bill.works[at] / 100:.2f}" if bill.works else "",
     )
-    return _csv(
-        headers,
-        (
-            (
-                safe(life.work.id),
-                life.work.kind,
-                safe(life.work.namespace),
-                safe(life.work.project),
-                life.work.tier.value,
-                life.work.priority,
-                life.work.submit_s,
-                _cell(life.start_s),
-                _cell(life.end_s),
-                _cell(life.wait_s),
-                life.end.value,
-                safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
-                life.restarts,
-                life.lost_s,
-                life.preempted,
-                life.preempted_s,
-                life.failures,
-                life.failed_s,
-                life.scalings,
-                life.scaled_late,
-                life.waits[-1].reason if life.waits else "",
-            )
-            for life in outcome.lives
-        ),
-    )
+
+
+def _amount(value: int | None, unit: int) -> str:
+    """Of one shard; empty where it is not recorded."""
+    return "" if value is None else _figure(value / unit)
+
+
+def _figure(amount: float) -> str:
+    """Exact to a milli-core or a MiB, without zeros at the end."""
+    return f"{amount:.6f}".rstrip("0").rstrip(".")
+
+
+def _ran(life: Life) -> str:
+    """Where how many copies stood, in order: `a=4 b=2`."""
+    return " ".join(f"{stay.cluster}={stay.copies}" for stay in life.stays)
 
 
 def _samples(outcome: Outcome) -> bytes:
-    """A row for each sample, cluster and resource: amounts in milli-cores, MiB and GPUs."""
+    """A row for each sample, cluster and resource: amounts in cores, GiB and GPUs."""
     headers = (
         "at_s",
         "cluster",
@@ -341,8 +403,8 @@ def _samples(outcome: Outcome) -> bytes:
                 sample.at_s,
                 safe(name),
                 resource,
-                sample.used.get(name, empty)[at],
-                capacity[at],
+                _figure(amounts.people(resource, sample.used.get(name, empty)[at])),
+                _figure(amounts.people(resource, capacity[at])),
                 sample.waiting,
                 sample.waiting_copies,
                 sample.fragmented,

@@ -2,20 +2,33 @@
 every form of the report shows. Measures leave out the warm-up; time is in whole seconds.
 """
 
+import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 
 from federator.simulate.demand import Work
-from federator.simulate.outcome import End, Life, Outcome
-from federator.simulate.report import amounts
+from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
+from federator.simulate.report import amounts, costing, moving
+from federator.simulate.report.amounts import Clock
+from federator.simulate.report.costing import Bill
 
 POINTS_MAX: Final = 240
 """Points of a line in a chart; of more samples each point takes the worst of several."""
 CDF_POINTS: Final = 60
 ALL: Final = "all"
+SUMMED: Final = (
+    "restarts",
+    "lost_s",
+    "preempted",
+    "preempted_s",
+    "failures",
+    "failed_s",
+    "scalings",
+    "scaled_late",
+)
+"""Fields of lives that are added up under their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,9 @@ class Use:
     mean: float
     """Share that copies held of what was there, by time: 0 to 1."""
     peak: float
+    """The largest share that they held at once for at least a second: exact, not by samples."""
+    peak_amount: float
+    """The most that they held at once, in the unit that people read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +103,12 @@ class Measures:
     """All numbers of a report."""
 
     outcome: Outcome
+    begin_s: int
+    """Means, sums and cost are from here to the outcome's horizon."""
     length_s: int
-    """Measured time: without the warm-up."""
+    """From there to the horizon."""
     works: int
-    """Measured works: submitted after the warm-up."""
+    """Measured works: submitted after the warm-up, and not after the horizon."""
     ends: Mapping[str, int]
     """End -> works."""
     waiting: Waiting
@@ -113,10 +131,17 @@ class Measures:
     """Missing copies by reason."""
     fragmented: tuple[float, ...] = ()
     moved: tuple[float, ...] = ()
-    """Copies that started in another cluster than before, since the point before."""
+    """Copies that moved since the point before."""
     lacks: tuple[Lack, ...] = ()
     scarce: tuple[Scarce, ...] = ()
     """The most copy-hours first."""
+    bill: Bill = field(default_factory=Bill)
+    clock: Clock = field(default_factory=Clock)
+    """Instants, counted from the start."""
+    moves: int = 0
+    """Copies that moved (`moving`)."""
+    displaced: int = 0
+    """Copies that were lost with their cluster."""
     restarts: int = 0
     lost_s: int = 0
     preempted: int = 0
@@ -133,23 +158,31 @@ class Measures:
 def measure(outcome: Outcome) -> Measures:
     """The numbers of a simulation's report."""
     begin = outcome.start_s + outcome.warm_up_s
-    lives = [life for life in outcome.lives if life.work.submit_s >= begin]
+    lives = [life for life in outcome.lives if begin <= life.work.submit_s <= outcome.horizon_s]
     kept = [at for at, sample in enumerate(outcome.samples) if sample.at_s >= begin]
     every = max(-(-len(kept) // POINTS_MAX), 1)
     groups = [kept[at : at + every] for at in range(0, len(kept), every)]
     times = tuple(outcome.samples[group[0]].at_s for group in groups)
     missing = _missing(outcome)
-    fleet, clusters = _uses(outcome, begin)
+    moves = [
+        (at_s, copies)
+        for life in outcome.lives
+        if len(life.stays) > 1
+        for at_s, copies in moving.moves(life)
+        if at_s >= begin
+    ]
+    uses = list(map(_use, outcome.held))
     return Measures(
         outcome=outcome,
-        length_s=max(outcome.end_s - begin, 0),
+        begin_s=begin,
+        length_s=max(outcome.horizon_s - begin, 0),
         works=len(lives),
         ends={end.value: sum(life.end is end for life in lives) for end in End},
         waiting=waits(ALL, lives),
-        by_project=_grouped(lives, lambda work: work.project or "(no project)"),
+        by_project=_grouped(lives, lambda work: work.project or costing.NO_PROJECT),
         by_tier=_grouped(lives, lambda work: work.tier.value),
-        fleet=fleet,
-        clusters=clusters,
+        fleet=tuple(use for use in uses if use.cluster == FLEET),
+        clusters=tuple(use for use in uses if use.cluster != FLEET),
         times=times,
         every=every,
         **_lines(outcome, groups, missing),
@@ -158,18 +191,24 @@ def measure(outcome: Outcome) -> Measures:
         fragmented=tuple(
             float(max(outcome.samples[at].fragmented for at in group)) for group in groups
         ),
-        moved=_moved(outcome, times, begin),
-        lacks=_lacks(lives, outcome.end_s),
+        bill=costing.bill(outcome),
+        clock=Clock(outcome.origin_s + outcome.start_s if outcome.origin_s else 0),
+        moves=sum(copies for _, copies in moves),
+        moved=_by_point(moves, times),
+        displaced=sum(
+            copies
+            for life in outcome.lives
+            for at_s, copies in moving.displaced(life)
+            if at_s >= begin
+        ),
+        lacks=_lacks(lives, outcome.horizon_s),
         scarce=_scarce(outcome, begin),
-        restarts=sum(life.restarts for life in lives),
-        lost_s=sum(life.lost_s for life in lives),
-        preempted=sum(life.preempted for life in lives),
-        preempted_s=sum(life.preempted_s for life in lives),
-        failures=sum(life.failures for life in lives),
-        failed_s=sum(life.failed_s for life in lives),
-        scalings=sum(life.scalings for life in lives),
-        scaled_late=sum(life.scaled_late for life in lives),
+        **_summed(lives),
     )
+
+
+def _summed(lives: Sequence[Life]) -> dict[str, Any]:
+    return {name: sum(getattr(life, name) for life in lives) for name in SUMMED}
 
 
 def waits(group: str, lives: Sequence[Life]) -> Waiting:
@@ -206,71 +245,16 @@ def _grouped(lives: Sequence[Life], name: Callable[[Work], str]) -> tuple[Waitin
 # -- use -------------------------------------------------------------------------------------------
 
 
-def per_copy(work: Work, resource: str) -> int:
-    """What one copy takes; 0 where the trace does not say."""
-    amount = {"cpu": work.cpu_milli, "memory": work.memory_mib, "gpu": work.gpu}.get(resource)
-    return amount or 0
-
-
-def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
-    """(of the fleet, of the clusters). What was used is exact, by the stays; what was there by the
-    samples, of which there is one at every change of the fleet.
-    """
-    used: Counter[tuple[str, str]] = Counter()
-    for life in outcome.lives:
-        takes = [
-            (resource, amount)
-            for resource in outcome.resources
-            if (amount := per_copy(life.work, resource))
-        ]
-        for stay in life.stays:
-            until = outcome.end_s if stay.end_s is None else min(stay.end_s, outcome.end_s)
-            lasted = max(until - max(stay.start_s, begin), 0) * stay.copies
-            for resource, amount in takes:
-                used[stay.cluster, resource] += lasted * amount
-    offered: Counter[tuple[str, str]] = Counter()
-    there: Counter[str] = Counter()
-    peaks: dict[tuple[str, str], float] = defaultdict(float)
-    for now, following in zip_longest(outcome.samples, outcome.samples[1:]):
-        until = outcome.end_s if following is None else following.at_s
-        lasted = max(until - max(now.at_s, begin), 0)
-        whole = [0] * len(outcome.resources)
-        held = [0] * len(outcome.resources)
-        for cluster, capacity in now.capacity.items():
-            there[cluster] += lasted
-            for at, resource in enumerate(outcome.resources):
-                offered[cluster, resource] += capacity[at] * lasted
-                taken = now.used.get(cluster, (0,) * len(outcome.resources))[at]
-                whole[at] += capacity[at]
-                held[at] += taken
-                if capacity[at] and now.at_s >= begin:
-                    peaks[cluster, resource] = max(peaks[cluster, resource], taken / capacity[at])
-        for at, resource in enumerate(outcome.resources):
-            if whole[at] and now.at_s >= begin:
-                peaks["", resource] = max(peaks["", resource], held[at] / whole[at])
-    length = max(outcome.end_s - begin, 0)
-
-    def use(cluster: str, resource: str, took: int, had: int, lasted: int) -> Use:
-        mean = amounts.people(resource, had / lasted) if lasted else 0.0
-        return Use(cluster, resource, mean, took / had if had else 0.0, peaks[cluster, resource])
-
-    names = sorted(there)
-    clusters = tuple(
-        use(name, resource, used[name, resource], offered[name, resource], there[name])
-        for name in names
-        for resource in outcome.resources
+def _use(held: Held) -> Use:
+    unit = held.resource
+    return Use(
+        held.cluster,
+        held.resource,
+        amounts.people(unit, held.capacity_s / held.there_s) if held.there_s else 0.0,
+        held.used_s / held.capacity_s if held.capacity_s else 0.0,
+        held.peak_share,
+        amounts.people(unit, held.peak),
     )
-    fleet = tuple(
-        use(
-            "",
-            resource,
-            sum(used[name, resource] for name in names),
-            sum(offered[n, resource] for n in names),
-            length,
-        )
-        for resource in outcome.resources
-    )
-    return fleet, clusters
 
 
 # -- over time -------------------------------------------------------------------------------------
@@ -285,7 +269,9 @@ def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
             (
                 wait.start_s,
                 wait.end_s,
-                tuple(wait.copies * per_copy(life.work, name) for name in outcome.resources),
+                tuple(
+                    wait.copies * costing.per_copy(life.work, name) for name in outcome.resources
+                ),
             )
             for life in outcome.lives
             for wait in life.waits
@@ -321,7 +307,7 @@ def _over_time(
 
 def _lines(
     outcome: Outcome, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
-) -> dict[str, dict[str, Line]]:
+) -> dict[str, Any]:
     """Demand, use and capacity by resource: of several samples the most that was asked and used,
     and the least that was there.
     """
@@ -383,33 +369,13 @@ def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
     )
 
 
-def _moved(outcome: Outcome, times: Sequence[int], begin_s: int) -> tuple[float, ...]:
-    """Copies that started in another cluster after the work had run elsewhere, by point; without
-    the warm-up."""
+def _by_point(changes: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple[float, ...]:
+    """What came since the point before, by point; what came after the last one is in it."""
     by_point = [0.0] * len(times)
-    if not times:
-        return ()
-    moves = sorted(
-        (stay.start_s, stay.copies)
-        for life in outcome.lives
-        if len(life.stays) > 1
-        for stay in life.stays
-        if stay.start_s >= begin_s
-        and any(
-            other.cluster != stay.cluster and _over(other.end_s, stay.start_s)
-            for other in life.stays
-        )
-    )
-    position = 0
-    for at_s, copies in moves:
-        while position + 1 < len(times) and times[position] < at_s:
-            position += 1
-        by_point[position] += copies
+    for at_s, copies in changes:
+        if times:
+            by_point[min(bisect.bisect_left(times, at_s), len(times) - 1)] += copies
     return tuple(by_point)
-
-
-def _over(end_s: int | None, at_s: int) -> bool:
-    return end_s is not None and end_s <= at_s
 
 
 def _scarce(outcome: Outcome, begin_s: int) -> tuple[Scarce, ...]:

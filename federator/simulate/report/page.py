@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from federator.simulate.outcome import ONE_NODE
-from federator.simulate.report import amounts, charts, figures
+from federator.simulate.report import amounts, charts, figures, reasons
 from federator.simulate.report.charts import Mark, Series
 from federator.simulate.report.measures import Line, Measures, Waiting
 
@@ -82,8 +82,7 @@ def render(
         "source": source,
         "verdict": figures.verdict(measures),
         "figures": figures.figures(measures),
-        "measured": amounts.length(measures.length_s),
-        "warm_up": amounts.length(measures.outcome.warm_up_s) if measures.outcome.warm_up_s else "",
+        "window": figures.window(measures),
         "panels": panels(measures, other),
         "happened": _happened(measures),
         "measured_by": _table(["measure", "value", "wanted", "met"], figures.named(measures)),
@@ -120,7 +119,7 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
         _fragmentation(measures),
         _moves(measures),
     ]
-    if measures.outcome.cost is not None:
+    if measures.outcome.costs is not None:
         all_panels.append(_cost(measures))
     return all_panels
 
@@ -150,10 +149,10 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     begin = measures.outcome.start_s
     picked = range(0, len(measures.times), each)
     return _table(
-        ["after", *(line.name for line in lines)],
+        [measures.clock.heading, *(line.name for line in lines)],
         [
             [
-                amounts.length(measures.times[at] - begin),
+                measures.clock.at(measures.times[at] - begin),
                 *(amounts.whole(line.values[at]) for line in lines),
             ]
             for at in picked
@@ -166,6 +165,7 @@ def _demand(measures: Measures, resource: str) -> Panel:
     capacity, demand, used = (
         of[resource] for of in (measures.capacity, measures.demand, measures.used)
     )
+    most = next(use for use in measures.fleet if use.resource == resource)
     over = sum(asked > there for asked, there in zip(demand.values, capacity.values, strict=True))
     words = (
         f"Asked for (in use and missing together), in use, and there, in {unit}. "
@@ -174,6 +174,7 @@ def _demand(measures: Measures, resource: str) -> Panel:
             if over
             else "Demand was never above capacity."
         )
+        + f" At most {amounts.whole(most.peak_amount)} {unit} were in use at once."
         + _worst(measures)
     )
     title = f"Demand against capacity: {resource}"
@@ -182,7 +183,9 @@ def _demand(measures: Measures, resource: str) -> Panel:
         Series("demand", _points(measures, demand)),
         Series("in use", _points(measures, used), filled=True),
     ]
-    chart = charts.lines(f"demand-{resource}", title, words, drawn, marks=_marks(measures))
+    chart = charts.lines(
+        f"demand-{resource}", title, words, drawn, marks=_marks(measures), clock=measures.clock
+    )
     table = _over_time(
         measures,
         [
@@ -224,15 +227,17 @@ def _use(measures: Measures, resource: str) -> Panel:
         words,
         [at - begin for at in measures.times],
         [(use.cluster, values[use.cluster]) for use in rows],
+        clock=measures.clock,
     )
     table = _table(
-        ["cluster", amounts.unit(resource), "mean", "peak"],
+        ["cluster", amounts.unit(resource), "mean", "peak", f"{amounts.unit(resource)} at most"],
         [
             [
                 use.cluster,
                 amounts.whole(use.capacity),
                 figures.percent(use.mean),
                 figures.percent(use.peak),
+                amounts.whole(use.peak_amount),
             ]
             for use in rows
         ],
@@ -350,6 +355,7 @@ def _shortfall(measures: Measures) -> Panel:
         words,
         [Series(line.name, _points(measures, line)) for line in drawn],
         marks=_marks(measures),
+        clock=measures.clock,
     )
     return Panel(
         "shortfall",
@@ -372,9 +378,14 @@ def _reasons(measures: Measures) -> Panel:
         [(lack.reason, lack.copy_s / 3600) for lack in measures.lacks],
     )
     table = _table(
-        ["reason", "works", "copy-hours"],
+        ["reason", "works", "copy-hours", "meaning"],
         [
-            [lack.reason, f"{lack.works:,}", amounts.whole(lack.copy_s / 3600)]
+            [
+                lack.reason,
+                f"{lack.works:,}",
+                amounts.whole(lack.copy_s / 3600),
+                reasons.meaning(lack.reason),
+            ]
             for lack in measures.lacks
         ],
     )
@@ -417,7 +428,11 @@ def _fragmentation(measures: Measures) -> Panel:
     if measures.outcome.resources and not measures.times:
         words = "Nothing was sampled."
     chart = charts.lines(
-        "fragmentation", "Fragmentation", words, [Series(line.name, _points(measures, line))]
+        "fragmentation",
+        "Fragmentation",
+        words,
+        [Series(line.name, _points(measures, line))],
+        clock=measures.clock,
     )
     return Panel("fragmentation", "Fragmentation", words, chart, _over_time(measures, [line]))
 
@@ -425,39 +440,47 @@ def _fragmentation(measures: Measures) -> Panel:
 def _moves(measures: Measures) -> Panel:
     line = Line("copies moved", measures.moved)
     words = (
-        "Copies that started in one cluster after the work had run in another: "
-        f"{measures.outcome.moves:,} in all."
+        "Copies that a decision ended in one cluster and that were started in another: "
+        f"{measures.moves:,} in all. {measures.displaced:,} more were lost with their cluster."
     )
-    chart = charts.columns("moves", "Moves", words, _points(measures, line))
+    chart = charts.columns("moves", "Moves", words, _points(measures, line), clock=measures.clock)
     return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))
 
 
 def _cost(measures: Measures) -> Panel:
-    outcome = measures.outcome
-    assert outcome.cost is not None
+    bill, prices = measures.bill, measures.outcome.price_per_hour
     words = (
-        f"What was used cost {figures.money(outcome.cost)} in all. Below, the price of a node "
-        "for an hour, at the end."
+        f"All nodes cost {figures.money(bill.whole / 100)}, of which nobody held "
+        f"{figures.money(bill.idle / 100)}. A cluster's cost is shared by what works hold of its "
+        "GPUs, or of its cores where it has no GPUs. The chart is of clusters."
     )
-    rows = sorted(outcome.price_per_hour.items(), key=lambda row: (-row[1], row[0]))
-    chart = charts.bars("cost", "Cost", words, rows[: charts.HEAT_ROWS], amount=figures.money)
-    return Panel(
-        "cost",
-        "Cost",
-        words,
-        chart,
-        _table(
-            ["cluster", "a node for an hour"],
-            [[name, figures.money(price)] for name, price in rows],
-        ),
-    )
+    rows = [
+        [
+            by,
+            group,
+            figures.money(cents / 100),
+            amounts.share(cents, bill.whole),
+            figures.money(prices[group]) if by == "cluster" and group in prices else "",
+        ]
+        for by, groups in bill.groups.items()
+        for group, cents in sorted(groups.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    drawn = [
+        (group, cents / 100)
+        for group, cents in sorted(
+            bill.groups["cluster"].items(), key=lambda item: (-item[1], item[0])
+        )
+    ]
+    chart = charts.bars("cost", "Cost", words, drawn[: charts.HEAT_ROWS], amount=figures.money)
+    headers = ["by", "", "cost", "part", "a node for an hour, at the end"]
+    return Panel("cost", "Cost", words, chart, _table(headers, rows))
 
 
 def _happened(measures: Measures) -> Table:
     begin = measures.outcome.start_s
     return _table(
         [
-            "after",
+            measures.clock.heading,
             "what",
             "where",
             "copies that lost their place",
@@ -465,7 +488,7 @@ def _happened(measures: Measures) -> Table:
         ],
         [
             [
-                amounts.length(event.at_s - begin),
+                measures.clock.at(event.at_s - begin),
                 event.kind,
                 event.subject,
                 f"{event.copies:,}",

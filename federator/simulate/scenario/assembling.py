@@ -20,17 +20,27 @@ from federator.api.placement import placementpolicy
 from federator.kinds import read as kinds_read
 from federator.model.errors import FieldError, join
 from federator.model.fleet import QuotaAccount
-from federator.model.resources import CPU, GPU, MEMORY
+from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.placement.policy.policies import Rule
+from federator.placement.quota.quota import ASSUMED
 from federator.simulate import bounded
 from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE
 from federator.simulate.inputs import Inputs
-from federator.simulate.scenario import aggregates, drawing, events, fleet, recorded, wanted
+from federator.simulate.scenario import (
+    aggregates,
+    drawing,
+    events,
+    fleet,
+    recorded,
+    scaling,
+    wanted,
+)
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.recorded import Replay
-from federator.simulate.scenario.schema import Object, Scenario, TraceFile
+from federator.simulate.scenario.schema import Object, Scenario
+from federator.simulate.scenario.tables import TraceFile
 from federator.simulate.traces import loading
 from federator.simulate.traces.works import Trace
 
@@ -112,7 +122,11 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     replay = _replay(scenario, files, clusters)
     works, origin_s, notes = _works(scenario, files, replay)
     works, dropped = _on_record(works, clusters)
-    changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules, works)
+
+    def quotas(given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
+        return _defaults_on_record(files.quotas(given, path), clusters)
+
+    changes = events.assemble(scenario.events, clusters.views, quotas, files.rules, works)
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
     if scenario.fleet.aggregates:
@@ -130,9 +144,10 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         clusters=views,
         works=works,
         rules=files.rules(scenario.policies, "policies"),
-        quotas=files.quotas(scenario.quotas, "quotas"),
+        quotas=quotas(scenario.quotas, "quotas"),
         events=changes,
         seed=scenario.seed,
+        drawn=scenario.drawn,
         origin_s=origin_s,
         end_s=scenario.until,
         warm_up_s=scenario.warm_up,
@@ -187,7 +202,7 @@ def _works(
                 f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it"
             )
         try:
-            works += drawing.works(stream, scenario.seed, at, scenario.until)
+            works += drawing.works(stream, scenario.seed, scenario.until)
         except FieldError as bad:
             raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
     if given.checkpoint is not None:
@@ -205,7 +220,10 @@ def _works(
     if given.deadlines is not None:
         works = [replace(work, deadline_s=_deadline(work, given.deadlines)) for work in works]
     works.sort(key=lambda work: work.submit_s)
-    return tuple(_scaled(works, given.scale)), origin_s, notes
+    if given.scale == 1:
+        return tuple(works), origin_s, notes
+    scaled = scaling.scaled(works, given.scale, scenario.seed, scenario.until)
+    return scaled.works, origin_s, [*notes, scaled.sentence]
 
 
 def _deadline(work: Work, times: Fraction) -> int | None:
@@ -223,20 +241,6 @@ def _window(trace: Trace, given: TraceFile) -> list[Work]:
         for work in trace.works
         if given.begin <= work.submit_s and (given.end is None or work.submit_s < given.end)
     ]
-
-
-def _scaled(works: Sequence[Work], scale: Fraction) -> Iterable[Work]:
-    """Work number i as often as the whole part of `scale * (i + 1)` grows there: evenly spread, and
-    the same at each run."""
-    if scale == 1:
-        yield from works
-        return
-    for at, work in enumerate(works):
-        times = (
-            at + 1
-        ) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
-        for copy in range(times):
-            yield work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
 
 
 def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work, ...], list[str]]:
@@ -264,6 +268,21 @@ def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work,
     if dropped:
         works = tuple(replace(work, **dropped) for work in works)  # type: ignore[arg-type]
     return works, notes
+
+
+def _defaults_on_record(
+    accounts: Sequence[QuotaAccount], clusters: Clusters
+) -> tuple[QuotaAccount, ...]:
+    """Accounts that assume no request for a resource that no node records: a copy that is charged
+    one would fit nowhere."""
+    made = []
+    for account in accounts:
+        assumed = ASSUMED if account.defaults is None else account.defaults
+        kept = {name: amount for name, amount in assumed.items() if name in clusters.recorded}
+        made.append(
+            replace(account, defaults=Resources(kept)) if len(kept) < len(assumed) else account
+        )
+    return tuple(made)
 
 
 def _check_homes(scenario: Scenario, views: Mapping[str, object]) -> None:

@@ -1,7 +1,9 @@
 """Demand and fleets that are drawn with a seed, of the shape of real traces: day and week, bursts
 of equal jobs, long tails of run times, few tenants with most of the demand.
 
-The same fields and seed give the same works, in every process.
+Chance is drawn by the seed and the name of the stream or cluster, and the values of a mapping in
+the order of their names: the same fields and seed give the same works in every process, in whatever
+order the fields are written.
 """
 
 import bisect
@@ -37,7 +39,6 @@ ANY: Final = "any"
 
 def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
     """The clusters of a generator, region by region and zone by zone in turn."""
-    chance = random.Random(f"fleet:{seed}")
     zones = [
         f"{region}{chr(ord('a') + zone)}" for zone in range(given.zones) for region in given.regions
     ]
@@ -45,12 +46,14 @@ def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
     for index in range(given.clusters):
         zone = zones[index % len(zones)]
         suffix = f"-{index // len(zones) + 1}" if given.clusters > len(zones) else ""
+        name = f"{zone}{suffix}"
+        chance = random.Random(f"fleet:{seed}:{name}")
         size = round(math.exp(chance.uniform(math.log(given.least), math.log(given.most))))
         labels = {"region": zone[:-1], "zone": zone}
         node = given.node.model_copy(update={"count": size})
         made.append(
             Cluster.model_construct(
-                name=f"{zone}{suffix}",
+                name=name,
                 labels=labels,
                 taints=[],
                 usable=Fraction(1),
@@ -62,11 +65,11 @@ def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
     return made
 
 
-def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> list[Work]:
-    """The works of a stream by submission; `index` is its place among the streams of a scenario.
-    Services follow their curve until `until_s`, without it until the last one may be submitted.
+def works(stream: Stream, seed: int, until_s: int | None = None) -> list[Work]:
+    """The works of a stream by submission. Services follow their curve until `until_s`, without it
+    until the last one may be submitted.
     """
-    chance = random.Random(f"demand:{seed}:{index}")
+    chance = random.Random(f"demand:{seed}:{stream.name}")
     draw = _Draw(stream, chance)
     moments = _Moments(stream.rhythm, stream.over, chance)
     made: list[Work] = []
@@ -86,7 +89,7 @@ def works(stream: Stream, seed: int, index: int, until_s: int | None = None) -> 
             made.append(draw.like(like, at))
     made.sort(key=lambda work: work.submit_s)
     if stream.failures is not None:
-        made = _failing(made, stream.failures, seed, index)
+        made = _failing(made, stream.failures, f"failures:{seed}:{stream.name}")
     if stream.curve is not None:
         end_s = stream.over if until_s is None else until_s
         made = [_following(stream.curve, work, end_s) for work in made]
@@ -134,11 +137,11 @@ def _daily(curve: Curve, most: int, end_s: int) -> Iterator[tuple[int, int]]:
         yield at_s, math.ceil(round(most * (least + (1 - least) * height), 6))
 
 
-def _failing(works: Sequence[Work], given: Failures, seed: int, index: int) -> list[Work]:
+def _failing(works: Sequence[Work], given: Failures, seed: str) -> list[Work]:
     """Some of the works fail. They are drawn by themselves: the works stay those that they are
     without failures.
     """
-    chance = random.Random(f"failures:{seed}:{index}")
+    chance = random.Random(seed)
     times = _Wheel(given.times)
 
     def drawn(work: Work) -> Work:
@@ -246,11 +249,11 @@ class _Draw:
 
 
 class _Wheel:
-    """Values that are drawn by their weights."""
+    """Values that are drawn by their weights, whatever the order in which these are given."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
-        self.values: Sequence[str] = list(weights)
-        self.sums = list(itertools.accumulate(weights.values()))
+        self.values: Sequence[str] = sorted(weights)
+        self.sums = list(itertools.accumulate(weights[value] for value in self.values))
 
     def draw(self, chance: random.Random) -> str:
         at = bisect.bisect_right(self.sums, chance.random() * self.sums[-1])

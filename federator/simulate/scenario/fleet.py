@@ -14,7 +14,8 @@ from federator.model.kubernetes import taints as kubernetes_taints
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.simulate.scenario import drawing
 from federator.simulate.scenario.fields import near
-from federator.simulate.scenario.schema import Cluster, Fleet, FleetTable, Nodes, Object, Taint
+from federator.simulate.scenario.schema import Cluster, Fleet, Nodes, Object, Taint
+from federator.simulate.scenario.tables import FleetTable
 from federator.simulate.traces import columns, loading
 from federator.simulate.traces.nodes import NodeGroup
 
@@ -99,7 +100,7 @@ def _from_table(clusters: Clusters, table: FleetTable, path_of: Callable[[str], 
     names = columns.Columns(
         {str(name): column for name, column in table.columns.items()}, table.units.by_name()
     )
-    nodes = loading.fleet(path_of(table.path), names, table.bad_rows)
+    nodes = loading.fleet(path_of(table.path), names, table.bad_rows, table.csv.dialect())
     clusters.assumptions += nodes.problems.lines()
     groups: dict[str, list[NodeGroup]] = {}
     for group in nodes.groups:

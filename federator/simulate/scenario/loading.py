@@ -15,6 +15,8 @@ from federator.simulate import bounded
 from federator.simulate.inputs import Inputs
 from federator.simulate.scenario import assembling, fields
 from federator.simulate.scenario.schema import Scenario
+from federator.simulate.traces import loading as traces
+from federator.simulate.traces.problems import TraceError
 
 _PART: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 Document = dict[str, Any]
@@ -53,6 +55,29 @@ def of_folder(folder: Path) -> Document:
         "fleet": {"table": {"path": "."}},
         "demand": {"trace": {"path": "."}},
     }
+
+
+def of_trace(path: Path, *, fleet: bool) -> Document:
+    """The scenario of a trace alone: as it is, under the default policy. `fleet`: one is given
+    elsewhere, and the trace need not name one. Raises TraceError."""
+    document: Document = {"name": path.stem, "demand": {"trace": {"path": path.name}}}
+    if fleet:
+        return document
+    if traces.form_of(path) != "swf":
+        raise TraceError(
+            path.name,
+            0,
+            "",
+            "names no fleet; give one with --fleet PATH: a table of nodes (node, cluster,"
+            " cpu_milli, memory_mib, gpu, gpu_model) or of clusters (cluster, nodes, ...), or a"
+            " folder with clusters.csv",
+        )
+    return {**document, "fleet": {"table": {"path": path.name}}}
+
+
+def on_fleet(given: Document, fleet: Path) -> Document:
+    """With the fleet of a table, a folder or a file of MemberClusters instead of its own."""
+    return {**given, "fleet": {"table": {"path": str(fleet.resolve())}}}
 
 
 def changed(given: Document, settings: Sequence[str]) -> Document:
@@ -96,26 +121,27 @@ def _set(here: Any, path: str, value: Any) -> None:
 
 def losing(given: Document, loss: str) -> Document:
     """With `CLUSTER@TIME` lost at that time. Raises FieldError."""
-    cluster, at, moment = loss.rpartition("@")
+    cluster, at, time = loss.rpartition("@")
     if not at or not cluster:
         raise FieldError("--lose", f"{loss!r}: CLUSTER@TIME is expected, as in us-east-1a@2d")
-    return _with_event(given, {"at": _moment(moment, "--lose"), "lost": cluster})
+    return _with_event(given, {"at": moment(time, "--lose"), "lost": cluster})
 
 
 def adding(given: Document, nodes: str) -> Document:
     """With `CLUSTER=N` or `CLUSTER=N@TIME` more nodes. Raises FieldError."""
-    named, _, moment = nodes.partition("@")
+    named, _, time = nodes.partition("@")
     cluster, equals, count = named.rpartition("=")
     if not equals or not cluster or not count.lstrip("+-").isdigit():
         raise FieldError("--add-nodes", f"{nodes!r}: CLUSTER=N or CLUSTER=N@TIME is expected")
     event = {
-        "at": _moment(moment or "0", "--add-nodes"),
+        "at": moment(time or "0", "--add-nodes"),
         "grown": {"cluster": cluster, "by": int(count)},
     }
     return _with_event(given, event)
 
 
-def _moment(text: str, option: str) -> int:
+def moment(text: str, option: str) -> int:
+    """Seconds of a time that an option names. Raises FieldError."""
     try:
         return fields.seconds(text)
     except ValueError as bad:

@@ -10,17 +10,16 @@ from federator.api.common import Model
 from federator.model.ask import Tier
 from federator.simulate.scenario import fields
 from federator.simulate.scenario.fields import Duration, Names, Portion
-from federator.simulate.traces import columns, works
+from federator.simulate.scenario.question import Question
+from federator.simulate.scenario.tables import FleetTable, TierName, TraceFile
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Object = dict[str, Any]
 """An object of one of our kinds, or `{file: PATH}`."""
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], Field(min_length=1)]
 """Value -> how often it is drawn, relative to the others."""
-TierName = Literal["Reserved", "OnDemand", "Preemptible"]
 RECORDING_VERSION: Final = 1
 """Of what `federator record` writes under `demand.recording`."""
-TimeUnit = Literal["us", "ms", "s", "min", "h", "d", "iso"]
 
 
 def _refuse(message: str) -> PydanticCustomError:
@@ -95,37 +94,6 @@ class FleetGenerator(Model):
         return self
 
 
-class Units(Model):
-    """Units of a table's columns."""
-
-    time: TimeUnit = "s"
-    submit: TimeUnit | None = None
-    """Where it is another than `time`."""
-    runtime: Literal["us", "ms", "s", "min", "h", "d"] | None = None
-    end: TimeUnit | None = None
-    cpu: Literal["milli", "cores"] | None = None
-    memory: Literal["B", "KiB", "MiB", "GiB", "MB", "GB"] = "MiB"
-    gpu: Literal["gpus", "milli"] = "gpus"
-
-    def by_name(self) -> dict[str, str]:
-        return {name: unit for name, unit in self.model_dump().items() if unit is not None}
-
-
-class FleetTable(Model):
-    """A table of nodes or clusters, a scenario folder, an SWF trace, or a file of
-    MemberClusters.
-    """
-
-    path: str
-    columns: dict[
-        Literal["node", "cluster", "nodes", "cpu", "memory", "gpu", "gpuModel", "region", "zone"],
-        str,
-    ] = Field(default_factory=dict)
-    units: Units = Units()
-    bad_rows: Portion = works.TOLERATED
-    """The share of bad rows that is tolerated."""
-
-
 class Fleet(Model):
     """The clusters: from one or several of these sources, each name once."""
 
@@ -154,68 +122,6 @@ class Fleet(Model):
         if not (self.clusters or self.table or self.objects or self.generate):
             raise _refuse("names no clusters: give clusters, table, objects or generate")
         return self
-
-
-class Tiers(Model):
-    """The tier of each work by the value of a column."""
-
-    column: str = ""
-    of: dict[str, TierName] = Field(default_factory=dict)
-    otherwise: TierName = "OnDemand"
-
-    def reading(self) -> works.TierBy:
-        return works.TierBy(
-            self.column,
-            {value: Tier(tier) for value, tier in self.of.items()},
-            Tier(self.otherwise),
-        )
-
-
-class TraceFile(Model):
-    """Demand from a file."""
-
-    path: str
-    format: Literal["folder", "table", "swf", "openb"] | None = None
-    """Found out where it is not said."""
-    columns: dict[
-        Literal[
-            "id",
-            "kind",
-            "tenant",
-            "home",
-            "submit",
-            "runtime",
-            "end",
-            "shards",
-            "cpu",
-            "memory",
-            "gpu",
-            "gpuModels",
-            "priority",
-            "tier",
-            "checkpoint",
-            "failures",
-            "failsAfter",
-            "backoffLimit",
-            "exit",
-        ],
-        str,
-    ] = Field(default_factory=dict)
-    """Field -> column of the table."""
-    units: Units = Units()
-    bad_rows: Portion = works.TOLERATED
-    """The share of bad rows that is tolerated; more is an error."""
-    tiers: Tiers = Tiers()
-    begin: Duration = 0
-    """Works that were submitted before are left out; this instant becomes second 0."""
-    end: Duration | None = None
-    """Works that were submitted from then on are left out."""
-
-    def reading(self, checkpoint_s: int | None) -> works.Reading:
-        names = columns.Columns(
-            {str(name): column for name, column in self.columns.items()}, self.units.by_name()
-        )
-        return works.Reading(names, self.bad_rows, self.tiers.reading(), checkpoint_s)
 
 
 class Runtime(Model):
@@ -477,7 +383,8 @@ class Demand(Model):
     generate: list[Stream] = Field(default_factory=list)
     recording: Recording | None = None
     scale: Portion = Fraction(1)
-    """1.3: every work once, and three of ten twice; 0.5: every second work."""
+    """1.3: 1.3 times the core-hours, GiB-hours and GPU-hours. Some jobs are there once more, drawn
+    by weight with the seed; services ask for more copies. 0.5: half of them."""
     checkpoint: Duration | None = None
     """Time between check-points of works that name none; without it a lost work begins again."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -597,3 +504,10 @@ class Scenario(Model):
     events: list[Event] = Field(default_factory=list)
     measures: dict[Name, Wanted] = Field(default_factory=dict)
     """Name -> which figure, and within which bounds it is good."""
+    question: Question | None = None
+    """What the verdict answers."""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the seed changes anything."""
+        return bool(self.fleet.generate or self.demand.generate or self.demand.scale != 1)

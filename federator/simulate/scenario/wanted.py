@@ -31,7 +31,7 @@ def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) 
     here = f"{path}.figure" if given.figure else path
     if figure not in FIGURE_KEYS:
         raise FieldError(here, f"there is no figure {figure!r}{near(figure, FIGURE_KEYS)}")
-    if figure == COST and not priced:
+    if figure.startswith(COST) and not priced:
         raise FieldError(here, "nothing costs anything: the fleet has no prices")
     grouped = given.project or given.tier
     if grouped and figure not in WAITING_KEYS:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,11 +11,13 @@ from federator import __version__
 from federator.simulate.report import amounts, charts, figures, forms
 from federator.simulate.report.charts import Dot
 from federator.simulate.report.page import Table, environment
-from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary
+from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary, titled
 from federator.simulate.sweep.plan import Plan
 
 PAGE: Final = "sweep.html"
 HOUR_S: Final = 3600
+NAMED_MAX: Final = 3
+"""Choices that a verdict names."""
 SHOWN: Final = ("never_started", "wait_p99_s")
 """Figures of every row besides the axes."""
 NAMES: Final = {
@@ -31,27 +34,49 @@ def name(key: str) -> str:
 
 
 def verdict(summary: Summary) -> str:
-    """What came out, in one sentence."""
-    best = [group for group in summary.groups if group.best]
-    if not best:
+    """What came out, in one or two sentences."""
+    if not summary.groups:
         return "Nothing was run."
-    first = summary.axes[0]
-    cheap = min(best, key=lambda group: (group.figures[first], group.figures[WAITING], group.point))
-    quick = min(best, key=lambda group: (group.figures[WAITING], group.figures[first], group.point))
+    questions = summary.questions
     runs = (
         f"{amounts.counted(summary.runs, 'simulation')} of "
         f"{amounts.counted(len(summary.groups), 'combination')}"
     )
+    if len(questions) == 1:
+        return f"{runs}: {_under_one_question(summary)}"
+    choices: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for group in summary.groups:
+        choices[group.choice] += group.best
+    asked = f"{runs}, under {len(questions)} questions"
+    if len(choices) == 1:
+        worst = max(summary.groups, key=lambda group: (group.figures[WAITING], group.point))
+        return (
+            f"{asked}: most is missing under {titled(worst.question)} ({_cell(worst, WAITING)})."
+            " Nothing was varied that can be chosen: vary fleet, policies or quotas."
+        )
+    most = max(choices.values())
+    named = [titled(choice) for choice, times in choices.items() if times == most]
+    others = f" and {len(named) - NAMED_MAX} more" if len(named) > NAMED_MAX else ""
+    return (
+        f"{asked}: under {'all' if most == len(questions) else most} of them no other choice beats"
+        f" {'; '.join(named[:NAMED_MAX])}{others}."
+    )
+
+
+def _under_one_question(summary: Summary) -> str:
+    best = [group for group in summary.groups if group.best]
+    first = summary.axes[0]
+    cheap = min(best, key=lambda group: (group.figures[first], group.figures[WAITING], group.point))
+    quick = min(best, key=lambda group: (group.figures[WAITING], group.figures[first], group.point))
     if cheap is quick:
         return (
-            f"{runs}: least in {name(first)} ({_cell(cheap, first)}) and in waiting at once: "
-            f"{cheap.title}."
+            f"least in waiting (missing {_cell(cheap, WAITING)}) and in {name(first)}"
+            f" ({_cell(cheap, first)}) at once: {cheap.title}."
         )
     return (
-        f"{runs}: {len(best)} are not beaten; least {name(first)} is {cheap.title} "
-        f"({_cell(cheap, first)}, missing "
-        f"{_cell(cheap, WAITING)}), least waiting is {quick.title} ({_cell(quick, first)}, missing "
-        f"{_cell(quick, WAITING)})."
+        f"{len(best)} are not beaten; least waiting is {quick.title} (missing "
+        f"{_cell(quick, WAITING)}, {name(first)} {_cell(quick, first)}), least {name(first)} is "
+        f"{cheap.title} ({_cell(cheap, first)}, missing {_cell(cheap, WAITING)})."
     )
 
 
@@ -60,7 +85,7 @@ def _cell(group: Group, key: str) -> str:
 
 
 def table(summary: Summary, fields: Sequence[str]) -> Table:
-    """A row for each combination: those that are not beaten first."""
+    """A row for each combination: under each question those that are not beaten first."""
     keys = (*summary.axes, *SHOWN)
     headers = ["frontier", *fields, "seeds", *(name(key) for key in keys), "missing, by seed"]
     rows = [
@@ -97,6 +122,7 @@ def files(
         "combinations": [
             {
                 "point": dict(group.point),
+                "question": dict(group.question),
                 "seeds": group.seeds,
                 "frontier": group.best,
                 "mean": dict(group.figures),
@@ -153,8 +179,8 @@ def render(summary: Summary) -> str:
     words = (
         "Each dot is a combination, averaged over its seeds: to the left is less "
         f"{name(first)}, further down"
-        " less waiting, and a larger dot moves more copies. Filled dots are not beaten in "
-        "all three by any other."
+        " less waiting, and a larger dot moves more copies. Filled dots are choices that no other "
+        "beats under the same question."
     )
     chart = charts.scatter(
         "frontier",

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from federator.simulate.scenario.loading import InvalidScenario
 
 SEED: Final = "seed"
 """The field that combinations are averaged over."""
+QUESTIONS: Final = frozenset({"demand", "events", SEED, "until", "warmUp"})
+"""Fields of a scenario that nobody chooses: what comes, and for how long. The others (fleet,
+policies, quotas) are choices."""
 TASKS_MAX: Final = 100_000
 
 
@@ -65,6 +69,8 @@ class Task:
 class Plan:
     name: str
     tasks: tuple[Task, ...]
+    questions: frozenset[str] = frozenset()
+    """Fields of `vary` that are questions."""
 
 
 def read(path: Path) -> Plan:
@@ -88,15 +94,23 @@ def read(path: Path) -> Plan:
             raise InvalidScenario(
                 str(path), [FieldError(f"vary.{bad.path}", f"{bad.message} ({title})")]
             ) from None
-        text = json.dumps(document, sort_keys=True, default=str)
         task = Task(
-            _id(text, document, files, digests),
+            _id(document, files, digests),
             tuple((field, shown) for field, shown, _ in point),
-            text,
+            json.dumps(document, default=str),
             str(base),
         )
         tasks.setdefault(task.id, task)
-    return Plan(sweep.name or path.stem, tuple(tasks.values()))
+    asked = frozenset(field for field, values in sweep.vary.items() if _is_question(field, values))
+    return Plan(sweep.name or path.stem, tuple(tasks.values()), asked)
+
+
+def _is_question(field: str, values: list[Any] | dict[str, Any]) -> bool:
+    """Whether a field of `vary` sets questions only; `.` does where all fields that it sets do."""
+    if field != ".":
+        return re.split(r"[.\[]", field)[0] in QUESTIONS
+    given = values.values() if isinstance(values, dict) else values
+    return all(_is_question(name, []) for value in given for name in value)
 
 
 def _sweep(path: Path) -> Sweep:
@@ -162,7 +176,9 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _id(text: str, document: Any, files: Files, digests: dict[Path, str]) -> str:
+def _id(document: Any, files: Files, digests: dict[Path, str]) -> str:
+    """The digest of a task. The order of the fields is no part of it: it changes no result."""
+    text = json.dumps(document, sort_keys=True, default=str)
     digest = hashlib.sha256(f"{__version__}\n{text}\n".encode())
     for path in sorted(set(_named(document, files))):
         if path not in digests:

@@ -90,7 +90,7 @@ def _write(folder: Path, result: Result) -> None:
 # -- where tasks run -------------------------------------------------------------------------------
 
 
-def processes(jobs: int) -> Runner:
+def processes(jobs: int, simulate: Callable[[Task], Result] = simulated) -> Runner:
     """On so many processes of this machine. They end when this one is killed."""
 
     def runner(tasks: Sequence[Task]) -> Iterator[Result]:
@@ -100,7 +100,7 @@ def processes(jobs: int) -> Runner:
         with ProcessPoolExecutor(
             workers, mp_context=get_context("spawn"), initializer=_end_with_parent
         ) as pool:
-            futures = [pool.submit(simulated, task) for task in tasks]
+            futures = [pool.submit(simulate, task) for task in tasks]
             try:
                 for future in as_completed(futures):
                     yield future.result()
@@ -123,7 +123,9 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def dask(address: str, *, wait_s: float = 30.0) -> Runner:
+def dask(
+    address: str, simulate: Callable[[Task], Result] = simulated, *, wait_s: float = 30.0
+) -> Runner:
     """On the workers of the Dask scheduler at this address, which must have this version of the
     program and see the same files. Raises NoDask.
     """
@@ -141,7 +143,7 @@ def dask(address: str, *, wait_s: float = 30.0) -> Runner:
             raise NoDask(f"the Dask scheduler at {address} does not answer: {why}") from None
         with client:
             futures = client.map(
-                simulated, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True
+                simulate, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True
             )
             for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
                 yield result

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
 
+from federator.simulate.traces import dialect
 from federator.simulate.traces.problems import Problem, Problems
 from federator.simulate.traces.table import Table
 
@@ -57,6 +58,10 @@ class Bad:
     kind: str
 
 
+Parse = Callable[[str], int | Bad | None]
+"""A cell as an integer; None: not recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """How the cells of one field are read."""
@@ -72,10 +77,15 @@ class Number:
 
 
 YEARS_30: Final = 30 * 366 * 86400
-_LENGTHS: Final = ("checkpoint", "failsAfter")
-"""Fields that have the unit of the run time."""
+_ALIKE: Final[Mapping[str, str]] = {
+    "checkpoint": "runtime",
+    "failsAfter": "runtime",
+    "start": "end",
+}
+"""Field -> the one whose unit it has."""
 NUMBERS: Final[Mapping[str, Number]] = {
     "submit": Number("time", most=10 * YEARS_30, suspect="milliseconds", needed=True),
+    "start": Number("time", most=10 * YEARS_30, suspect="milliseconds"),
     "end": Number("time", most=10 * YEARS_30, suspect="milliseconds"),
     "runtime": Number("time", most=YEARS_30, suspect="milliseconds"),
     "checkpoint": Number("time", least=1, most=YEARS_30, suspect="milliseconds"),
@@ -105,8 +115,9 @@ class Columns:
         """The unit of a field's column, "" for plain counts."""
         quantity = NUMBERS[name].quantity
         defaults = {"time": "s", "cpu": "milli", "memory": "MiB", "gpu": "gpus", "": ""}
-        alike = "runtime" if name in _LENGTHS else name
-        return self.units.get(alike) or self.units.get(quantity) or defaults[quantity]
+        return (
+            self.units.get(_ALIKE.get(name, name)) or self.units.get(quantity) or defaults[quantity]
+        )
 
 
 OURS: Final = Columns()
@@ -122,10 +133,14 @@ class Rows:
     bad: set[int] = field(default_factory=set)
     """Places in the table's columns."""
 
-    def refuse(self, at: int, column: str, kind: str, detail: str = "") -> None:
-        """Leaves a row out. The first problem of a row counts."""
+    def refuse(
+        self, at: int, column: str, kind: str, detail: str = "", *, wrong: bool = True
+    ) -> None:
+        """Leaves a row out. The first problem of a row counts. `wrong`: it should not be so."""
         if at not in self.bad:
-            self.problems.add(Problem(self.table.file, self.table.rows[at], column, kind, detail))
+            row = self.table.rows[at]
+            problem = Problem(self.table.file, row, column, kind, detail, wrong=wrong)
+            self.problems.add(problem)
             self.bad.add(at)
 
     def good(self) -> list[int]:
@@ -153,7 +168,10 @@ def numbers(rows: Rows, column: str, name: str, unit: str) -> list[int | None]:
     where nothing is recorded. Rows with a wrong cell are refused."""
     cells = rows.table.column(column)
     parse = _parser(NUMBERS[name], unit)
-    parsed: dict[str, int | Bad | None] = {cell: parse(cell) for cell in set(cells)}
+    distinct = set(cells)
+    if any("," in cell for cell in distinct):
+        parse = _with_commas(parse, dialect.decimal_of(distinct, rows.table.decimal))
+    parsed: dict[str, int | Bad | None] = {cell: parse(cell) for cell in distinct}
     if NUMBERS[name].needed:
         parsed = {
             cell: Bad("is missing") if value is None else value for cell, value in parsed.items()
@@ -167,7 +185,7 @@ def numbers(rows: Rows, column: str, name: str, unit: str) -> list[int | None]:
     return [values[cell] for cell in cells]
 
 
-def _parser(number: Number, unit: str) -> Callable[[str], int | Bad | None]:
+def _parser(number: Number, unit: str) -> Parse:
     if unit == ISO:
         return _timestamp
     size = UNITS[number.quantity][unit] if number.quantity else Fraction(1)
@@ -192,6 +210,17 @@ def _parser(number: Number, unit: str) -> Callable[[str], int | Bad | None]:
         return value
 
     return parse
+
+
+def _with_commas(parse: Callable[[str], int | Bad | None], decimal: str) -> Parse:
+    """For a column that has commas in its cells."""
+
+    def read(cell: str) -> int | Bad | None:
+        if not decimal and "," in cell:
+            return Bad("has a comma that may be decimal or group thousands; say csv.decimal")
+        return parse(dialect.with_point(cell, decimal) if decimal else cell)
+
+    return read
 
 
 def _amount(cell: str, unit: str) -> Fraction | Bad | None:

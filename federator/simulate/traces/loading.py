@@ -1,20 +1,22 @@
 """Finds out what a path is, and reads it: the one door of this room.
 
-`demand(path, reading, form)` gives the works of a scenario folder, a table, an SWF trace or an
-openb pod list; `fleet(path, ...)` the nodes of a scenario folder, a table or an SWF header.
+`demand(path, reading, form)` gives the works of a scenario folder, a table, an SWF trace, a job
+list of Slurm or an openb pod list; `fleet(path, ...)` the nodes of a scenario folder, a table or an
+SWF header.
 """
 
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from federator.simulate.traces import nodes, openb, swf, table, works
+from federator.simulate.traces import nodes, openb, sacct, swf, table, works
 from federator.simulate.traces.columns import OURS, Columns
+from federator.simulate.traces.dialect import FOUND, Dialect
 from federator.simulate.traces.nodes import NodeGroup, NodeTable
 from federator.simulate.traces.problems import Problems, TraceError
 from federator.simulate.traces.works import AS_OURS, TOLERATED, Reading, Trace
 
-FORMS: Final = ("folder", "table", "swf", "openb")
+FORMS: Final = ("folder", "table", "swf", "sacct", "openb")
 """What a trace can be; `folder` holds clusters.csv and workloads.csv (or .csv.gz)."""
 
 
@@ -25,9 +27,12 @@ def form_of(path: Path) -> str:
     if ".swf" in path.suffixes[-2:]:
         return "swf"
     if path.is_file():
-        header = table.text_of(path, Problems()).partition("\n")[0]
-        if {cell.strip() for cell in header.split(",")} >= openb.HEADER:
+        first = table.text_of(path, Problems()).partition("\n")[0]
+        header = frozenset(table.header_of(first.removesuffix("\r"), FOUND))
+        if header >= openb.HEADER:
             return "openb"
+        if header >= sacct.HEADER:
+            return "sacct"
     return "table"
 
 
@@ -36,6 +41,8 @@ def demand(path: Path, reading: Reading = AS_OURS, form: str = "") -> Trace:
     form = form or form_of(path)
     if form == "swf":
         return swf.read(path, reading)
+    if form == "sacct":
+        return sacct.read(path, reading)
     if form == "openb":
         return openb.read(path, reading)
     return works.read(
@@ -47,6 +54,7 @@ def fleet(
     path: Path,
     columns: Columns = OURS,
     tolerated: Fraction = TOLERATED,
+    dialect: Dialect = FOUND,
     *,
     aggregates: bool = False,
 ) -> NodeTable:
@@ -55,9 +63,10 @@ def fleet(
     if path.is_file() and form_of(path) == "swf":
         node_table = NodeTable(swf.machine(path), Problems(), 1)
     elif path.is_dir():
-        node_table = nodes.read(_in_folder(path, "nodes.csv", "clusters.csv"), columns, tolerated)
+        table_file = _in_folder(path, "nodes.csv", "clusters.csv")
+        node_table = nodes.read(table_file, columns, tolerated, dialect)
     else:
-        node_table = nodes.read(path, columns, tolerated)
+        node_table = nodes.read(path, columns, tolerated, dialect)
     return (
         NodeTable(aggregated(node_table.groups), node_table.problems, node_table.read)
         if aggregates

@@ -15,6 +15,7 @@ from typing import Final
 from federator.simulate.traces import columns as columns_module
 from federator.simulate.traces import table as tables
 from federator.simulate.traces.columns import OURS, Columns, Rows
+from federator.simulate.traces.dialect import FOUND, Dialect
 from federator.simulate.traces.problems import Problems, TraceError
 from federator.simulate.traces.table import Table
 from federator.simulate.traces.works import TOLERATED
@@ -61,10 +62,15 @@ class NodeTable:
     read: int
 
 
-def read(path: Path, columns: Columns = OURS, tolerated: Fraction = TOLERATED) -> NodeTable:
+def read(
+    path: Path,
+    columns: Columns = OURS,
+    tolerated: Fraction = TOLERATED,
+    dialect: Dialect = FOUND,
+) -> NodeTable:
     """Reads a table of nodes or clusters. Raises TraceError."""
     problems = Problems()
-    table = tables.read(path, problems)
+    table = tables.read(path, problems, dialect)
     names = _names(table, columns)
     rows = Rows(table, problems)
     amounts: dict[str, Sequence[int | None]] = {

@@ -16,11 +16,13 @@ from federator.simulate.traces.columns import Columns
 from federator.simulate.traces.works import AS_OURS, Reading, TierBy, Trace
 
 HEADER: Final = frozenset({"name", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time"})
+"""By these columns a table is known as a pod list of openb."""
 COLUMNS: Final = Columns(
     {
         "id": "name",
         "tenant": "qos",
         "submit": "creation_time",
+        "start": "scheduled_time",
         "end": "deletion_time",
         "cpu": "cpu_milli",
         "memory": "memory_mib",

@@ -28,6 +28,8 @@ class Problem:
     """The value, as far as it helps."""
     left_out: bool = True
     """Whether the row is left out; otherwise it was mended, and `kind` says how."""
+    wrong: bool = True
+    """Whether it counts as a bad row."""
 
     def __str__(self) -> str:
         where = f"{self.file}: row {self.row}" if self.row else self.file
@@ -55,11 +57,11 @@ class Problems:
     counts: Counter[tuple[str, str, str, bool]] = field(default_factory=Counter)
     """(file, field, kind, left out) -> rows."""
     bad_rows: set[tuple[str, int]] = field(default_factory=set)
-    """(file, row) of every row that is left out or was mended."""
+    """(file, row) of every row with something wrong: it is left out or was mended."""
 
     def add(self, problem: Problem) -> None:
         self.counts[problem.file, problem.field, problem.kind, problem.left_out] += 1
-        if problem.row:
+        if problem.row and problem.wrong:
             self.bad_rows.add((problem.file, problem.row))
         if len(self.named) < NAMED_MAX:
             self.named.append(problem)

@@ -150,15 +150,23 @@ class _Log:
         if _wrong(self._file, number, job, self._problems):
             return
         if job[1] < self._latest and not sorted_in:
-            self._add(number, 1, UNSORTED, f"{job[1]} after {self._latest}", left_out=False)
+            detail = f"{job[1]} after {self._latest}"
+            self._add(number, 1, UNSORTED, detail, left_out=False, wrong=False)
         self._latest = max(job[1], self._latest) if sorted_in else job[1]
         self.works.append((job[1], number, _work(job, self._reading)))
 
     def _add(
-        self, number: int, field: int, kind: str, detail: str, *, left_out: bool = True
+        self,
+        number: int,
+        field: int,
+        kind: str,
+        detail: str,
+        *,
+        left_out: bool = True,
+        wrong: bool = True,
     ) -> None:
         self._problems.add(
-            Problem(self._file, number, FIELDS[field], kind, detail, left_out=left_out)
+            Problem(self._file, number, FIELDS[field], kind, detail, left_out, wrong)
         )
 
 

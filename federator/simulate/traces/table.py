@@ -1,7 +1,8 @@
 """A text table with a header, read whole and handed out by column.
 
-Read are comma separated values in UTF-8, compressed with gzip or not. A byte order mark and CRLF
-line ends are noted; rows that are not UTF-8 or have another number of cells are left out.
+Read is a row a line in UTF-8, compressed with gzip or not, with cells between commas, semicolons,
+tabs or vertical bars. A byte order mark and CRLF line ends are noted; rows that are not UTF-8 or
+have another number of cells are left out.
 """
 
 import csv
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from federator.simulate import bounded
+from federator.simulate.traces.dialect import FOUND, Dialect
 from federator.simulate.traces.problems import Problem, Problems, TraceError
 
 BYTES_MAX: Final = 2 << 30
@@ -35,6 +37,8 @@ class Table:
     """The cells of each column of `header`, in the order of `rows`."""
     read: int
     """Rows in the file, without the header and empty lines."""
+    decimal: str = ""
+    """The decimal mark that the scenario states; "" where it is found out by column."""
 
     def column(self, name: str) -> Sequence[str]:
         """The cells of a column. Raises TraceError when there is none of this name."""
@@ -43,8 +47,14 @@ class Table:
         near = difflib.get_close_matches(name, self.header, 1)
         hint = f" (is it {near[0]!r}?)" if near else ""
         raise TraceError(
-            self.file, 1, name, f"there is no such column{hint}; there are {', '.join(self.header)}"
+            self.file, 1, name, f"there is no such column{hint}; there are {self.listed}"
         )
+
+    @property
+    def listed(self) -> str:
+        """The names of the columns, for a message; the file may be no table at all."""
+        shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in self.header]
+        return ", ".join((*shown[:40], *["..."][: len(shown) > 40]))
 
 
 def text_of(path: Path, problems: Problems) -> str:
@@ -93,35 +103,47 @@ def lines_of(text: str, file: str, problems: Problems) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def read(path: Path, problems: Problems) -> Table:
+def header_of(line: str, dialect: Dialect) -> tuple[str, ...]:
+    """The names of the columns. An end like `sacct -p` writes it, with one more separator, is no
+    column."""
+    own = dialect.of(line)
+    cells = next(csv.reader([line], delimiter=own.separator, quotechar=own.quote), ())
+    names = tuple(cell.strip() for cell in cells)
+    return names[:-1] if len(names) > 1 and not names[-1] else names
+
+
+def read(path: Path, problems: Problems, dialect: Dialect = FOUND) -> Table:
     """Reads a table. Raises TraceError when the file has no header or cannot be read."""
     file = path.name
     lines = lines_of(text_of(path, problems), file, problems)
     if not lines[0].strip():
         raise TraceError(file, 1, "", "has no header: the first row names the columns")
-    header = tuple(cell.strip() for cell in next(csv.reader(lines[:1])))
+    header, dialect = header_of(lines[0], dialect), dialect.of(lines[0])
     double = next((name for name in header if header.count(name) > 1), None)
     if double is not None:
         raise TraceError(file, 1, double, "two columns have this name")
-    numbers, cells = _cells(lines, header, file, problems)
+    numbers, cells = _cells(lines, header, file, problems, dialect)
     columns: Sequence[Sequence[str]] = (
         list(zip(*cells, strict=True)) if cells else [()] * len(header)
     )
-    return Table(file, header, numbers, columns, sum(1 for line in lines[1:] if line))
+    read = sum(1 for line in lines[1:] if line)
+    return Table(file, header, numbers, columns, read, dialect.decimal)
 
 
 def _cells(
-    lines: Sequence[str], header: Sequence[str], file: str, problems: Problems
+    lines: Sequence[str], header: Sequence[str], file: str, problems: Problems, dialect: Dialect
 ) -> tuple[list[int], list[list[str]]]:
     """The rows that have their cells, with their numbers."""
     width = len(header)
     numbers: list[int] = []
     cells: list[list[str]] = []
-    reader = csv.reader(lines[1:])
+    reader = csv.reader(lines[1:], delimiter=dialect.separator, quotechar=dialect.quote)
     before = 0
     try:
         for row in reader:
             at, before = before + 2, reader.line_num
+            if len(row) == width + 1 and not row[-1]:
+                row.pop()
             if len(row) == width and before == at - 1:
                 numbers.append(at)
                 cells.append(row)
@@ -135,7 +157,10 @@ def _cells(
                 problems.add(Problem(file, at, "", kind, "" if over else f"{len(row)}"))
     except csv.Error as trouble:
         raise TraceError(
-            file, reader.line_num + 1, "", f"cannot be read as comma separated values: {trouble}"
+            file,
+            reader.line_num + 1,
+            "",
+            f"cannot be read as values between {dialect.name}: {trouble}",
         ) from None
     if all(map(str.isascii, lines)) and not any(NUL in line for line in lines):
         return numbers, cells

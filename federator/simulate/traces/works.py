@@ -4,6 +4,7 @@ The table of our scenario folders (`workloads.csv`) is read as it is; any other 
 columns and units. A work is known by its id; the second row of one id is left out.
 """
 
+import difflib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,15 @@ from typing import Final
 from federator.model.ask import Tier
 from federator.simulate.demand import Failing, Work
 from federator.simulate.traces import columns as columns_module
+from federator.simulate.traces import likely
 from federator.simulate.traces import table as tables
 from federator.simulate.traces.columns import OURS, Columns, Rows
+from federator.simulate.traces.dialect import FOUND, Dialect
 from federator.simulate.traces.problems import Problem, Problems, TraceError
 from federator.simulate.traces.table import Table
 
+NEEDED: Final = ("id", "submit", "runtime")
+"""Fields without which a table is no demand; an end and a start stand for the run time."""
 TOLERATED: Final = Fraction(1, 100)
 """The share of bad rows that is tolerated where nobody says."""
 FOLDER_NAMES: Final[Mapping[str, str]] = {
@@ -35,9 +40,10 @@ FOLDER_NAMES: Final[Mapping[str, str]] = {
     "gpuModels": "gpu_models",
     "priority": "priority",
 }
-"""Field -> column of our scenario folders; without a mapping all of them are needed."""
+"""Field -> column of our scenario folders."""
 FIELDS: Final = (
     *FOLDER_NAMES,
+    "start",
     "end",
     "tier",
     "checkpoint",
@@ -85,6 +91,7 @@ class Reading:
     tiers: TierBy = TierBy()
     checkpoint_s: int | None = None
     """Of every work that the trace says nothing of."""
+    dialect: Dialect = FOUND
 
 
 AS_OURS: Final = Reading()
@@ -109,8 +116,11 @@ class Trace:
 def read(path: Path, reading: Reading = AS_OURS) -> Trace:
     """The works of a table. Raises TraceError."""
     problems = Problems()
-    table = tables.read(path, problems)
+    table = tables.read(path, problems, reading.dialect)
     names = _names(table, reading.columns)
+    absent = [column for name, column in FOLDER_NAMES.items() if name not in names]
+    if absent and not reading.columns.names:
+        problems.note(table.file, f"does not record {', '.join(absent)}")
     rows = Rows(table, problems)
     values = _values(rows, names, reading.columns)
     ids = columns_module.texts(table, names["id"])
@@ -166,21 +176,46 @@ def _listed(models: str) -> tuple[str, ...]:
 
 def _names(table: Table, columns: Columns) -> dict[str, str]:
     """Field -> column. Raises TraceError for a column that is not there and is needed."""
-    if not columns.names:
-        for name in FOLDER_NAMES.values():
-            table.column(name)
-        return dict(FOLDER_NAMES)
     names = {name: column for name, column in FOLDER_NAMES.items() if column in table.header}
     names |= columns.names
     if "end" in columns.names and "runtime" not in columns.names:
         names.pop("runtime", None)
     for column in columns.names.values():
         table.column(column)
-    for name in ("id", "submit"):
-        table.column(names.get(name, FOLDER_NAMES[name]))
-    if "runtime" not in names and "end" not in names:
-        table.column(FOLDER_NAMES["runtime"])
+    lacking = [name for name in NEEDED if name not in names]
+    if not columns.names and not lacking:
+        lacking = _misspelt(table.header, names)
+    if "end" in names and "runtime" in lacking:
+        lacking.remove("runtime")
+        if "start" not in names:
+            raise TraceError(
+                table.file,
+                1,
+                names["end"],
+                "an end without a start makes run time of waiting: name the column of the start"
+                f" (start){likely.columns(table.header, ['start'])}",
+            )
+    if lacking:
+        missing = ", ".join(f"{FOLDER_NAMES[name]} ({name})" for name in lacking)
+        raise TraceError(
+            table.file,
+            1,
+            "",
+            f"there is no column {missing}; there are {table.listed}"
+            f"{likely.columns(table.header, lacking)}",
+        )
     return names
+
+
+def _misspelt(header: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """Fields without a column where the table has one of nearly that name: left out by mistake
+    they would be read as not recorded."""
+    others = [column for column in header if column not in names.values()]
+    return [
+        name
+        for name, column in FOLDER_NAMES.items()
+        if name not in names and difflib.get_close_matches(column, others, 1, 0.8)
+    ]
 
 
 def _values(
@@ -235,15 +270,19 @@ def _refuse_unknown(
 def _times(
     rows: Rows, names: Mapping[str, str], values: Mapping[str, Sequence[int | None]]
 ) -> tuple[list[int], Sequence[int | None]]:
-    """Submission and run time of each row; an end becomes a run time."""
+    """Submission and run time of each row; a start and an end become a run time."""
     submits = [value or 0 for value in values["submit"]]
     if "runtime" in names:
         return submits, values["runtime"]
     runtimes: list[int | None] = []
-    for at, end in enumerate(values["end"]):
-        runtimes.append(None if end is None else end - submits[at])
-        if end is not None and end < submits[at]:
-            rows.refuse(at, names["end"], "is before the submission", str(end))
+    for at, (start, end) in enumerate(zip(values["start"], values["end"], strict=True)):
+        runtimes.append(None if end is None or start is None else end - start)
+        if end is not None and start is None:
+            rows.refuse(at, names["start"], "ended without a start", wrong=False)
+        elif start is not None and start < submits[at]:
+            rows.refuse(at, names["start"], "is before the submission", str(start))
+        elif end is not None and start is not None and end < start:
+            rows.refuse(at, names["end"], "is before the start", str(end))
     return submits, runtimes
 
 
@@ -296,7 +335,15 @@ def _ordered(rows: Rows, column: str, submits: Sequence[int], kept: Sequence[int
         if submits[at] < submits[before]:
             detail = f"{submits[at]} after {submits[before]}"
             rows.problems.add(
-                Problem(table.file, table.rows[at], column, UNSORTED, detail, left_out=False)
+                Problem(
+                    table.file,
+                    table.rows[at],
+                    column,
+                    UNSORTED,
+                    detail,
+                    left_out=False,
+                    wrong=False,
+                )
             )
     return sorted(kept, key=submits.__getitem__)
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from federator.api import federatedquota
-from federator.cli.running import demo
+from federator.api import raw
+from federator.cli.running import demo, newcomers
 from federator.kinds import read, registry
 from federator.kube.clock import Clock
-from federator.placement.quota import quota
 from federator.sandbox import fleetfile, virtual_time
 from federator.sandbox.federation import Federation, ensure
 from tests.house import sources
@@ -25,14 +24,74 @@ def _cpu(fleet: fleetfile.FleetSpec) -> int:
     return sum(pool.count * int(pool.cpu) for one in fleet.members for pool in one.nodes)
 
 
-def test_the_demo_admits_projects_that_it_does_not_know() -> None:
-    accounts = [
-        federatedquota.to_account(obj)
-        for obj in read.load_yaml(demo.data("application.yaml"))
-        if obj["kind"] == "FederatedQuota"
-    ]
+def _accounts() -> list[dict[str, Any]]:
+    """The FederatedQuotas of the example application."""
+    every = read.load_yaml(demo.data("application.yaml"))
+    return [obj for obj in every if obj["kind"] == "FederatedQuota"]
 
-    assert quota.allows_unknown(accounts)
+
+async def _newcomers(*objs: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The objects once all has settled in a federation with the accounts of the demo, by name, and
+    its FederatedQuotas as `fq/NAME`."""
+    federation = Federation(
+        fleet=fleetfile.resized(fleetfile.parse(demo.data("fleet.yaml")), 3),
+        clock=Clock(1_790_000_000.0),
+        rng=random.Random(1),
+    )
+    await federation.start()
+    newcomers.admit(federation.host)
+    said: set[str] = set()
+    federation.host.store.subscribe_all(
+        lambda event: said.add(raw.text(raw.condition(event.current.obj, "Placed"), "reason"))
+    )
+    try:
+        host = federation.client("host")
+        for name in {obj["metadata"]["namespace"] for obj in objs}:
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await ensure(host, space, "namespaces")
+        for obj in [*_accounts(), *objs]:
+            await host.create(registry.KINDS[obj["kind"]].ref_of(obj), obj)
+        await federation.until_settled(120.0)
+        quotas = await host.list("federation.pinterest.com/v1alpha1", "federatedquotas")
+        found = {f"fq/{obj['metadata']['name']}": dict(obj) for obj in quotas.items}
+        for obj in objs:
+            ref = registry.KINDS[obj["kind"]].ref_of(obj)
+            found[obj["metadata"]["name"]] = dict(await host.get(ref))
+        found["reasons of Placed"] = dict.fromkeys(said)
+        return found
+    finally:
+        await federation.stop()
+
+
+def _of_newcomer(name: str, replicas: int) -> dict[str, Any]:
+    obj = psvc(name, replicas, cpu="1")
+    obj["metadata"]["namespace"] = "hello"
+    obj["spec"]["project"] = "hello.team"
+    return obj
+
+
+def test_the_demo_gives_an_unknown_project_a_small_account() -> None:
+    found = virtual_time.run(_newcomers(_of_newcomer("web", 6), _of_newcomer("wide", 41)))
+
+    limits = found["fq/default"]["spec"]["tiers"]
+    assert found["fq/hello.team"]["spec"]["tiers"] == limits
+    assert found["fq/hello.team"]["spec"]["projects"] == ["hello.team"]
+    assert found["web"]["status"]["placed"] == 6
+    assert found["wide"]["status"]["placed"] < 41
+    assert "NotAllowed" not in found["reasons of Placed"]
+    message = raw.condition(found["wide"], "Placed")["message"]
+    assert "FederatedQuota hello.team allows 40 cpu (spec.tiers.OnDemand.max.cpu)" in message
+
+
+def test_the_demo_makes_no_account_for_a_project_in_a_namespace_of_another() -> None:
+    obj = _of_newcomer("web", 1)
+    obj["metadata"]["namespace"] = "ads"
+    found = virtual_time.run(_newcomers(obj))
+
+    assert {name for name in found if name.startswith("fq/")} == {
+        f"fq/{account['metadata']['name']}" for account in _accounts()
+    }
+    assert "bound to FederatedQuota ads" in raw.condition(found["web"], "Placed")["message"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 6, 13])

@@ -77,6 +77,86 @@ def test_losing_a_cluster_is_compared_with_not_losing_it(tmp_path: Path) -> None
     assert table.startswith("two as changed against two: ")
 
 
+LARGEST = """
+name: largest
+until: 2d
+fleet:
+  clusters:
+  - {name: small, nodes: [{count: 1, cpu: 8}]}
+  - {name: large, nodes: [{count: 2, cpu: 8}]}
+demand:
+  trace: {path: jobs.csv, columns: {id: id, submit: at, runtime: for, cpu: cpu}, units: {cpu: cores}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "lost", "told"),
+    [
+        (
+            "largest@peak",
+            {"atSeconds": 7201, "subject": "large"},
+            "large, the cluster with most cpu, is lost after 2 h when 75.0 % of cpu is in use",
+        ),
+        ("small@peak", {"atSeconds": 7201, "subject": "small"}, "small, is lost after 2 h when"),
+        (
+            "largest@1h",
+            {"atSeconds": 3600, "subject": "large"},
+            "large, the cluster with most cpu, is lost after 1 h.",
+        ),
+    ],
+)
+def test_the_largest_cluster_and_the_peak_are_found(
+    tmp_path: Path, loss: str, lost: dict[str, Any], told: str
+) -> None:
+    path = scenario(tmp_path, LARGEST)
+    rows = ["id,at,for,cpu", "a,0,100,4", "b,7000,9000,6", "c,7200,300,6", "d,7200,9000,6"]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n")
+
+    done = run("simulate", path, "--lose", loss, "-q", "-o", "json")
+
+    (happened,) = json.loads(done.stdout)["happened"]
+    assert {key: happened[key] for key in lost} == lost
+    assert f"note: --lose {loss}: {told}" in done.stderr
+    assert json.loads(done.stdout)["inputs"]["settings"]["--lose"] == (
+        f"{lost['subject']}@{lost['atSeconds']}"
+    )
+
+
+def test_both_simulations_of_a_comparison_are_measured_over_one_time(tmp_path: Path) -> None:
+    priced = SCENARIO.replace("cpu: 8}]}", "cpu: 8}], price: 3}")
+    path = scenario(tmp_path, priced + "until: 9h\n")
+    other = tmp_path / "other.yaml"
+    other.write_text(priced.replace("seed: 1", "seed: 1\nwarmUp: 2h") + "until: 7h\n")
+
+    done = run("simulate", path, "--compare", str(other), "-q", "-o", "json")
+
+    found = json.loads(done.stdout)
+    window = [found["inputs"][f"{name}Seconds"] for name in ("warmUp", "horizon")]
+    assert window == [7200, 25_200]
+    assert found["figures"]["cost"] == found["comparedWith"]["figures"]["cost"] == 5 * 2 * 3
+    assert found["figures"]["works"] == found["comparedWith"]["figures"]["works"]
+    assert found["inputs"]["endSeconds"] == 25_200
+    assert found["comparedWith"]["differences"] == [
+        {**one, "change": "same"} for one in found["comparedWith"]["differences"]
+    ]
+    assert "note: both are measured from 2 h to 7 h, the time that both have." in done.stderr
+    table = run("simulate", path, "--compare", str(other), "-q").stdout
+    assert "Means and cost are of the time from 2 h to 7 h.\n" in table
+
+
+def test_simulations_without_a_time_in_common_are_not_compared(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "until: 2h\n")
+    other = tmp_path / "other.yaml"
+    other.write_text(SCENARIO + "until: 9h\nwarmUp: 3h\n")
+
+    done = run("simulate", path, "--compare", str(other), "-q")
+
+    assert done.exit_code == 1
+    assert (
+        "the two have no time in common: one is measured from 3 h on, one until 2 h" in done.stderr
+    )
+
+
 POLICY = """
 apiVersion: federation.pinterest.com/v1alpha1
 kind: ClusterPlacementPolicy
@@ -111,7 +191,10 @@ def test_demand_grows_and_nodes_and_fields_are_others_without_a_change_of_the_fi
     path = scenario(tmp_path)
     before = Path(path).read_bytes()
 
-    assert report(path, "--scale-demand", "1.5")["waiting"]["all"]["works"] == 45
+    (said,) = [
+        one for one in report(path, "--scale-demand", "1.5")["assumptions"] if "is scaled" in one
+    ]
+    assert said == "Demand is scaled by 1.5: 49 works ask for 202 core-hours (1.504 times)."
     grown = report(path, "--add-nodes", "a=2@1h")["happened"]
     assert [(one["kind"], one["subject"], one["atSeconds"]) for one in grown] == [
         ("grown", "a", 3600)
@@ -272,3 +355,195 @@ def test_the_scenarios_of_the_project_are_read() -> None:
         made = loading.inputs(loading.document(path), path, {})
         assert made.works
         assert made.name == path.stem
+
+
+SWF = "; MaxProcs: 8\n" + "".join(
+    f"{number} {number * 10} 0 600 4 -1 -1 4 3600 -1 1 1 7 -1 0 -1 -1 -1\n"
+    for number in range(1, 4)
+)
+SACCT = "JobID|Account|Submit|Start|End|State|NNodes|AllocTRES\n" + "".join(
+    f"{number}|ads|2024-03-01T00:00:{number}0|2024-03-01T01:00:00|2024-03-01T01:10:00|COMPLETED|1|cpu=4\n"
+    for number in range(1, 4)
+)
+JOBS = "name;submit_s;runtime_s;cpu_milli\n" + "".join(f"j{n};{n};600;4000\n" for n in range(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fleet"),
+    [
+        ("log.swf", SWF, ""),
+        ("log.swf", SWF, "node,cluster,cpu_milli\nn,c,8000\n"),
+        ("sacct.txt", SACCT, "node,cluster,cpu_milli\nn,c,8000\n"),
+        ("jobs.csv", JOBS, "cluster;nodes;cores\nc;2;8\n"),
+    ],
+)
+def test_a_trace_runs_directly_on_a_fleet(tmp_path: Path, name: str, text: str, fleet: str) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "nodes.csv").write_text(fleet)
+    given = ("--fleet", str(tmp_path / "nodes.csv")) if fleet else ()
+
+    done = run("simulate", str(tmp_path / name), *given, "-q")
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("All 3 works started; 1 of those that started waited (33.3 %)")
+
+
+@pytest.mark.parametrize(("name", "text"), [("sacct.txt", SACCT), ("jobs.csv", JOBS)])
+def test_a_trace_without_a_fleet_says_how_to_give_one(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    done = run("simulate", str(tmp_path / name), "-q", "--out", str(tmp_path / "out"))
+
+    assert done.exit_code == 1
+    assert f"{name}: names no fleet; give one with --fleet PATH: a table of nodes" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_traces_are_compared_on_one_fleet(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("node,cluster,cpu_milli\nn,c,8000\n")
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    other = ("--compare", str(tmp_path / "jobs.csv"))
+
+    done = run(
+        "simulate",
+        str(tmp_path / "sacct.txt"),
+        *other,
+        "-q",
+        "--fleet",
+        str(tmp_path / "nodes.csv"),
+    )
+
+    assert done.exit_code == 0, done.stderr
+    assert "All 3 works started" in done.stdout
+
+
+def test_several_seeds_give_medians_and_ranges(tmp_path: Path) -> None:
+    given = ("simulate", scenario(tmp_path), "-q", "--seeds", "3")
+
+    done = run(*given, "--out", str(tmp_path / "out"))
+    again = run(*given)
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == again.stdout
+    assert done.stdout.startswith("Median of 3 seeds, 1 to 3: never started 0, started late ")
+    assert "FIGURE" in done.stdout
+    figures = json.loads((tmp_path / "out" / "seeds.json").read_text())["figures"]
+    waited = figures["waited"]
+    assert sorted(waited["bySeed"]) == ["1", "2", "3"]
+    assert waited["least"] <= waited["median"] <= waited["most"]
+    lines = (tmp_path / "out" / "seeds.csv").read_text().splitlines()
+    assert lines[0] == "seed,figure,value"
+    assert f"1,waited,{waited['bySeed']['1']}" in lines
+
+
+def test_a_comparison_over_seeds_says_what_is_beyond_chance(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+
+    few = run("simulate", path, "-q", "--seeds", "2", "--compare", path)
+    same = run("simulate", path, "-q", "--seeds", "6", "--compare", path)
+    half = run("simulate", path, "-q", "--seeds", "6", "--compare", path, "--capacity", "1/2")
+
+    assert "2 seeds are too few to tell a difference from chance; take --seeds 6" in few.stdout
+    assert "No figure differs by more than chance may explain." in same.stdout
+    assert "Beyond chance: missing copies times time " in half.stdout
+    assert half.stdout.count("worse") > 2
+
+
+def test_one_seed_of_what_is_drawn_says_so(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(SWF)
+    note = "This is one seed; --seeds 8 tells how much of it is chance.\n"
+
+    assert note in run("simulate", scenario(tmp_path), "-q").stdout
+    assert note not in run("simulate", str(tmp_path / "log.swf"), "-q").stdout
+    trace = run("simulate", str(tmp_path / "log.swf"), "-q", "--seeds", "2").stdout
+    assert "Nothing in this scenario is drawn by the seed." in trace
+
+
+def test_a_measure_that_a_seed_misses_is_exit_3(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "measures: {wait_max_s: {most: 1s}}\n")
+
+    done = run("simulate", path, "-q", "--seeds", "2")
+
+    assert done.exit_code == 3
+    assert "wait_max_s is out of its bounds in 2 of 2 seeds." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--dask", "tcp://nowhere:1"), "--dask needs --seeds"),
+        (("--seeds", "2", "--open", "--out", "out"), "--open needs --out, the folder for the"),
+        (
+            ("--seeds", "2", "--reference", "fed-fifo"),
+            "--reference goes with --capacity and -o only",
+        ),
+        (("--seeds", "1"), "1 is not in the range"),
+        (("--seeds", "2", "--set", "fleet.nothing=1"), "fleet.nothing"),
+    ],
+)
+def test_seeds_are_refused_where_they_mean_nothing(
+    tmp_path: Path, options: tuple[str, ...], why: str
+) -> None:
+    done = run("simulate", scenario(tmp_path), "-q", *options)
+
+    assert done.exit_code != 0
+    assert why in done.stderr
+
+
+def test_the_question_of_a_scenario_is_answered(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "question: {kind: RunsOut, cluster: a}\n")
+    out = tmp_path / "out"
+
+    done = run("simulate", path, "-q", "--out", str(out))
+    told = json.loads(run("simulate", path, "-q", "-o", "json").stdout)
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("The fleet runs out of cpu on day 1: ")
+    assert done.stdout.splitlines()[0] == told["answer"]
+    assert "\nas it is" in done.stdout
+    assert json.loads((out / "answer.json").read_text()) == told
+    choices = [row["choice"] for row in told["tried"]]
+    assert [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()] == [
+        "choice",
+        *choices,
+    ]
+
+
+def test_a_comparison_asks_no_question(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "question: {kind: RunsOut}\n")
+    done = run("simulate", path, "-q", "--compare", path)
+    assert "two comes out as two in every figure" in done.stdout.replace(" as changed", "")
+
+
+def test_size_is_the_smallest_fleet_that_meets_the_measures(tmp_path: Path) -> None:
+    path = scenario(tmp_path, SCENARIO + "measures: {wait_p99_s: {most: 10h}}\n")
+
+    done = run("size", path, "-q")
+    half = run("size", path, "-q", "--scale-demand", "1/2", "--seeds", "2")
+    never = run("size", path, "-q", "--set", "demand.generate[0].shard.cpu=80")
+
+    assert done.exit_code == 0, done.stderr
+    assert "100 % of every cluster" in done.stdout
+    assert "Met means met with each of 2 seeds." in half.stdout
+    assert never.exit_code == 3
+    assert "nor does 800 % of it" in never.stdout
+
+
+def test_one_work_is_explained_as_a_time_line(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+    name = json.loads(run("simulate", path, "-q", "--explain", "job-1", "-o", "json").stdout)[
+        "work"
+    ]
+
+    done = run("simulate", path, "-q", "--explain", name)
+    missing = run("simulate", path, "-q", "--explain", "nothing")
+    beside = run("simulate", path, "-q", "--explain", name, "--seeds", "2")
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("AT ")
+    assert "submitted" in done.stdout
+    assert "completed" in done.stdout
+    assert (missing.exit_code, beside.exit_code) == (1, 1)
+    assert "no work is called 'nothing'; there are " in missing.stderr
+    assert "--explain shows one work of one simulation" in beside.stderr

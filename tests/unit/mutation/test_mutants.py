@@ -21,7 +21,7 @@ def clamp(value: int, low: bool) -> int:
         return LIMIT
     total = 0
     total += value
-    note(total)
+    note(zip(total, strict=True))
     return total
 '''
 
@@ -39,9 +39,10 @@ def test_comparisons_sums_conditions_constants_and_statements_are_changed() -> N
         "return LIMIT  ->  pass",
         "total += value  ->  total -= value",
         "total += value  ->  pass",
-        "note(total)  ->  pass",
+        "note(zip(total, strict=True))  ->  pass",
     } <= set(_changes())
     assert not [change for change in _changes() if "docstring" in change or "Nor" in change]
+    assert "True  ->  False" not in _changes()
 
 
 def test_each_mutant_differs_from_the_text_and_from_every_other_and_has_its_own_name() -> None:

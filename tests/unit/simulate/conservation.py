@@ -15,7 +15,7 @@ from federator.model.fleet import ClusterView
 from federator.simulate.demand import Work
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import End, Life, Outcome
-from tests.unit.simulate import quotas
+from tests.unit.simulate import holding, quotas
 
 MIB: Final = 1 << 20
 _UNITS: Final = (("cpu", 1), ("memory", MIB), ("nvidia.com/gpu", 1))
@@ -31,6 +31,7 @@ def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
         *_room(inputs, outcome),
         *_scaled(inputs, outcome),
         *_samples(outcome),
+        *holding.broken(inputs, outcome),
         *quotas.broken(inputs, outcome),
     ]
 

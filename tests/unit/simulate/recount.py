@@ -3,7 +3,7 @@ fleet was: no code of the report, of the recorder or of the placement core. It s
 definitions.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,47 +76,61 @@ class Wanted:
                         found[stay.cluster][resource] += amount * stay.copies
         return found
 
+    def added(self) -> set[str]:
+        """Clusters that came while it ran."""
+        events = self.inputs.events
+        return {
+            event.cluster
+            for event in events
+            if event.kind is EventKind.ADDED and event.at_s <= self.end_s
+        }
+
+    @property
+    def horizon_s(self) -> int:
+        """Until when means and cost are taken."""
+        if self.inputs.end_s is not None:
+            return self.inputs.end_s
+        ends = [
+            max([work.submit_s, *(step.at_s for step in work.curve)]) + (work.runtime_s or 0)
+            for work in self.inputs.works
+        ]
+        return max([0, *ends, *(event.at_s for event in self.inputs.events)])
+
     def seconds(self) -> range:
-        return range(self.begin_s, self.end_s)
+        return range(self.begin_s, max(self.end_s, self.horizon_s))
 
     # -- figures -----------------------------------------------------------------------------------
 
-    def uses(self) -> dict[tuple[str, str], tuple[float, float, float]]:
-        """(cluster, "" for the fleet, and resource) -> (mean capacity, share in use, peak). A
-        cluster that was there in the warm-up only has nothing."""
+    def uses(self) -> dict[tuple[str, str], tuple[float, float, float, float]]:
+        """(cluster, "" for the fleet, and resource) -> (mean capacity, share in use, largest share,
+        most). A cluster that was there in the warm-up only has nothing."""
         had: dict[tuple[str, str], int] = defaultdict(int)
         took: dict[tuple[str, str], int] = defaultdict(int)
         lasted: dict[str, int] = defaultdict(int)
+        peaks: dict[tuple[str, str], float] = defaultdict(float)
+        most: dict[tuple[str, str], int] = defaultdict(int)
         for at_s in self.seconds():
             there, held = self.nodes(at_s), self.held(at_s)
-            lasted[""] += 1
+            measured = at_s < self.horizon_s
+            there[""] = (0, _sum(amounts for _, amounts in there.values()))
+            held[""] = _sum(held.values())
             for name, (_, amounts) in there.items():
-                lasted[name] += 1
+                lasted[name] += measured
                 for resource, amount in amounts.items():
-                    for key in (name, ""):
-                        had[key, resource] += amount
-                        took[key, resource] += held[name][resource] if name in held else 0
-        peaks: dict[tuple[str, str], float] = defaultdict(float)
-        for sample in self.outcome.samples:
-            if sample.at_s < self.begin_s:
-                continue
-            there, held = self.nodes(sample.at_s), self.held(sample.at_s)
-            for resource in RESOURCES:
-                whole = sum(amounts[resource] for _, amounts in there.values())
-                used = sum(held[name][resource] for name in there if name in held)
-                if whole:
-                    peaks["", resource] = max(peaks["", resource], used / whole)
-                for name, (_, amounts) in there.items():
-                    if amounts[resource] and name in held:
-                        part = held[name][resource] / amounts[resource]
-                        peaks[name, resource] = max(peaks[name, resource], part)
+                    used = held[name][resource]
+                    had[name, resource] += amount * measured
+                    took[name, resource] += used * measured
+                    most[name, resource] = max(most[name, resource], used)
+                    if amount:
+                        peaks[name, resource] = max(peaks[name, resource], used / amount)
         return {
             (name, resource): (
                 had[name, resource] / max(lasted[name], 1) / RESOURCES[resource][2],
                 took[name, resource] / had[name, resource] if had[name, resource] else 0.0,
                 peaks[name, resource],
+                most[name, resource] / RESOURCES[resource][2],
             )
-            for name in {"", *(one for at in self.outcome.samples for one in at.capacity)}
+            for name in {"", *self.inputs.clusters, *self.added()}
             for resource in self.outcome.resources
         }
 
@@ -131,21 +145,28 @@ class Wanted:
                 (one.fragmented for one in self.outcome.samples if one.at_s >= self.begin_s),
                 default=0,
             ),
-            # Of the whole simulation, the warm-up too.
-            "moves": self.moves(),
+            "moves": sum(self.moves().values()),
+            "displaced": self.displaced(),
         }
         for field in (
             *("restarts", "lost_s", "preempted", "preempted_s"),
             *("failures", "failed_s", "scalings", "scaled_late"),
         ):
             found[field] = sum(getattr(life, field) for life in lives)
-        for (cluster, resource), (capacity, mean, peak) in self.uses().items():
+        for (cluster, resource), (capacity, mean, peak, most) in self.uses().items():
             if not cluster:
                 found[f"capacity_{resource}"] = capacity
                 found[f"use_mean_{resource}"] = mean
                 found[f"use_peak_{resource}"] = peak
+                found[f"used_peak_{resource}"] = most
         if self.inputs.price_per_hour:
-            found["cost"] = self.cost()
+            cost, idle = self.cost(), self.bill()["", ""]
+            found |= {"cost": cost, "cost_idle": idle}
+            for resource, key in (("cpu", "cost_per_core_hour"), ("gpu", "cost_per_gpu_hour")):
+                mean, length_s = found.get(f"use_mean_{resource}", 0), self.horizon_s - self.begin_s
+                hours = mean * found.get(f"capacity_{resource}", 0) * length_s / 3600
+                if hours:
+                    found[key] = cost / hours
         return found
 
     def lacks(self) -> dict[str, int]:
@@ -153,36 +174,122 @@ class Wanted:
         found: dict[str, int] = defaultdict(int)
         for life in self.lives:
             for wait in life.waits:
-                until_s = self.end_s if wait.end_s is None else wait.end_s
+                until_s = self.horizon_s if wait.end_s is None else wait.end_s
                 for _ in range(wait.start_s, until_s):
                     found[wait.reason] += wait.copies
                 found[wait.reason] += 0
         return found
 
-    def moves(self) -> int:
-        """Copies of jobs that began again in another cluster than the one that they lost. Right
-        where nothing makes way for another's quota."""
-        return sum(
-            later.copies
+    def moves(self) -> dict[int, int]:
+        """Second -> copies that were started in one cluster then and had been ended by a decision in
+        another one, second by second. What is gone in the second in which its cluster is lost or
+        has other nodes was not ended by a decision."""
+        lost = {
+            (event.at_s, event.cluster)
+            for event in self.inputs.events
+            if event.kind in (EventKind.LOST, EventKind.GROWN)
+        }
+        moved: dict[int, int] = defaultdict(int)
+        for life in self.outcome.lives:
+            ended: list[str] = []
+            for at_s in range(life.work.submit_s, self.end_s + 1):
+                before, now = standing(life, at_s - 1), standing(life, at_s)
+                for name in sorted(before | now):
+                    if (at_s, name) not in lost:
+                        ended += [name] * (before[name] - now[name])
+                for name in sorted(before | now):
+                    for _ in range(now[name] - before[name]):
+                        others = [one for one in ended if one != name]
+                        if others and now[name] - before[name] > ended.count(name):
+                            ended.remove(others[0])
+                            moved[at_s] += 1
+                        elif name in ended:
+                            ended.remove(name)
+                ended = ended[: max(asked(life, at_s) - now.total(), 0)]
+        return {at_s: copies for at_s, copies in moved.items() if at_s >= self.begin_s}
+
+    def displaced(self) -> int:
+        """Copies that stood in a cluster until it was lost, and those for which it had no nodes any
+        more, as its event says."""
+        shrunk = sum(
+            event.copies
+            for event in self.outcome.happened
+            if event.kind == EventKind.GROWN.value and event.at_s >= self.begin_s
+        )
+        return shrunk + sum(
+            max(standing(life, event.at_s - 1)[event.cluster], 0)
+            for event in self.inputs.events
+            if event.kind is EventKind.LOST and self.begin_s <= event.at_s <= self.end_s
             for life in self.outcome.lives
-            if life.work.kind != "service"
-            for sooner, later in zip(life.stays, life.stays[1:], strict=False)
-            if sooner.cluster != later.cluster
+            if life.end_s is None or life.end_s > event.at_s
         )
 
     def cost(self) -> float:
-        """Of the whole simulation, the warm-up too."""
+        """Of all nodes from the warm-up to the horizon."""
         return sum(
             self.inputs.price_per_hour.get(name, 0.0) * count / 3600
-            for at_s in range(self.end_s)
+            for at_s in range(self.begin_s, self.horizon_s)
             for name, (count, _) in self.nodes(at_s).items()
         )
+
+    def bill(self) -> dict[tuple[str, str], float]:
+        """("work", id), ("project", name), ("tier", name) or ("cluster", name) -> cost; ("", "") ->
+        cost of what nobody held. A cluster's GPUs share its cost, or its cores where it has none."""
+        costs: dict[str, float] = defaultdict(float)
+        wholes: dict[tuple[str, str], int] = defaultdict(int)
+        parts: dict[tuple[str, str, str], int] = defaultdict(int)
+        for at_s in range(self.begin_s, self.horizon_s):
+            for name, (count, amounts) in self.nodes(at_s).items():
+                costs[name] += self.inputs.price_per_hour.get(name, 0.0) * count / 3600
+                for resource, amount in amounts.items():
+                    wholes[name, resource] += amount
+            for life in self.outcome.lives:
+                for name, copies in standing(life, at_s).items():
+                    for resource, amount in takes(life).items():
+                        parts[life.work.id, name, resource] += amount * copies
+        found: dict[tuple[str, str], float] = defaultdict(float)
+        found["", ""] = sum(costs.values())
+        for name, cost in costs.items():
+            found["cluster", name] = cost
+            shown = "gpu" in self.outcome.resources  # none had one at first, and none asks
+            by = "gpu" if wholes[name, "gpu"] and shown else "cpu"
+            for life in self.outcome.lives:
+                if not wholes[name, by]:
+                    continue
+                due = cost * parts[life.work.id, name, by] / wholes[name, by]
+                found["work", life.work.id] += due
+                found["project", life.work.project or "(no project)"] += due
+                found["tier", life.work.tier.value] += due
+                found["", ""] -= due
+        return found
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    listed = list(parts)
+    return {resource: sum(part[resource] for part in listed) for resource in RESOURCES}
 
 
 def takes(life: Life) -> dict[str, int]:
     """What one copy holds."""
     work = life.work
     return {"cpu": work.cpu_milli or 0, "memory": work.memory_mib or 0, "gpu": work.gpu or 0}
+
+
+def standing(life: Life, at_s: int) -> Counter[str]:
+    """Cluster -> copies that stand there in that second."""
+    found: Counter[str] = Counter()
+    for stay in life.stays:
+        if stay.start_s <= at_s and (stay.end_s is None or at_s < stay.end_s):
+            found[stay.cluster] += stay.copies
+    return found
+
+
+def asked(life: Life, at_s: int) -> int:
+    """Copies that the work asks for in that second."""
+    if life.end_s is not None and at_s >= life.end_s:
+        return 0
+    steps = [step.copies for step in life.work.curve if step.at_s <= at_s]
+    return steps[-1] if steps else life.work.shards
 
 
 def waiting(lives: Sequence[Life]) -> dict[str, float]:

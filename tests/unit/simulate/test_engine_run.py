@@ -7,7 +7,7 @@ import re
 import pytest
 
 from federator.model.ask import Division, Policy, Strategy, Tier
-from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.fleet import ClusterView, QuotaAccount, TierQuota
 from federator.model.resources import CPU, Resources
 from federator.placement.policy.policies import Rule
 from federator.simulate.engine import run
@@ -88,7 +88,8 @@ def test_a_job_that_loses_its_cluster_begins_again_elsewhere_from_its_last_check
         (80 + 40, 1, 10),
         (80 + 100, 1, 70),
     ]
-    assert outcome.moves == 2
+    measures = measure(outcome)
+    assert (measures.moves, measures.displaced) == (0, 2)
     assert [(each.kind, each.subject, each.copies) for each in outcome.happened] == [
         ("lost", "a", 2),
         ("returned", "b", 0),
@@ -299,7 +300,24 @@ def test_what_an_hour_of_the_nodes_costs_is_added_up_over_the_changes_of_the_fle
         inputs_of([cluster("a", nodes(2))], [], *events, price_per_hour={"a": 3.0}, end_s=10_800)
     )
 
-    assert outcome.cost == pytest.approx(2 * 3.0 + 2 * 4.0 + 0.5 * 2 * 4.0)
+    assert outcome.costs == {"a": round(100 * (2 * 3.0 + 2 * 4.0 + 0.5 * 2 * 4.0))}
+
+
+def test_cost_and_means_are_of_the_window_and_not_of_what_happens_to_end_last() -> None:
+    """Two fleets of the same machines, one of which makes the last job wait for an hour."""
+    works = [job("first", 0, 7200, 8), job("last", 10, 3600, 8)]
+
+    def cost(*clusters: ClusterView) -> tuple[int, int, int]:
+        prices = dict.fromkeys(("a", "b"), 3.0)
+        outcome = simulate(inputs_of(clusters, works, price_per_hour=prices))
+        assert outcome.costs is not None
+        return outcome.end_s, outcome.horizon_s, sum(outcome.costs.values())
+
+    wide = cost(cluster("a", nodes(2)), cluster("b", nodes(2)))
+    packed = cost(cluster("a", nodes(1)), cluster("b", nodes(3)))
+
+    assert (wide[0], packed[0]) == (7200, 10_800)
+    assert wide[1:] == packed[1:] == (7200, 4 * 2 * 300)
 
 
 def test_the_end_of_the_scenario_leaves_the_rest_running_and_waiting() -> None:
@@ -375,3 +393,25 @@ def test_the_check_finds_a_cluster_that_holds_more_than_it_has_and_a_work_that_i
         "one ran 9 s"
         in conservation.broken(inputs, dataclasses.replace(outcome, lives=(short, second)))[0]
     )
+
+
+def test_the_peak_is_exact_however_short_it_is_and_however_long_the_simulation() -> None:
+    short = job("short", 500_000, 1500, 99, gpu=1)
+    small = job("small", 0, 600_000, 1, gpu=1)
+    for end_s in (864_000, 8_640_000):
+        outcome = simulate(
+            inputs_of([cluster("a", nodes(1, 200_000, 400_000, 100))], [small, short], end_s=end_s)
+        )
+
+        gpu = next(held for held in outcome.held if (held.cluster, held.resource) == ("", "gpu"))
+        assert (gpu.peak, gpu.peak_share, gpu.peak_since_s) == (100, 1.0, 500_000)
+
+
+def test_what_stands_in_the_warm_up_only_is_no_peak() -> None:
+    first = job("first", 0, 50, 4)
+    later = job("later", 60, 50, 1)
+
+    outcome = simulate(inputs_of([cluster("a")], [first, later], end_s=200, warm_up_s=50))
+
+    cpu = next(held for held in outcome.held if (held.cluster, held.resource) == ("a", "cpu"))
+    assert (cpu.peak, cpu.peak_since_s, cpu.used_s) == (1000, 60, 50_000)

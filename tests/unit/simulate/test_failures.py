@@ -171,9 +171,10 @@ def test_the_report_tells_what_failures_cost() -> None:
     )
     rows = forms.files(measures, Provenance("1", "test", "", {}))["works.csv"].decode().splitlines()
     assert rows[0].endswith(
-        "lost_s,preempted,preempted_s,failures,failed_s,scalings,scaled_late,last_reason"
+        "lost_s,preempted,preempted_s,failures,failed_s,scalings,scaled_late,last_reason,"
+        "shards,cpu_cores,memory_gib,gpus,home,warm_up,ran,cost"
     )
-    assert rows[1].endswith(",Failed,a,0,0,0,0,2,80,0,0,")
+    assert rows[1].endswith(",Failed,a,0,0,0,0,2,80,0,0,,1,1,1,,,no,a=1,")
 
 
 # -- where it comes from ---------------------------------------------------------------------------

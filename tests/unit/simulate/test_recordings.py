@@ -422,17 +422,16 @@ def test_a_federation_without_a_fleet_or_demand_is_no_recording(
         document(objs)
 
 
-def test_more_of_the_recorded_demand_is_other_objects() -> None:
+def test_more_of_the_recorded_demand_is_more_replicas_of_its_services() -> None:
     web = workload("web", 0)
     found = document([member("one"), web], decided(web, 1, 0.1, {"one": 2}))
 
     inputs = loading.inputs(loading.demanding(found, "2"), Path("recorded.yaml"), {})
     outcome = run.run(inputs)
 
-    assert [life.work.id for life in outcome.lives] == [
-        "PinterestService/ns/web",
-        "PinterestService/ns/web-copy1",
-    ]
+    (life,) = outcome.lives
+    assert (life.work.id, life.work.shards) == ("PinterestService/ns/web", 4)
+    assert sum(stay.copies for stay in life.stays if stay.end_s is None) == 4
     assert conservation.broken(inputs, outcome) == []
 
 

@@ -69,6 +69,9 @@ def scenarios(draw: st.DrawFn) -> Inputs:
         events.append(
             Event(draw(st.integers(1, 200)), EventKind.GROWN, "b", cluster("b", draw(size)))
         )
+    if draw(st.booleans()):
+        drained_s = draw(st.integers(1, 200))
+        events.append(Event(drained_s, EventKind.DRAINED, draw(st.sampled_from("ab"))))
     return inputs_of(
         fleet,
         submitted,
@@ -82,7 +85,7 @@ def scenarios(draw: st.DrawFn) -> Inputs:
 def busy() -> Inputs:
     """Something of each figure before and after a warm-up of 100 s."""
     first = job("first", 10, 150, 4)
-    second = job("second", 120, 30, 2, failing=Failing(1, 5), checkpoint_s=7)
+    second = job("second", 120, 30, 2, gpu=1, failing=Failing(1, 5), checkpoint_s=7)
     third = service("third", 130, 3, curve=(Scaling(160, 6), Scaling(200, 2)))
     large = job("large", 140, 10, 50)
     events = (
@@ -129,7 +132,14 @@ def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
 
     assert found.keys() == expected.keys()
     for key, value in expected.items():
-        assert found[key] == pytest.approx(value, abs=1e-6), key
+        assert found[key] == near(key, value), key
+
+
+def near(key: str, value: float) -> Any:
+    """Costs are rounded to hundredths, for each cluster; these are of a few minutes."""
+    if key.startswith("cost_per"):
+        return pytest.approx(value, rel=0.2)
+    return pytest.approx(value, abs=0.021 if key.startswith("cost") else 1e-6)
 
 
 @given(scenarios())
@@ -153,14 +163,16 @@ def test_tables_and_files_say_the_same_as_the_count(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     content = forms.files(measures, SOURCE)
     document = json.loads(content["report.json"])
-    assert document["figures"] == pytest.approx(wanted.figures(), abs=1e-6)
+    for figure, value in wanted.figures().items():
+        assert document["figures"][figure] == near(figure, value), figure
 
     uses = wanted.uses()
     for row in document["use"]:
         key = (row["cluster"], row["resource"])
-        assert (row["capacity"], row["mean"], row["peak"]) == pytest.approx(uses[key]), key
+        used = (row["capacity"], row["mean"], row["peak"], row["peakAmount"])
+        assert used == pytest.approx(uses[key]), key
     clusters = {
-        (row["cluster"], row["resource"]): numbers(row, "capacity", "mean", "peak")
+        (row["cluster"], row["resource"]): numbers(row, "capacity", "mean", "peak", "peak_amount")
         for row in rows(content["clusters.csv"])
     }
     assert clusters == {key: pytest.approx(value) for key, value in uses.items() if key[0]}
@@ -257,22 +269,13 @@ def test_moves_heat_and_scarcity_over_time_agree_with_a_count_of_their_own(input
     wanted, measures = counted(inputs)
     samples = [one for one in wanted.outcome.samples if one.at_s >= wanted.begin_s]
     times = [one.at_s for one in samples]
-    moved = [0] * len(times)
-    for life in wanted.outcome.lives:
-        for stay in life.stays:
-            came_from = [
-                one
-                for one in life.stays
-                if one.cluster != stay.cluster
-                and one.end_s is not None
-                and one.end_s <= stay.start_s
-            ]
-            if came_from and stay.start_s >= wanted.begin_s:
-                at = next((at for at, at_s in enumerate(times) if at_s >= stay.start_s), -1)
-                moved[at] += stay.copies
-    assert sum(measures.moved) == sum(moved)
+    moves = wanted.moves()
+    assert sum(measures.moved) == measures.moves == sum(moves.values())
     if measures.every > 1:
         return
+    moved = [0] * len(times)
+    for at_s, many in moves.items():
+        moved[next((at for at, time_s in enumerate(times) if time_s >= at_s), -1)] += many
     assert list(measures.moved) == moved
     for resource, lines in measures.heat.items():
         for line in lines:
@@ -291,6 +294,32 @@ def test_moves_heat_and_scarcity_over_time_agree_with_a_count_of_their_own(input
     assert {one.what: one.copy_s for one in measures.scarce} == copies
 
 
+@example(busy(), False)
+@given(scenarios(), st.booleans())
+@examples(15)
+def test_costs_agree_with_a_count_of_their_own_and_add_up_to_the_cent(
+    inputs: Inputs, ends: bool
+) -> None:
+    priced = dataclasses.replace(
+        inputs, price_per_hour={"a": 3.13, "b": 77.7}, end_s=END_S if ends else None
+    )
+    wanted, measures = counted(priced)
+    expected, bill = wanted.bill(), measures.bill
+
+    assert bill.whole / 100 == pytest.approx(wanted.cost(), abs=0.02)
+    assert bill.idle / 100 == pytest.approx(expected["", ""], abs=0.05)
+    assert sum(bill.works) + bill.idle == bill.whole
+    for by in ("cluster", "project", "tier"):
+        assert sum(bill.groups[by].values()) == bill.whole, by
+        for group, cents in bill.groups[by].items():
+            if group != "(idle)":
+                assert cents / 100 == pytest.approx(expected[by, group], abs=0.25), (by, group)
+    for life, cents in zip(wanted.outcome.lives, bill.works, strict=True):
+        assert cents / 100 == pytest.approx(expected["work", life.work.id], abs=0.025)
+    table = rows(forms.files(measures, SOURCE)["works.csv"])
+    assert sum(round(float(row["cost"]) * 100) for row in table) == sum(bill.works)
+
+
 def test_every_figure_that_a_scenario_may_name_is_counted_here() -> None:
     wanted, _ = counted(busy())
     assert set(FIGURE_KEYS) <= wanted.figures().keys()
@@ -305,14 +334,7 @@ def test_the_warm_up_is_left_out_of_works_and_time() -> None:
     for wanted, measures in (whole, measured):
         expected = wanted.figures()
         for key, value in figures.values(measures).items():
-            assert value == pytest.approx(expected[key], abs=1e-5), key
-    # What is of the whole simulation: `moves` and `cost`.
-    same = [
-        key
-        for key, value in figures.values(whole[1]).items()
-        if key in ("moves", "cost") and value == figures.values(measured[1])[key]
-    ]
-    assert same == ["moves", "cost"]
+            assert value == near(key, expected[key]), key
 
 
 @example(busy())

@@ -15,7 +15,9 @@ import yaml
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 from federator.model.resources import CPU, GPU, MEMORY, Resources
+from federator.simulate.engine import run
 from federator.simulate.inputs import EventKind, Inputs
+from federator.simulate.outcome import End
 from federator.simulate.scenario import aggregates, fleet, loading
 from federator.simulate.scenario.loading import InvalidScenario
 from federator.simulate.traces import loading as trace_loading
@@ -237,18 +239,6 @@ def test_all_problems_of_the_schema_are_told_at_once(tmp_path: Path) -> None:
     assert len(refused(tmp_path, SMALL, "sed=1", "until=x", "fleet.prizes={}")) == 3
 
 
-def test_demand_is_scaled_evenly(tmp_path: Path) -> None:
-    assert [
-        len(read(tmp_path, SMALL, f"demand.scale={scale}").works) for scale in ("1.3", "1/2", "2")
-    ] == [
-        520,
-        200,
-        800,
-    ]
-    works = read(tmp_path, SMALL, "demand.scale=2").works
-    assert len({work.id for work in works}) == 800
-
-
 def test_the_shorthands_are_events_and_fields(tmp_path: Path) -> None:
     given = document()
 
@@ -416,3 +406,25 @@ def test_the_promises_of_openb_are_those_that_were_counted() -> None:
         assert counted == (int(row["replicas_by_nodes"]), int(row["replicas_by_summary"])), row
         checked += 1
     assert checked == 88
+
+
+def test_an_account_assumes_no_request_that_no_node_records(tmp_path: Path) -> None:
+    """Copies that are charged 200 MiB of memory by default would fit on no node without memory."""
+    quota = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "FederatedQuota",
+        "metadata": {"name": "ads"},
+        "spec": {"projects": ["ads"], "tiers": {"OnDemand": {"max": {"cpu": "8"}}}},
+    }
+    shard, runtime = {"cpu": 1}, {"median": "1h", "sigma": 0}
+    job = {"name": "j", "works": 6, "over": "1h", "tenants": {"ads": 1}, "shard": shard}
+    document: dict[str, Any] = {
+        "fleet": {"clusters": [{"name": "a", "nodes": [{"count": 8, "cpu": 1}]}]},
+        "demand": {"generate": [{**job, "runtime": runtime}]},
+        "quotas": [quota],
+        "events": [{"at": "10m", "quotaChanged": [quota]}],
+    }
+
+    outcome = run.run(loading.inputs(document, tmp_path / "s.yaml", {}))
+
+    assert [life.end for life in outcome.lives] == [End.COMPLETED] * 6

@@ -163,3 +163,19 @@ def test_a_deployment_has_the_conditions_that_tools_wait_for(
 
     told = {one.type: (one.status, one.reason) for one in made}
     assert told == {"Available": available, "Progressing": progressing}
+
+
+def test_a_paused_deployment_progresses_neither_nor_fails() -> None:
+    """With the reason by which `kubectl rollout status` and Argo CD know that it is paused."""
+    _, progressing = aggregate.deployment_conditions(
+        wanted=10,
+        ready=8,
+        max_unavailable=2,
+        settled=False,
+        paused=True,
+        failed=("Late", "a is late"),
+    )
+
+    assert (progressing.type, progressing.status, progressing.reason, progressing.message) == (
+        "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused",
+    )  # fmt: skip

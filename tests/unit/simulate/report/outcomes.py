@@ -5,7 +5,17 @@ from collections.abc import Sequence
 
 from federator.model.ask import Tier
 from federator.simulate.demand import Work
-from federator.simulate.outcome import ONE_NODE, End, Happened, Life, Outcome, Sample, Stay, Wait
+from federator.simulate.outcome import (
+    ONE_NODE,
+    End,
+    Happened,
+    Held,
+    Life,
+    Outcome,
+    Sample,
+    Stay,
+    Wait,
+)
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 
@@ -39,7 +49,49 @@ def small(
         )
 
     samples = tuple(sample(at_s) for at_s in range(0, end_s, 100))
-    return Outcome(name, 0, 0, end_s, warm_up_s, ("gpu",), tuple(lives), samples)
+    steps = [
+        sample(at_s)
+        for at_s in sorted(
+            {0} | {at_s for x in lives for s in x.stays for at_s in (s.start_s, s.end_s or end_s)}
+        )
+    ]
+    held = held_of(steps, ("gpu",), warm_up_s, end_s)
+    return Outcome(name, 0, 0, end_s, warm_up_s, end_s, ("gpu",), tuple(lives), samples, held)
+
+
+def held_of(
+    steps: Sequence[Sample], resources: Sequence[str], begin_s: int, end_s: int
+) -> tuple[Held, ...]:
+    """What was held in all, where each step stands until the next."""
+    spans = []
+    for now, until_s in zip(steps, [*(step.at_s for step in steps[1:]), end_s], strict=True):
+        lasted_s = min(until_s, end_s) - max(now.at_s, begin_s)
+        if lasted_s > 0:
+            spans.append((now, lasted_s))
+
+    def held(cluster: str, at: int, resource: str) -> Held:
+        mine = [
+            (
+                lasted_s,
+                sum(now.used[one][at] for one in now.used if cluster in ("", one)),
+                sum(now.capacity[one][at] for one in now.capacity if cluster in ("", one)),
+            )
+            for now, lasted_s in spans
+            if not cluster or cluster in now.capacity
+        ]
+        return Held(
+            cluster,
+            resource,
+            sum(lasted_s for lasted_s, _, _ in mine),
+            sum(lasted_s * whole for lasted_s, _, whole in mine),
+            sum(lasted_s * used for lasted_s, used, _ in mine),
+            max((used for _, used, _ in mine), default=0),
+            max((used / whole for _, used, whole in mine if whole), default=0.0),
+            begin_s,
+        )
+
+    names = sorted({one for now, _ in spans for one in now.capacity})
+    return tuple(held(one, at, what) for one in ("", *names) for at, what in enumerate(resources))
 
 
 def drawn(
@@ -78,15 +130,16 @@ def drawn(
         start_s=0,
         end_s=end_s,
         warm_up_s=3_600,
+        horizon_s=end_s,
         resources=("cpu", "memory", "gpu"),
         lives=tuple(lives),
         samples=tuple(samples),
+        held=held_of(samples, ("cpu", "memory", "gpu"), 3_600, end_s),
         happened=(Happened(90_000, "lost", subject, 31), Happened(130_000, "returned", subject)),
-        moves=sum(len(life.stays) > 1 for life in lives),
         decisions=1234,
         cycles=567,
         price_per_hour=dict.fromkeys(names, 2.5),
-        cost=18_204.5 * slow,
+        costs={one: round(151_704 * slow) + at for at, one in enumerate(names)},
         assumptions=(
             f"memory was not recorded for {HOSTILE if hostile else 'ads'}, and counts as nothing",
         ),

@@ -5,6 +5,7 @@ files.
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -119,7 +120,7 @@ def test_the_verdict_is_one_sentence_with_the_figures() -> None:
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), _ran("b", 0, 50)]))) == (
         "All 2 works started; 1 of those that started waited (50.0 %), 99 of 100 were "
         "running within 50 s, the last"
-        " within 50 s; gpu was in use most (5.0 % on average, 25.0 % at the peak)."
+        " within 50 s; gpu was in use most (5.0 % on average, 50.0 % at the peak)."
     )
     assert figures.verdict(measures.measure(small([_ran("a", 0, 0), never]))).startswith(
         "1 of 2 works never started, most for QuotaExceeded; no work that started had to wait"
@@ -144,9 +145,16 @@ def test_differences_come_with_the_largest_first_and_say_which_is_better() -> No
         (one.verdict for one in found), key=lambda one: one == ""
     )
     assert figures.comparison(before, after, ("small", "large")).startswith(
-        "large against small: waiting, 99 of 100"
+        "large against small: missing copies times time"
     )
     assert "in every figure that matters" in figures.comparison(before, before, ("one", "two"))
+
+    drawn = replace(before, outcome=replace(before.outcome, drawn=True))
+    unsure = {one.key: one for one in figures.differences(drawn, after)}
+    assert unsure["wait_p99_s"].verdict == "one seed"
+    assert figures.comparison(drawn, after, ("small", "large")).endswith(
+        "8 min 20 s → 50 s. This is one seed; --seeds 8 tells how much of it is chance."
+    )
 
 
 def test_the_same_outcome_gives_the_same_bytes() -> None:
@@ -165,13 +173,17 @@ def test_the_same_outcome_gives_the_same_bytes() -> None:
 
 def test_the_document_and_the_tables_hold_what_the_outcome_holds() -> None:
     outcome = outcomes.drawn()
+    assert outcome.costs is not None
     made = forms.files(
         measures.measure(outcome), SOURCE, ("before", measures.measure(outcomes.drawn(2)))
     )
 
     document = json.loads(made["report.json"])
     rows = list(csv.DictReader(io.StringIO(made["works.csv"].decode())))
-    assert document["figures"]["cost"] == 18_204.5
+    assert document["figures"]["cost"] == sum(outcome.costs.values()) / 100
+    assert sum(round(100 * float(row["cost"])) for row in rows) == round(
+        100 * (document["figures"]["cost"] - document["figures"]["cost_idle"])
+    )
     assert document["inputs"]["seed"] == 1
     assert document["comparedWith"]["name"] == "before"
     assert [row["id"] for row in rows] == [life.work.id for life in outcome.lives]

@@ -197,6 +197,72 @@ def test_the_frontier_is_what_none_beats() -> None:
     assert frontier.frontier([]) == set()
 
 
+def test_moves_decide_among_equals_only() -> None:
+    """A fleet that starts nothing moves nothing."""
+    points = [(1.0, 9.0, 5.0), (1.0, 9.0, 4.0), (2.0, 3.0, 0.0), (3.0, 3.0, 0.0), (1.0, 9.5, 0.0)]
+    assert frontier.unbeaten(points) == {1, 2}
+
+
+def _summary(
+    tmp_path: Path, vary: dict[str, Any], figures: Sequence[tuple[float, float]]
+) -> frontier.Summary:
+    """Of combinations in their order, each with its cost and what was missing."""
+    planned = plan.read(written(tmp_path, {"vary": vary}))
+    results = {
+        task.id: {"figures": {"cost": cost, "missing_copy_s": 3600 * missing, "moves": 0}}
+        for task, (cost, missing) in zip(planned.tasks, figures, strict=True)
+    }
+    for result in results.values():
+        result["figures"] |= {"never_started": 0, "wait_p99_s": 0}
+    return frontier.summarize(planned, results)
+
+
+def test_choices_are_compared_under_the_same_question(tmp_path: Path) -> None:
+    """Less demand waits less in every fleet, and makes no fleet better."""
+    vary = {"demand.scale": [1, 2], "fleet.capacity": {"whole": 1, "half": "1/2"}}
+
+    summary = _summary(tmp_path, vary, [(4, 0), (2, 0), (4, 10), (2, 50)])
+
+    assert [(group.title, group.best) for group in summary.groups] == [
+        ("demand.scale=1, fleet.capacity=half", True),
+        ("demand.scale=1, fleet.capacity=whole", False),
+        ("demand.scale=2, fleet.capacity=whole", True),
+        ("demand.scale=2, fleet.capacity=half", True),
+    ]
+    assert page.verdict(summary) == (
+        "4 simulations of 4 combinations, under 2 questions: under all of them no other choice beats"
+        " fleet.capacity=half."
+    )
+
+
+def test_a_sweep_over_questions_alone_has_no_choice(tmp_path: Path) -> None:
+    summary = _summary(tmp_path, {"demand.scale": [1, 2], "seed": [1]}, [(4, 0), (4, 10)])
+
+    assert [group.best for group in summary.groups] == [True, True]
+    assert page.verdict(summary) == (
+        "2 simulations of 2 combinations, under 2 questions: most is missing under demand.scale=2"
+        " (10 copy-hours). Nothing was varied that can be chosen: vary fleet, policies or quotas."
+    )
+
+
+@pytest.mark.parametrize(
+    ("vary", "questions"),
+    [
+        (
+            {"demand.generate[0].works": [1, 2], "events": [[]]},
+            {"demand.generate[0].works", "events"},
+        ),
+        ({"quotas": [[]], "policies": [[]], "until": ["2h"]}, {"until"}),
+        ({".": {"calm": {"demand.scale": 1, "events": []}}}, {"."}),
+        ({".": {"calm": {"demand.scale": 1, "fleet.capacity": 1}}}, set()),
+    ],
+)
+def test_demand_and_failures_are_questions_and_the_rest_is_chosen(
+    tmp_path: Path, vary: dict[str, Any], questions: set[str]
+) -> None:
+    assert plan.read(written(tmp_path, {"vary": vary})).questions == questions
+
+
 def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
     planned = plan.read(written(tmp_path, {"vary": {"fleet.capacity": [1, "1/2"], "seed": [1, 2]}}))
     waits = itertools.cycle([10.0, 30.0])
