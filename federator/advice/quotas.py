@@ -57,6 +57,8 @@ class Account:
     holders: tuple["Held", ...]
     """Workloads that are charged to this very account, the most copies first."""
     troubles: tuple[Trouble, ...]
+    terminating: Mapping[Tier, Resources]
+    """What pods of this very account use beyond the decisions of their workloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def tree(situation: Situation) -> list[Account]:
                 sum(terms.project in under for terms in short),
                 _holders(situation, set(whole.own(name))),
                 accounts.troubles(account, whole, capacity),
+                commitments.terminating_in(set(whole.own(name))),
             )
         )
     return made

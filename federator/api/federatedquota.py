@@ -308,10 +308,14 @@ class TierUsage(Model):
     tier: Literal["Reserved", "OnDemand", "Preemptible"]
     """The tier."""
     used: Amounts = Field(default_factory=dict)
-    """The sum over the decisions in force, with those of the accounts below."""
+    """The sum over the decisions in force and terminating pods, with those of the accounts below.
+    """
     guaranteed: Amounts | None = None
     """What is guaranteed to an account of a tree: its own guarantee, or the sum of those below it.
     """
+    terminating: Amounts | None = None
+    """Of what is used, what pods of its own projects use beyond decisions: they are terminating, or
+    no decision gives them any more."""
     borrowed: Amounts | None = None
     """Of what is used, what is guaranteed to others or to nobody."""
     lent: Amounts | None = None
@@ -489,6 +493,7 @@ def to_status(
     usage: Mapping[Tier, Mapping[str, Balance]],
     workloads: int,
     waiting: int,
+    terminating: Mapping[Tier, Resources],
     *,
     alone: bool,
 ) -> dict[str, Any]:
@@ -507,6 +512,7 @@ def to_status(
         of = f" of {limit['cpu'] / 1000:g}" if limit is not None and "cpu" in limit else ""
         parts.append(f"{tier} {used[tier]['cpu'] / 1000:g}{of} cpu")
         row: dict[str, Any] = {"tier": str(tier), "used": quantity.render(used[tier])}
+        row["terminating"] = quantity.render(terminating.get(tier, Resources())) or None
         if not alone:
             balances = usage.get(tier, {})
             row["guaranteed"] = _rendered(

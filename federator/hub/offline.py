@@ -20,10 +20,10 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.model import names
-from federator.model.ask import Admitted, Ask, Support
+from federator.model.ask import Admitted, Ask, Former, FormerCopies, Support
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
-from federator.model.kubernetes import pod_security
+from federator.model.kubernetes import pod_security, quantity
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.placement.policy import hostclaims, permitted, policies
@@ -354,7 +354,25 @@ def read(
     )
     decided = map(records.summarise, by_kind.get("PlacementDecision", ()))
     _book(situation, (*decided, *others))
+    for obj in by_kind.get("FederatedQuota", ()):
+        _book_terminating(situation, obj)
     return situation
+
+
+def _book_terminating(situation: Situation, account: Mapping[str, Any]) -> None:
+    """Charges an account for pods beyond decisions, as its status says: only the hub reads what
+    members report."""
+    projects = raw.texts(raw.mapping(account, "spec"), "projects")
+    amounts = {
+        raw.tier(row, "tier"): quantity.vector(used)
+        for row in raw.objects(account, "status", "usage")
+        if (used := raw.mapping(row, "terminating"))
+    }
+    held = (FormerCopies("", 1),)
+    charged = tuple(Former(projects[0], tier, used, held) for tier, used in amounts.items())
+    if projects and charged:
+        uid = f"FederatedQuota {raw.text(account, 'metadata', 'name')}"
+        situation.commitments.charge_beyond(uid, charged)
 
 
 def _book(situation: Situation, decisions: Iterable[Record]) -> None:

@@ -482,6 +482,15 @@ def _public(entries: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def surge(value: object, copies: int) -> int:
+    """A Deployment's maxSurge for so many copies: 25 % when left out, percentages rounded up. More
+    than one additional pod for each copy does not count as surge."""
+    if value is None or isinstance(value, str):
+        percent = share_of_copies(value, 100, default_percent=25)
+        return -(-copies * percent // 100)
+    return min(share_of_copies(value, copies, default_percent=25), copies)
+
+
 def share_of_copies(value: object, copies: int, *, default_percent: int) -> int:
     """An int-or-percent of `copies`, percentages rounded down (a Deployment's maxUnavailable)."""
     if isinstance(value, int) and not isinstance(value, bool):

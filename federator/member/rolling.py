@@ -21,7 +21,7 @@ from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
-from federator.member import everynode, gangs
+from federator.member import everynode, gangs, terminating
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
@@ -30,6 +30,7 @@ from federator.member.expansion.expanding import Expander
 from federator.member.expansion.results import Result
 from federator.member.options import MemberOptions
 from federator.member.telling import Telling
+from federator.member.terminating import Terminating
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.ending import FAILURE_POLICY
@@ -103,6 +104,7 @@ class RollUp:
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
         self._done: dict[WorkloadKey, Done] = {}
+        self._terminating = Terminating(caches)
 
     async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Brings one slice's status up to date. Raises ApiErrors that trying again may help."""
@@ -111,6 +113,7 @@ class RollUp:
             for book in (self._written_at_s, self._moving_since_s, self._written, self._done):
                 book.pop(key, None)
             self._gang_due_s.pop(key, None)
+            self._terminating.forget(key)
             return None
         result = self._expander.results.get(key)
         if result is None or result.uid != row.uid:
@@ -134,6 +137,7 @@ class RollUp:
                 )
         if patch is None:
             return self._later(key)
+        interval_s = max(interval_s, terminating.interval_s(patch, row))
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
             return RequeueAfter(key, wait_s, "statuses are written at most so often")
@@ -249,6 +253,7 @@ class RollUp:
             unschedulable = int(bool(unschedulable or own_trouble[0]))
             unbound_s = unbound_s or figures["gang"].since_s
         figures |= _rollout(row, natives, live, observed)
+        figures["terminating"] = self._terminating.of(row, figures)
         return SliceObservation(
             cluster="",
             known=True,
@@ -423,6 +428,8 @@ class RollUp:
                 "count": finding.unschedulable,
                 "since": finding.unschedulable_since,
             }
+        if ending := self._terminating.of_carried(row, live):
+            status["terminating"] = ending
         text = json.dumps(status, sort_keys=True, separators=(",", ":")) if status else None
         annotations = raw.mapping(live, "metadata", "annotations")
         if annotations.get(MEMBER_STATUS_ANNOTATION) == text:

@@ -156,6 +156,11 @@ class SliceObservation:
     message: str = ""
     unschedulable: int = 0
     unschedulable_since_s: float = 0.0
+    terminating: int = 0
+    """Pods that exist in addition to `actual`: they are terminating, or the slice does not ask for
+    them any more."""
+    surge: int = 0
+    """Pods above the wanted number that a rollout of the slice may add."""
     deleting: bool = False
     drift: str = ""
     """Which native object was last restored after a change or deletion by another client, and when;

@@ -215,7 +215,7 @@ def run(
         frozenset(leaving.unsure),
         leaving.counted,
         room_claims,
-        preempting.claims(batch.decided, leaving, queue.claims, snapshot.as_of),
+        preempting.claims(batch.decided, leaving, queue.claims, staged.ending, snapshot.as_of),
         used is not None and used.leaves,
     )
 

@@ -184,7 +184,13 @@ def judge(
     if admitted is None:
         return _judged(ask)
     besides = functools.partial(
-        former.besides, admitted, held, ledger.tree, finished=finished, replaced=replaced
+        former.besides,
+        admitted,
+        held,
+        ledger.tree,
+        finished=finished,
+        replaced=replaced,
+        terminating=ledger.below.terminating.get(ask.uid, ()),
     )
     if not held or ask.suspended:
         return _judged(besides(ask))

@@ -64,7 +64,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cache",),
         ("expansion",),
         ("capacity",),
-        ("gangs", "everynode", "telling"),
+        ("gangs", "everynode", "telling", "terminating"),
         ("rolling", "heartbeat", "startup"),
         ("catchingup",),
         ("process",),
@@ -330,7 +330,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.embedded.controllers.scheduling.diagnosis": (
         "pure wording; the scheduler is a loop with state"
     ),
-    "federator.hub.cache.deletion_budget": (
+    "federator.hub.records.deletion_budget": (
         "pure arithmetic with its own unit table; the cache is at its full length"
     ),
     "federator.hub.placing.dues": "what placer hands from step to step; it is at its full length",

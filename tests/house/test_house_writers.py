@@ -55,7 +55,7 @@ UNVERSIONED = {
         "removes the marks of this very object, whatever state it is in",
     ],
     "federator/hub/dispatch/slice_writer.py::SliceWriter._delete Delete": [
-        2,
+        1,
         "copies and ordinals leave nothing behind that the hub has to record first",
     ],
     "federator/hub/handing.py::Handing._end Delete": [1, UID],

@@ -125,6 +125,8 @@ class Charges:
         room in it.
         """
         host = self._world.federation.host
+        if self._terminating():
+            return  # what they use is free when they have ended
         objs = {
             one["metadata"]["uid"]: one for kind in registry.WORKLOADS for one in all_of(host, kind)
         }
@@ -146,6 +148,18 @@ class Charges:
             accounts = promises.Accounts(all_of(host, "FederatedQuota"))
             if accounts.of(facts.terms.project) and _fits(accounts, facts, obj, decisions, objs):
                 yield facts.workload_uid
+
+    def _terminating(self) -> bool:
+        """Whether pods are terminating anywhere, or are still reported to be."""
+        for cluster in self._world.members:
+            member = self._world.federation.members[cluster]
+            pods = member.store.items(member.registry.get("", "pods"))
+            slices = (one for kind in registry.WORKLOADS for one in all_of(member, kind))
+            if any("deletionTimestamp" in entry.obj["metadata"] for entry in pods) or any(
+                raw.figure(one, "status", "terminatingReplicas") for one in slices
+            ):
+                return True
+        return False
 
     def _unserved(self, due: Due, now_s: float) -> Iterator[str]:
         """Who could have been admitted all the time, and was not looked at."""

@@ -81,6 +81,10 @@ async def _ended(world: World) -> None:
     await asyncio.sleep(30.0)
 
 
+async def _terminated(world: World) -> None:
+    await asyncio.sleep(60.0)
+
+
 async def _chosen_by_autoscalers(world: World) -> None:
     """The autoscaler of each cluster asks for three copies, and the bounds change."""
     await asyncio.sleep(20.0)
@@ -147,6 +151,14 @@ def _sized(name: str, copies: int, cpu: str, ready_s: str = "0") -> Action:
     return Action(0.0, "create", SERVICE, "feed", name, {"spec": spec})
 
 
+def _ending(made: Action, seconds: int = 120) -> Action:
+    """The same, whose pods take so long to end."""
+    template = made.body["spec"]["template"]
+    template["metadata"]["annotations"][f"{lives.PREFIX}stop-seconds"] = str(seconds)
+    template["spec"]["terminationGracePeriodSeconds"] = seconds
+    return made
+
+
 LOGS: Final = {
     "name": "logs",
     "container": {"image": "logs:1", "resources": {"requests": {"cpu": "500m"}}},
@@ -184,10 +196,28 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         replace(_sized("web", 7, "10m", "10"), what="patch", pause_s=20.0),
         replace(_sized("next", 7, "500m"), pause_s=2.0),
     ),
+    "copies that are scaled down free their quota immediately": (
+        QUOTA,
+        _ending(_sized("web", 7, "500m")),
+        Action(20.0, "patch", SERVICE, "feed", "web", {"spec": {"replicas": 1}}),
+        replace(_sized("next", 7, "500m"), pause_s=90.0),
+    ),
     "every workload gets a dearer profile": (
         QUOTA,
         _sized("web", 7, "500m"),
         Action(20.0, "create", "RuntimeProfile", "", "default", {"spec": {"sidecars": [LOGS]}}),
+    ),
+    "a placement forgets what is held": (
+        policy(0.0, clusters={"names": ["a"]}, division={"strategy": "Spread"}),
+        solo.service("web", 4),
+        Action(
+            20.0,
+            "patch",
+            "PlacementPolicy",
+            "feed",
+            "where",
+            {"spec": {"clusters": {"names": ["a", "b"]}}},
+        ),
     ),
     "a write takes somebody's label along": (solo.service("web", 4),),
     "copies of an earlier template count as ready": (
@@ -234,6 +264,7 @@ STORIES: Final[Mapping[str, Story]] = {
     "copies of an earlier template count as ready": _ended,
     "an end is taken back": _ended,
     "lowered requests free their quota immediately": _ended,
+    "copies that are scaled down free their quota immediately": _terminated,
     "every workload gets a dearer profile": _ended,
     "a member process holds the count of a scaled service": _chosen_by_autoscalers,
     "a run is recorded and not made": _due,

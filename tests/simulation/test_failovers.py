@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from federator.hub.cache import member_news
+from federator.hub.dispatch.slice_writer import SliceWriter
 from federator.hub.members.connection import Connection
 from federator.hub.placing.draining import Draining
 from federator.hub.placing.governing import Governing
@@ -170,6 +171,13 @@ def _sees_no_double(_: Callable[..., Any]) -> Callable[..., Any]:
     return lambda members: []
 
 
+def _deletes_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
+    async def delete(self: SliceWriter, member: Any, workload: Any) -> None:
+        return
+
+    return delete
+
+
 PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "a brake that does not brake": (
         failoverrules.BRAKE,
@@ -227,8 +235,16 @@ PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
         failovers.worlds("hubless"),
     ),
     "a cluster that has joined twice is two (F36)": (
-        failoverrules.TWIN,
+        failoverrules.KEPT,
         instead(member_news, "_mark_duplicates", _sees_no_double),
+        failovers.worlds("blips", "doubtful", "hubless"),
+    ),
+    "a cluster that has joined twice gets work (F36)": (
+        failoverrules.TWIN,
+        together(
+            instead(member_news, "_mark_duplicates", _sees_no_double),
+            instead(SliceWriter, "_delete", _deletes_nothing),  # the slices of the other name
+        ),
         failovers.worlds("blips", "doubtful", "hubless"),
     ),
     "moved without waiting": (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from federator.placement.room.commitments import Commitments
 from federator.scheduling import editing
 from tests.simulation import paid
 from tests.simulation.mutations import Method, instead
@@ -23,11 +24,23 @@ def _by_generation(original: Method) -> Method:
     return may_ask_for_more
 
 
+def _free_when_decided(original: Method) -> Method:
+    def recount(self: Any, uid: str) -> bool:
+        return False
+
+    return recount
+
+
+FREED: Final = "copies that are scaled down free their quota immediately"
 LOWERED: Final = "lowered requests free their quota immediately"
 UNCHARGED: Mapping[str, tuple[str, Plant]] = {
     LOWERED: (
         paid.NAME,
         instead(editing, "_with_former", _by_what_is_asked),
+    ),
+    FREED: (
+        paid.NAME,
+        instead(Commitments, "recount", _free_when_decided),
     ),
     "every workload gets a dearer profile": (
         "6 quota",

@@ -5,6 +5,7 @@ that must catch it.
 from collections.abc import Mapping
 from typing import Any
 
+from federator.hub.cache.endings import Endings
 from federator.kinds.daemon import ask
 from federator.member.startup import StartupTaints
 from federator.model.decision import Reason, Verdict
@@ -65,6 +66,13 @@ def _one_each(original: Method) -> Method:
     return nodes_admitting
 
 
+def _nothing_beyond(original: Method) -> Method:
+    def beyond(self: Endings, commitment: Any) -> tuple[()]:
+        return ()
+
+    return beyond
+
+
 def _on_every_machine(original: Method) -> Method:
     def template(obj: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = original(obj)
@@ -114,7 +122,10 @@ UNMATCHED: Mapping[str, tuple[str, Plant]] = {
     ),
     "a daemon is charged one pod a cluster": (
         charges.NAME,
-        instead(Ledger, "nodes_admitting", _one_each),
+        together(
+            instead(Ledger, "nodes_admitting", _one_each),
+            instead(Endings, "beyond", _nothing_beyond),  # pods beyond the charge are charged, too
+        ),
     ),
     "a daemon's status counts the nodes of one cluster": (
         daemonrules.TOLD,

@@ -49,6 +49,8 @@ def quota(names: tuple[str, ...], files: tuple[str, ...], output: str, **given: 
 
 def _show(shown: "Sequence[Account]", output: str, *, named: bool) -> None:
     """Prints accounts, with all holders of those that are named."""
+    from federator.placement.quota.quota import amounts
+
     if output != "table":
         common.show(common.dump({"accounts": [_account(account) for account in shown]}, output))
         return
@@ -60,6 +62,11 @@ def _show(shown: "Sequence[Account]", output: str, *, named: bool) -> None:
     if held:
         common.show(f"\n{_holders_table(held, every=named)}")
     for account in shown:
+        for tier, used in account.terminating.items():
+            common.show(
+                f"\n{account.name}: pods that are terminating, or that no decision gives any more,"
+                f" use {amounts(used)} of tier {tier}"
+            )
         for trouble in account.troubles:
             common.show(f"\n{account.name}: {trouble.reason}: {trouble.message}")
 
@@ -213,6 +220,9 @@ def _account(account: "Account") -> dict[str, Any]:
             | ({"former": True} if held.former else {})
             for held in account.holders
         ],
+        "terminating": {
+            str(tier): quantity.render(used) for tier, used in account.terminating.items()
+        },
         "troubles": [{"reason": each.reason, "message": each.message} for each in account.troubles],
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from federator.hub.cache import restored
 from federator.hub.cache.arriving import Arriving
+from federator.hub.cache.endings import Endings
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceChanged
 from federator.hub.cache.state import HubState
@@ -32,10 +33,12 @@ class MemberNews:
         self._reports: dict[ClusterName, bytes] = {}
         """Member -> digest of its last capacity report."""
         self._arriving = Arriving(state.commitments)
+        self._endings = Endings(state)
         state.signals.on_member(MemberTurn.DUPLICATES, self._judge_identity)
 
     def reached(self, member: Member) -> None:
         """Its reachability, its identity or the kinds it serves may have changed."""
+        self._endings.reached(member)
         self.state.signals.member_changed(MemberChanged.REACHED, member)
 
     def answered(self, member: Member) -> None:
@@ -82,6 +85,7 @@ class MemberNews:
         if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
             state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
             self._arriving.seen(member, seen)
+        self._endings.heard(member, key, seen)
         if seen is None:
             restored.forget(state, member, key, self.clock.monotonic())
         if workload is None:
@@ -122,6 +126,7 @@ class MemberNews:
 
     def edited(self, member: Member) -> None:
         """Its MemberCluster changed."""
+        self._endings.reached(member)
         self.state.signals.member_changed(MemberChanged.EDITED, member)
         if member.other_host:
             self.state.signals.member_changed(MemberChanged.DISPUTED, member)
@@ -130,6 +135,7 @@ class MemberNews:
         """It has left the fleet; its connection is closed."""
         self._arriving.forget(member)
         self.state.remove_member(member.name)
+        self._endings.left(member)
         self.state.signals.member_changed(MemberChanged.LEFT, member)
         for key in sorted(self.state.by_workload):
             self.state.changed(Changed.LEFT, key)

@@ -429,5 +429,6 @@ def _replaced_in(
         member.speaks_of(workload.key.kind)
         and observed.observed_generation >= observed.generation
         and observed.updated >= observed.actual
+        and not observed.terminating
         and view.compared(member, workload, None, seen).content
     )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import raw
-from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
 from federator.hub.cache.pauses import Pause
@@ -20,6 +19,7 @@ from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
+from federator.hub.records.deletion_budget import DeletionBudget
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones

@@ -301,21 +301,16 @@ class SliceWriter:
         if seen is None or not member.synced:
             return
         log.info("%s: delete slice of %s", member.name, key)
-        verbs = registry.verbs_of(key.kind)
-        if verbs.ordinals is not None:
-            # Gone only when its pods are: until then no other cluster may run its ordinals.
-            await _done(member, Delete(_ref(key), seen.uid, propagation="Foreground"), key)
-            return
-        if verbs.unit is not Unit.SHARDS:
-            await _done(member, Delete(_ref(key), seen.uid), key)
+        # Gone only when its pods are: until then they are charged, and no other cluster may run its
+        # ordinals or exclusive shards.
+        step = Delete(_ref(key), seen.uid, propagation="Foreground")
+        if registry.verbs_of(key.kind).unit is not Unit.SHARDS:
+            await _done(member, step, key)
             return
         try:
             # What its shards completed since it was heard of would be lost with it, and run again
             # elsewhere.
-            step = Delete(_ref(key), seen.uid, resource_version=seen.resource_version)
-            if workload.ask is not None and workload.ask.exclusive:
-                # As above: until its pods are gone no other cluster may run its shards.
-                step = dataclasses.replace(step, propagation="Foreground")
+            step = dataclasses.replace(step, resource_version=seen.resource_version)
             await _done(member, step, key)
         except errors.Conflict:
             if member.client is not None:

@@ -136,6 +136,7 @@ class Reporting:
             usage,
             sum(map(self.state.commitments.placed, projects)),
             sum(self._short_of_quota().get(project, 0) for project in projects),
+            self.state.commitments.terminating_in(set(tree.own(name))),
             alone=tree.alone(name),
         )
         live = obj.get("status") or {}

@@ -40,6 +40,7 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         raw.integer(status, "observedGeneration"),
     )
     late = raw.condition(obj, "Progressing").get("status") == "False"
+    wanted = count(obj) if obj else 0
     return quick_observation(
         cluster=cluster,
         known=reporting,
@@ -49,7 +50,7 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         observed_generation=observed,
         seq=mark.seq if mark else 0,
         origin_generation=mark.origin_generation if mark else 0,
-        desired=count(obj) if obj else 0,
+        desired=wanted,
         ready=min(raw.figure(status, "readyReplicas"), actual),
         updated=min(raw.figure(status, "updatedReplicas"), actual) if observed >= generation else 0,
         actual=actual,
@@ -58,6 +59,10 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
         message=message,
         unschedulable=unschedulable,
         unschedulable_since_s=since_s,
+        # Clusters before Kubernetes 1.35 do not count them: there the member process does.
+        terminating=raw.figure(status, "terminatingReplicas")
+        or raw.figure(member_status, "terminating"),
+        surge=_surge(obj, wanted),
         deleting=meta.get("deletionTimestamp") is not None,
     )
 
@@ -94,6 +99,13 @@ def host_status(
         for condition in conditions
     ]
     return status
+
+
+def _surge(obj: Obj, copies: int) -> int:
+    strategy = raw.mapping(obj, "spec", "strategy")
+    if raw.text(strategy, "type") == "Recreate":
+        return 0
+    return verbs.surge(raw.at(strategy, "rollingUpdate", "maxSurge"), copies)
 
 
 def _member_status(obj: Obj) -> Obj:

@@ -7,6 +7,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.kinds import verbs
 from federator.kinds.service import ask
 from federator.kinds.service.schema import SELECTOR_LABEL
 from federator.kinds.shared import workloads
@@ -28,7 +29,8 @@ def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:
     )
     seen["ready"] += idle
     updated = max(updated + idle, 0)
-    return SliceObservation(**seen, updated=updated, actual=actual + idle, idle=idle)
+    surge = verbs.surge(raw.at(obj, "spec", "updateStrategy", "maxSurge"), seen["desired"])
+    return SliceObservation(**seen, updated=updated, actual=actual + idle, idle=idle, surge=surge)
 
 
 def _idle(obj: Obj, status: Obj) -> int:

@@ -131,6 +131,9 @@ class WorkloadStatus(Model):
     """On a slice: whether its native objects are healthy."""
     unschedulable: Unschedulable | None = None
     """On a slice: copies that the member's scheduler has found no node for."""
+    terminating_replicas: Amount = 0
+    """On a slice: pods that exist in addition to those it counts, because they are terminating or
+    it does not ask for them any more. They are charged to its quota account."""
     natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list)
     )

@@ -95,6 +95,7 @@ def observed(obj: Obj, cluster: str, reporting: bool, *, desired: int) -> dict[s
         "reason": raw.word(status, "reason"),
         "message": raw.sentence(status, "message"),
         "unschedulable": raw.figure(status, "unschedulable", "count"),
+        "terminating": raw.figure(status, "terminatingReplicas"),
         "template": raw.word(status, "template"),
         "stalled": caught_up(obj) and raw.condition(obj, "Stalled").get("status") == "True",
         "drift": raw.sentence(raw.condition(obj, RESTORED), "message"),
@@ -130,6 +131,8 @@ def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict
         status["message"] = seen.message
     if seen.template:
         status["template"] = seen.template
+    if seen.terminating:
+        status["terminatingReplicas"] = seen.terminating
     if seen.unschedulable:
         status["unschedulable"] = {
             "count": seen.unschedulable,

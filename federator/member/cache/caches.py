@@ -514,13 +514,11 @@ class Caches:
                 self.signals.survey()
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
-        self.commitments.change(key, old, new)
-        trouble = (old.trouble if old is not None else None) != (
-            new.trouble if new is not None else None
-        )
         row = new if new is not None else old
-        if trouble and row is not None:
-            slice_key = self.slice_of_pod(row.controller_uid)
+        left = self.commitments.slice_of(row.controller_uid) if row is not None else None
+        self.commitments.change(key, old, new)
+        if rows.news(old) != rows.news(new) and row is not None:
+            slice_key = self.slice_of_pod(row.controller_uid) or left
             if slice_key is not None:
                 self.signals.roll_up(slice_key)
         if rows.room(old) != rows.room(new):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from federator.kube.store import Key
 from federator.member.cache.rows import PodRow
+from federator.model.names import WorkloadKey
 from federator.status.reasons import Trouble
 
 
@@ -23,6 +24,11 @@ class Crew:
     """Bound pods by node."""
     troubled: dict[Key, Trouble] = field(default_factory=dict)
     pods: int = 0
+    alive: int = 0
+    """Pods that have not ended, terminating ones included."""
+    terminating: int = 0
+    slice: WorkloadKey | None = None
+    """Whose copies they are, set while some are terminating: their controller may be gone."""
 
 
 @dataclass(slots=True)
@@ -48,6 +54,9 @@ class PodBooks:
         if crew is None:
             crew = self.crews[row.controller_uid] = Crew()
         crew.pods += sign
+        if not row.ended:
+            crew.alive += sign
+            crew.terminating += sign * row.deleting
         if row.holds_room:
             crew.bound += sign
             _add(crew.nodes, row.node, sign)
@@ -72,6 +81,20 @@ class PodBooks:
     def bound(self, controller_uid: str) -> int:
         crew = self.crews.get(controller_uid)
         return crew.bound if crew is not None else 0
+
+    def alive(self, controller_uid: str) -> tuple[int, int]:
+        """Its pods that have not ended, and how many of these are terminating."""
+        crew = self.crews.get(controller_uid)
+        return (crew.alive, crew.terminating) if crew is not None else (0, 0)
+
+    def belongs(self, controller_uid: str, key: WorkloadKey) -> None:
+        """Its terminating pods are copies of this slice."""
+        self.crews[controller_uid].slice = key
+
+    def slice_of(self, controller_uid: str) -> WorkloadKey | None:
+        """The slice of terminating pods whose controller may be gone."""
+        crew = self.crews.get(controller_uid)
+        return crew.slice if crew is not None else None
 
     def troubles(self, controller_uid: str) -> Iterator[Trouble]:
         crew = self.crews.get(controller_uid)

@@ -448,6 +448,11 @@ def room(row: PodRow | None) -> tuple[Any, ...]:
     )
 
 
+def news(row: PodRow | None) -> tuple[Trouble | None, bool]:
+    """What of a pod the status of its slice depends on."""
+    return (None, False) if row is None else (row.trouble, row.deleting and not row.ended)
+
+
 def slice_of(kind: str) -> Callable[[Obj], SliceRow]:
     return lambda obj: slice_row(kind, obj)
 

@@ -2,12 +2,12 @@
 these limits a decision would break."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from federator.model.ask import Tier
+from federator.model.ask import Former, Tier
 from federator.model.fleet import Commitment, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.selectors import LabelSelector
@@ -49,24 +49,24 @@ class Over:
 class Committed(Protocol):
     """What is read of the commitments."""
 
+    terminating: dict[str, tuple[Former, ...]]
+
     def __iter__(self) -> Iterator[Commitment]: ...
     def commitment(self, uid: str) -> Commitment | None: ...
 
 
-def usage_with_domains(
-    usage: Usage, commitments: Iterable[Commitment], tree: Tree, clusters: Labels
-) -> Usage:
+def usage_with_domains(usage: Usage, commitments: Committed, tree: Tree, clusters: Labels) -> Usage:
     """The usage, with that in each domain of a tree beside that over all clusters, under the names
     of `resources.cell`. A sum over what is held, made here: as of this moment."""
     domains = _of_roots(tree, clusters)
     if not domains:
         return usage
     cells: dict[_Key, dict[str, int]] = {}
-    for commitment in commitments:
-        for part in _parts(commitment):
-            for root in _roots(tree, part.project):
-                if root in domains:
-                    _add(cells, part.key, domains[root].cells(part))
+    every = itertools.chain.from_iterable(map(_parts, commitments))
+    for part in itertools.chain(every, _terminating(commitments)):
+        for root in _roots(tree, part.project):
+            if root in domains:
+                _add(cells, part.key, domains[root].cells(part))
 
     def both(project: str, tier: Tier) -> Resources:
         more = cells.get((project, tier), _NO_CELLS)
@@ -89,6 +89,9 @@ class InDomains:
         for commitment in commitments:
             for key, cells in self._charges(commitment).items():
                 _add(self._used, key, cells)
+        for part in _terminating(commitments):
+            for root in self._of(part.project):
+                _add(self._used, part.key, self._domains[root].cells(part))
         self._uses = Uses(tree, self._usage)
         self._counted: dict[str, Mapping[_Key, _Amounts]] = {}
         """uid -> what is counted of a workload that was decided on."""
@@ -309,9 +312,17 @@ def _parts(commitment: Commitment) -> Iterator[_Part]:
         commitment.shape.requests,
         [(holding.cluster, copies_of(holding)) for holding in commitment.holdings],
     )
-    for left in commitment.former:
-        there = [(held.cluster, held.copies) for held in left.held]
-        yield _Part(left.project, left.tier, left.requests, there)
+    yield from map(_besides, commitment.former)
+
+
+def _terminating(commitments: Committed) -> Iterator[_Part]:
+    """What accounts are charged for pods beyond commitments."""
+    return map(_besides, itertools.chain.from_iterable(commitments.terminating.values()))
+
+
+def _besides(left: Former) -> _Part:
+    there = [(held.cluster, held.copies) for held in left.held]
+    return _Part(left.project, left.tier, left.requests, there)
 
 
 def _key(commitment: Commitment) -> _Key:

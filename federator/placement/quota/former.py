@@ -20,16 +20,19 @@ def besides(
     *,
     finished: Ranges = (),
     replaced: bool = True,
+    terminating: Sequence[Former] = (),
 ) -> Ask:
     """The ask with the former accounts that are charged in addition to its own. An account that
     covers both projects is charged once, and a project without an account not at all.
 
     `admitted`: what the decision in force charges; `held`: the copies that run by it. `replaced`:
-    members report that no copy is left of what was in force before that decision.
+    members report that no copy is left of what was in force before that decision. `terminating`:
+    what is charged for pods beyond it.
     """
     former = () if replaced else tuple(left.without(finished) for left in admitted.former)
     if (ask.project, ask.tier) != (admitted.project, admitted.tier):
-        former = (*former, _left(admitted, held, tree, finished, ask.unit))
+        left = _left(admitted, held, tree, finished, ask.unit)
+        former = (*former, _with_terminating(left, terminating))
     if not former and not ask.former:
         return ask
     own, kept = _account(tree, ask.project, ask.tier), dict[object, Former]()
@@ -69,6 +72,18 @@ def _left(
         quota.with_defaults(admitted.shape.requests, speaking),
         tuple(there for there in copies if there.copies),
     )
+
+
+def _with_terminating(left: Former, terminating: Sequence[Former]) -> Former:
+    """With the pods that were charged to the same account beyond what its decision gave."""
+    copies = {there.cluster: there for there in left.held}
+    for part in terminating:
+        if (part.project, part.tier, part.requests) != (left.project, left.tier, left.requests):
+            continue
+        for there in part.held:
+            before = copies.get(there.cluster, replace(there, copies=0))
+            copies[there.cluster] = replace(before, copies=before.copies + there.copies)
+    return replace(left, held=tuple(copies[name] for name in sorted(copies)))
 
 
 def _account(tree: Tree, project: str, tier: Tier) -> tuple[tuple[str, ...], Tier]:

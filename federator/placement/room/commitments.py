@@ -6,18 +6,22 @@ again. Quota use is the sum over all commitments. Room is charged for the copies
 last summary does not include yet: a slice is in flight until it is confirmed in its member, and
 released when it is confirmed gone.
 
+Pods that run or terminate beyond what a decision gives are charged in addition (`terminating`), as
+members report them.
+
 Each cycle opens a `Ledger` above the commitments. A ledger never changes them, and becomes invalid
 when they change.
 """
 
 import bisect
+import itertools
 import operator
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from federator.model.ask import Ask, PodShape, Tier
+from federator.model.ask import Ask, Former, PodShape, Tier
 from federator.model.fleet import (
     Capacity,
     ClusterView,
@@ -29,7 +33,7 @@ from federator.model.fleet import (
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
-from federator.placement.room import trails
+from federator.placement.room import sums, trails
 from federator.placement.room.inflight import Departures, InFlight
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
@@ -52,6 +56,8 @@ _MEMO = 1 << 16
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 _said = operator.attrgetter("created_s", "whole", "run_s")
+Beyond = Callable[[Commitment], tuple[Former, ...]]
+"""What is charged, by members' last reports, for pods beyond such a commitment."""
 
 
 class Commitments:
@@ -91,6 +97,10 @@ class Commitments:
         self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
         """The clusters that the last ledger read, and what it worked out of what filters judge of
         them (`ClusterView.judged_as`)."""
+        self.terminating: dict[str, tuple[Former, ...]] = {}
+        """uid -> what is charged for pods beyond the commitment; only where there are any."""
+        self.reported_beyond: Beyond | None = None
+        """None in a copy, where what was reported does not change."""
         self.version = 0
         """Rises with every change."""
 
@@ -114,6 +124,7 @@ class Commitments:
             self._sums.count(commitment, +1)
             self.version += 1
             self._take_steps(commitment.uid, {}, trails.steps(commitment))
+            self.recount(commitment.uid)
             return
         if before.began_s is not None and before.copies:
             began_s = before.began_s
@@ -127,6 +138,7 @@ class Commitments:
         self._commitments[commitment.uid] = commitment
         self._sums.count(commitment, +1)
         self.version += 1
+        self.recount(commitment.uid)
         was, now = trails.steps(before), trails.steps(commitment)
         self._take_steps(commitment.uid, was, now)
         for cluster, step in was.items():
@@ -135,6 +147,35 @@ class Commitments:
                 self._heard_of(cluster, commitment.uid)
             else:  # a later decision was not taken after all
                 self._heard_of(cluster, commitment.uid, above=now[cluster][0])
+
+    def recount(self, uid: str) -> bool:
+        """Charges the pods of a workload beyond its commitment by members' last reports. Returns
+        whether that changes anything."""
+        before, commitment = self.terminating.get(uid, ()), self._commitments.get(uid)
+        now = self.beyond(commitment) if commitment is not None else ()
+        if now == before:
+            return False
+        self.charge_beyond(uid, now)
+        return True
+
+    def charge_beyond(self, uid: str, now: tuple[Former, ...]) -> None:
+        """Charges so much for pods of a workload beyond its commitment; () for nothing."""
+        before = self.terminating.pop(uid, ())
+        self._sums.charge(before, -1)
+        self._sums.charge(now, +1)
+        if now:
+            self.terminating[uid] = now
+        self.version += 1
+
+    def beyond(self, after: Commitment) -> tuple[Former, ...]:
+        """What would be charged for pods beyond this commitment."""
+        if self.reported_beyond is None:
+            return self.terminating.get(after.uid, ())
+        return self.reported_beyond(after)
+
+    def terminating_in(self, projects: Collection[str]) -> dict[Tier, Resources]:
+        """What pods of these projects use beyond commitments, by tier."""
+        return sums.used_by(self.terminating.values(), projects)
 
     def describe(self, ask: Ask) -> None:
         """What is no part of the charge is as the workload asks for it: a decision that was heard,
@@ -189,6 +230,7 @@ class Commitments:
         once.
         """
         commitment = self._commitments.pop(uid, None)
+        self.recount(uid)
         said = trails.steps(commitment)
         if commitment is not None:
             self._sums.count(commitment, -1)
@@ -409,6 +451,7 @@ class Commitments:
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
+        made.terminating = dict(self.terminating)
         made._sums, made._bases = self._sums.amounts(ends=ends), dict(self._bases)
         made._in_flight = self._in_flight.as_counted(counted)
         made._departures = self._departures.copy()
@@ -429,6 +472,7 @@ class Commitments:
         """A copy for trials: what is decided on it changes nothing here."""
         made = Commitments()
         made._commitments, made._done = dict(self._commitments), dict(self._done)
+        made.terminating = dict(self.terminating)
         made._sums, made._bases = self._sums.copy(), dict(self._bases)
         made._trails = {cluster: dict(kept) for cluster, kept in self._trails.items()}
         made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
@@ -443,6 +487,9 @@ class Commitments:
         for commitment in self._commitments.values():
             for project, tier, amounts in commitment.charges:
                 totals[project, tier] = totals.get((project, tier), ZERO) + amounts
+        for left in itertools.chain.from_iterable(self.terminating.values()):
+            key = left.project, left.tier
+            totals[key] = totals.get(key, ZERO) + left.usage
         return totals
 
     def _touch(self, cluster: str) -> None:

@@ -5,13 +5,14 @@ both in one step. Charges can be taken back (`mark`, `rollback`), which trials a
 placements use. The ledger never changes the commitments.
 """
 
+import itertools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from federator.model.ask import Ask, PodShape, Tier
-from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
+from federator.model.ask import Ask, Former, PodShape, Tier
+from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount, copies_of
 from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
 from federator.placement.quota.domain_usage import Ceiling
@@ -29,9 +30,12 @@ class Committed(Protocol):
     """What a ledger reads of the commitments below it (`commitments`)."""
 
     version: int
+    terminating: dict[str, tuple[Former, ...]]
 
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
+    def beyond(self, after: Commitment) -> tuple[Former, ...]: ...
+    def terminating_in(self, projects: Collection[str]) -> dict[Tier, Resources]: ...
     def placed(self, project: str) -> int: ...
     def preemptible(self, cluster: str) -> Resources: ...
     def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree: ...
@@ -104,6 +108,9 @@ class Ledger:
         self._named: frozenset[str] = _named(snapshot.quotas) if snapshot.quotas else frozenset()
         """The projects that accounts name."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
+        self._left: dict[str, list[tuple[tuple[Former, ...], int]]] = {}
+        """The same for pods beyond the commitment: what a decision takes from a workload is free
+        when its pods have ended, and not in this cycle."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._uses: Uses | None = None
@@ -271,6 +278,16 @@ class Ledger:
         self._recount(everything=project not in self._named)
         return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)
 
+    def terminating(self, projects: Collection[str], tier: Tier) -> Resources:
+        """Of their usage, what pods beyond commitments use."""
+        self._recount()
+        total = self.below.terminating_in(projects).get(tier, ZERO)
+        for besides, sign in itertools.chain.from_iterable(self._left.values()):
+            for left in besides:
+                if left.tier is tier and left.project in projects:
+                    total = total + left.usage * sign
+        return total
+
     def placed(self, project: str) -> int:
         """Workloads of the project that hold anything."""
         self._recount(everything=project not in self._named)
@@ -416,6 +433,8 @@ class Ledger:
         for uid in self._uncounted:
             for commitment, sign in self._deltas.pop(uid, ()):
                 self._count(commitment, -sign)
+            for besides, sign in self._left.pop(uid, ()):
+                self._charge_besides(besides, -sign)
             if uid not in self._commitments:
                 continue
             both = ((below.commitment(uid), -1), (self._commitments[uid], +1))
@@ -423,11 +442,28 @@ class Ledger:
             self._deltas[uid] = delta
             for commitment, sign in delta:
                 self._count(commitment, sign)
+            if len(delta) > 1:
+                self._left[uid] = left = self._left_by(delta[0][0], delta[1][0])
+                for besides, sign in left:
+                    self._charge_besides(besides, sign)
         self._uncounted.clear()
 
+    def _left_by(
+        self, before: Commitment, after: Commitment
+    ) -> list[tuple[tuple[Former, ...], int]]:
+        """How the charge for pods beyond the commitment changes."""
+        charged = self.below.terminating.get(after.uid, ())
+        if not charged and not _takes(before, after):
+            return []
+        beyond = self.below.beyond(after)
+        return [] if beyond == charged else [(charged, -1), (beyond, +1)]
+
+    def _charge_besides(self, besides: tuple[Former, ...], sign: int) -> None:
+        for left in besides:
+            self._move((left.project, left.tier), left.requests * (left.copies * sign))
+
     def _count(self, commitment: Commitment, sign: int) -> None:
-        for former in commitment.former:
-            self._move((former.project, former.tier), former.requests * (former.copies * sign))
+        self._charge_besides(commitment.former, sign)
         copies = commitment.copies
         if not copies:
             return
@@ -439,6 +475,12 @@ class Ledger:
         self._usage[key] = self._usage.get(key, ZERO) + moved
         if self._uses is not None:
             self._uses.moved(*key, moved)
+
+
+def _takes(before: Commitment, after: Commitment) -> bool:
+    """Whether a cluster has fewer copies than before."""
+    has = {holding.cluster: copies_of(holding) for holding in after.holdings}
+    return any(copies_of(holding) > has.get(holding.cluster, 0) for holding in before.holdings)
 
 
 def _named(quotas: tuple[QuotaAccount, ...]) -> frozenset[str]:

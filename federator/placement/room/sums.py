@@ -3,11 +3,23 @@
 Kept by `commitments`, which counts each commitment in and out again.
 """
 
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 
-from federator.model.ask import Tier
+from federator.model.ask import Former, Tier
 from federator.model.fleet import Commitment, copies_of
 from federator.model.resources import ZERO, Resources
+
+
+def used_by(
+    charged: Iterable[tuple[Former, ...]], projects: Collection[str]
+) -> dict[Tier, Resources]:
+    """What these projects are charged in addition to commitments, by tier."""
+    used: dict[Tier, Resources] = {}
+    for left in itertools.chain.from_iterable(charged):
+        if left.project in projects:
+            used[left.tier] = used.get(left.tier, ZERO) + left.usage
+    return used
 
 
 class Sums:
@@ -63,8 +75,7 @@ class Sums:
     def count(self, commitment: Commitment, sign: int) -> None:
         """Counts a commitment in (+1), or out again (-1)."""
         copies = commitment.copies
-        for left in commitment.former:
-            self._add((left.project, left.tier), left.requests, sign * left.copies)
+        self.charge(commitment.former, sign)
         if copies:
             key = (commitment.project, commitment.tier)
             self._add(key, commitment.shape.requests, sign * copies)
@@ -73,6 +84,11 @@ class Sums:
                 self._count_preemptible(commitment, sign)
         if commitment.run_s is not None:
             self._note_end(commitment, there=sign > 0)
+
+    def charge(self, besides: Iterable[Former], sign: int) -> None:
+        """Charges accounts for copies beside those of commitments (+1), or no more (-1)."""
+        for left in besides:
+            self._add((left.project, left.tier), left.requests, sign * left.copies)
 
     def say(self, before: Commitment, now: Commitment) -> None:
         """The same charge with other words."""

@@ -51,6 +51,8 @@ class Verdict:
     victims: tuple[Victim, ...] = ()
     later: bool = False
     """It would fit, but for what others got or reclaim in this very round."""
+    ends: bool = False
+    """Some of what it has is free only when pods that are terminating have ended."""
 
 
 Covered = Callable[[Want], object]
@@ -82,6 +84,9 @@ class Round:
     Those who left would else have it back, and leave again, for ever."""
     grown: dict[str, Counter[str]] = field(default_factory=dict)
     """Leaf -> what it was given in this cycle, by cell. Nobody has it yet."""
+    terminating: Mapping[str, Amounts] = field(default_factory=dict)
+    """Leaf -> what pods use there beyond what workloads hold. Nobody need leave for that, because
+    it will be free. Until then nobody is given it."""
     slowed: set[str] = field(default_factory=set)
     """Leaves for which more would leave but for those budgets."""
 
@@ -324,7 +329,8 @@ class Round:
         if claiming := [
             nominee
             for nominee in nominees
-            if nominee.uid in self.claiming and nominee.assignment.mode is Mode.FREE
+            if nominee.uid in self.claiming
+            and (nominee.assignment.mode is Mode.FREE or nominee.victims)
         ]:
             return min(claiming, key=self._rank)
         if not self.fair:
@@ -382,11 +388,27 @@ class Round:
             if not assignment.height:
                 self._keep_for(nominee)  # or one that borrows would have it in this batch
             return Verdict(Outcome.WAITS, assignment, later=True)
+        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
+        ends = not self._fits_beside_terminating(nominee)
+        if ends and not chosen:
+            least = domains.assign(want, want.least, self.usage, domains.nobody)
+            if not self._fits_beside_terminating(replace(nominee, assignment=least)):
+                outcome = Outcome.WAITS  # and what these pods free is reserved for it
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
-        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
-        return Verdict(outcome, assignment, chosen)
+        return Verdict(outcome, assignment, chosen, ends=ends)
+
+    def _fits_beside_terminating(self, nominee: _Nominee) -> bool:
+        """Whether it fits next to pods that are terminating."""
+        if not self.terminating:
+            return True
+        for node, amounts in self.terminating.items():
+            self.usage.add(node, amounts)
+        fits = self._still_fits(nominee)
+        for node, amounts in self.terminating.items():
+            self.usage.add(node, amounts, -1)
+        return fits
 
     def _takes_guarantee(self, nominee: _Nominee) -> bool:
         """Whether another account would lose of its guarantee, because what it was given in this

@@ -1,5 +1,6 @@
 """Who may be told to leave: holders of quota, the rules of an account, and the victims of one."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,9 +80,6 @@ def of_former(
     for left in commitment.former:
         if (node := node_of(left)) is None:
             continue
-        total: Counter[str] = Counter()
-        for held in left.held:
-            total.update(cells(left.requests * held.copies, held.cluster))
         yield Holder(
             f"{commitment.uid} former {left.project}",
             commitment.key,
@@ -89,9 +87,29 @@ def of_former(
             commitment.priority,
             commitment.created_s,
             max((holding.seq for holding in commitment.holdings), default=0),
-            total,
+            _charged(left, cells),
             stays=True,
         )
+
+
+def of_terminating(
+    every: Iterable[tuple[Former, ...]],
+    node_of: Callable[[Former], str | None],
+    cells: Callable[[Resources, str], Amounts],
+) -> dict[str, Amounts]:
+    """Leaf -> what is charged for pods beyond commitments. Arguments as in `of_former`."""
+    totals: dict[str, Counter[str]] = {}
+    for left in itertools.chain.from_iterable(every):
+        if (node := node_of(left)) is not None:
+            totals.setdefault(node, Counter()).update(_charged(left, cells))
+    return dict(totals)
+
+
+def _charged(left: Former, cells: Callable[[Resources, str], Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for held in left.held:
+        total.update(cells(left.requests * held.copies, held.cluster))
+    return total
 
 
 @dataclass(frozen=True, slots=True)

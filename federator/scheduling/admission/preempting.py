@@ -5,7 +5,7 @@ once it is seen free.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -159,12 +159,15 @@ def claims(
     decided: Iterable[Decided],
     leaving: Leaving,
     before: Mapping[WorkloadKey, Entry],
+    ending: Container[str],
     now_s: float,
 ) -> dict[WorkloadKey, Entry]:
     """Those that were decided and for which others leave, with what they hold after this cycle; and
     those for which they left lately, while they lack room: it is not seen free yet, or not enough
     of it for a copy, or for all where fewer are of no use. Those who left would have it back piece
-    by piece, and leave again, for ever. `before`: the claims so far."""
+    by piece, and leave again, for ever. `before`: the claims so far. `ending`: uids of those that
+    have quota when pods that are terminating have ended. Their claims last as long, whatever else
+    their decisions say."""
     # A claim that lapses is a hint for nobody: those who left would be back at once, and leave
     # again when the winner is retried.
     winners = {turn.sake for turn in leaving.turns}
@@ -172,7 +175,8 @@ def claims(
     for winner in decided:
         claim = before.get(winner.key)
         until_s = claim.claims_until_s if claim is not None else 0.0
-        if winner.key in winners:
+        ends = claim is not None and winner.decision.uid in ending
+        if winner.key in winners or ends:
             until_s = now_s + WAITS_S
         elif until_s <= now_s or winner.decision.reason is not Reason.INSUFFICIENT_CAPACITY:
             continue

@@ -346,6 +346,7 @@ class _Guarantees:
 
     def __init__(self, ledger: Ledger, tier: Tier) -> None:
         self._uses, self._tier, self._over = ledger.uses, tier, dict[tuple[str, str], int]()
+        self._terminating = ledger.terminating
 
     def spare(self, commitment: Commitment, copies: int) -> int:
         """How many of so many copies may leave; they count as gone for the next that asks."""
@@ -372,5 +373,6 @@ class _Guarantees:
             balance = self._uses.balances(root, self._tier).get(resource, {}).get(name)
             if balance is None or not balance.guaranteed:
                 return None
-            self._over[name, resource] = balance.used - balance.guaranteed
+            gone = self._terminating(set(self._uses.tree.under(name)), self._tier)[resource]
+            self._over[name, resource] = balance.used - gone - balance.guaranteed
         return self._over[name, resource]

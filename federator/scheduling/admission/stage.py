@@ -6,11 +6,11 @@ made (`quota.admit`).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Ask, Former, Tier
 from federator.model.decision import TAKES, Reason
 from federator.model.fleet import Commitment, QuotaAccount, copies_of
 from federator.model.kubernetes import quantity
@@ -63,6 +63,8 @@ class Staged:
     """Who would have got something, but for what others got or take back in this very cycle."""
     slowed: list[Ask] = field(default_factory=list)
     """For whom more would leave now but for disruption budgets."""
+    ending: set[str] = field(default_factory=set)
+    """uids of those that have quota when pods that are terminating have ended."""
     claimed: dict[str, tuple[Ask, Mapping[str, int]]] = field(default_factory=dict)
     """uid -> who has a claim, and what is free of that by cell."""
 
@@ -214,8 +216,11 @@ class _Tree:
         self.got: dict[str, int] = {}
         """uid -> copies that were admitted in earlier rounds of this cycle."""
         self.places = edits.Places(self._domains_of, self._limited)
-        projects = set(self.tree.under(root))
-        self.round = Round.of(self.tree, root, tier, self._all_holders(projects))
+        self.projects = set(self.tree.under(root))
+        self.round = Round.of(self.tree, root, tier, self._all_holders())
+        self.round.terminating = holders.of_terminating(
+            commitments.terminating.values(), self._leaf_of, self._cells_in
+        )
 
     def run(self, staged: Staged) -> None:
         wants = ((uid, want) for uid, entry in self.heads.items() for want in self._wants(entry))
@@ -371,20 +376,19 @@ class _Tree:
         holds = {holding.cluster for holding in entry.standing.held if copies_of(holding)}
         return holds <= within if holds else bool(within & places[""])
 
-    def _all_holders(self, projects: Collection[str]) -> Iterator[Holder]:
+    def _all_holders(self) -> Iterator[Holder]:
         for commitment in self.commitments:
-            if commitment.project in projects and commitment.tier is self.tier:
+            if commitment.project in self.projects and commitment.tier is self.tier:
                 yield from self._holders(commitment)
                 continue  # the tree as a whole is charged for its copies by these holders
-            yield from holders.of_former(
-                commitment,
-                lambda left: (
-                    leaf(self.tree, left.project)
-                    if left.project in projects and left.tier is self.tier
-                    else None
-                ),
-                lambda amounts, cluster: self._cells(amounts, self._domains_of(cluster)),
-            )
+            yield from holders.of_former(commitment, self._leaf_of, self._cells_in)
+
+    def _leaf_of(self, left: Former) -> str | None:
+        here = left.project in self.projects and left.tier is self.tier
+        return leaf(self.tree, left.project) if here else None
+
+    def _cells_in(self, amounts: Resources, cluster: str) -> Mapping[str, int]:
+        return self._cells(amounts, self._domains_of(cluster))
 
     def _holders(self, commitment: Commitment) -> Iterator[Holder]:
         """What a commitment uses: replicas in clusters of different domains apart, as only they
@@ -465,6 +469,8 @@ class _Tree:
         entry, assignment = self.heads[uid], verdict.assignment
         if want.node in self.round.slowed and verdict.outcome is Outcome.WAITS:
             staged.slowed.append(entry.ask)
+        if verdict.ends:
+            staged.ending.add(uid)
         if assignment.domains and verdict.outcome is Outcome.ADMITTED:
             inside = frozenset.intersection(*(self.within[name] for name in assignment.domains))
             if not inside:

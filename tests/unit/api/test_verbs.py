@@ -380,6 +380,7 @@ SEEN = SliceObservation(
     message="2 pods cannot pull app:1.",
     unschedulable=2,
     unschedulable_since_s=1_700_000_000.5,
+    terminating=5,
 )
 
 
@@ -389,7 +390,7 @@ def test_what_a_member_writes_into_a_slices_status_is_what_the_hub_observes(kind
     slice_obj = row.render_slice(OBJECTS[kind], Share("east", 10, 4, 9, ((0, 9),)), MARK)
     figures: dict[str, Any] = {"actual": 4, "desired": 10}
     figures |= (
-        {"updated": 2}
+        {"updated": 2, "surge": 3}
         if kind == "PinterestService"
         else {"active": 4, "completed": ((0, 2),), "failed": ((5, 5),)}
     )

@@ -117,6 +117,23 @@ def test_what_is_wrong_with_an_account_stands_below_the_tree(tmp_path: Path) -> 
     )
 
 
+def test_terminating_pods_of_the_status_are_used_and_leave_no_room(tmp_path: Path) -> None:
+    feed = account("feed", max="4")
+    used = [{"tier": "OnDemand", "used": {"cpu": "3"}, "terminating": {"cpu": "3"}}]
+    fleet = [member("a", 3, cpu="8"), feed | {"status": {"usage": used}}, psvc("web", 4)]
+    files = "-f", write(tmp_path, "fleet.yaml", *fleet)
+
+    done = run("quota", *files)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1] == ["feed", "OnDemand", "cpu", "-", "4", "3", "-", "-", "0"]
+    said = "feed: pods that are terminating, or that no decision gives any more, use cpu 3 of tier"
+    assert said in done.stdout
+    (row,) = json.loads(run("quota", *files, "-o", "json").stdout)["accounts"]
+    assert row["terminating"] == {"OnDemand": {"cpu": "3"}}
+    placed = run("place", *files)
+    assert "1 of 4 copies are placed" in placed.output
+
+
 def test_the_queue_has_position_reason_and_sentence(tmp_path: Path) -> None:
     files = company(tmp_path)
 

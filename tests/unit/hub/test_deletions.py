@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from federator.cli.clusters import joining
-from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.options import HubOptions
+from federator.hub.records.deletion_budget import DeletionBudget
 from federator.kinds import registry
 from tests.unit.hub.world import World, play, service
 

@@ -74,6 +74,7 @@ def test_left_tier_is_charged_until_no_copy_runs_in_it(restart: bool) -> None:
 
         await to_tier(world, PSVC, "Reserved", "600m", "app:2")
         await world.settle()
+        await asyncio.sleep(5)  # until the old pods have ended
         assert await former(world) == []
         assert (await world.condition(PSVC, "feed", "next", "Placed"))["status"] == "True"
 
@@ -153,6 +154,7 @@ def test_edit_back_to_the_former_project_is_admitted() -> None:
         assert await former(world) in ([("ads", "OnDemand", 6)], [])
         assert (await charge(world))["project"] == "feed"
         await world.settle()
+        await asyncio.sleep(5)  # until the old pods have ended
         assert await former(world) == []
         assert (await world.condition(PSVC, "feed", "web", "Placed"))["status"] == "True"
 

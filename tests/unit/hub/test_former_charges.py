@@ -70,6 +70,7 @@ def test_lowered_requests_free_quota_only_when_no_old_pod_is_left(restart: bool)
         whole["metadata"] = {"annotations": dict.fromkeys(BROKEN)}
         await world.patch(PSVC, "feed", "web", {"spec": {"template": whole}})
         await world.settle()
+        await asyncio.sleep(5)  # until the old pods have ended
         assert await charged(world) == "1m"
         assert (await world.condition(PSVC, "feed", "next", "Placed"))["status"] == "True"
         assert await running(world) == 6 * 600 + 6

@@ -235,9 +235,9 @@ def test_one_edited_policy_of_many_concerns_those_whom_it_selects() -> None:
         await world.settle()
         assert await world.shares("feed", "w3") == {"b": 1}
         # Each of the eight workloads of the namespace beside the policy as it was and as it is;
-        # then one is decided.
+        # then one is decided. Its slice in the other cluster is heard of until its pods have ended.
         assert requeueing.compared - compared <= 16
-        assert rules.evaluations - evaluated <= 4
+        assert rules.evaluations - evaluated <= 12
 
     play(scenario)
 

@@ -174,6 +174,7 @@ def test_what_the_hub_itself_writes_is_no_drift() -> None:
         await world.settle()
         assert await drifts(world) == []
 
+        await asyncio.sleep(10)  # until pods have ended, which slices report
         writes = +world.writes
         await asyncio.sleep(60)
         about = {resource for _, _, _, resource in world.writes - writes}

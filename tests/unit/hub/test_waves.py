@@ -130,7 +130,7 @@ def test_a_batch_takes_what_an_earlier_one_gives_up_only_when_the_host_has_that(
     assert said[6:] == ["last gave", "last takes"]
 
 
-def test_what_a_workload_gives_up_is_offered_at_once_to_one_that_waits_for_it() -> None:
+def test_what_a_workload_gives_up_is_offered_when_its_pods_have_ended() -> None:
     async def scenario(world: World) -> None:
         await world.create("FederatedQuota", "", "feed", QUOTA)
         await world.create("PinterestService", "feed", "web", service(8, project="feed"))
@@ -141,6 +141,8 @@ def test_what_a_workload_gives_up_is_offered_at_once_to_one_that_waits_for_it() 
 
         await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 4}})
         await asyncio.sleep(1)
+        assert sum((await world.shares("feed", "api")).values()) == 0
+        await asyncio.sleep(4)
         assert sum((await world.shares("feed", "api")).values()) == 4
 
     play(scenario)
