@@ -7,7 +7,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,6 +98,11 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             for by, group, cents in costs
         ]
         sections.append((["COST BY", "", "COST", "PART"], shown[:COSTS_SHOWN]))
+    return [*sections, *_shortages(measures)]
+
+
+def _shortages(measures: Measures) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """What works were short for, and what copies lacked."""
     if measures.lacks:
         lacks = [
             [
@@ -108,14 +113,13 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             ]
             for lack in measures.lacks
         ]
-        sections.append((["SHORT FOR", "WORKS", "COPY-HOURS", "MEANING"], lacks))
+        yield ["SHORT FOR", "WORKS", "COPY-HOURS", "MEANING"], lacks
     if measures.scarce:
         scarce = [
             [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
             for shortage in measures.scarce
         ]
-        sections.append((["LACKS MOST", "COPY-HOURS", "COPIES AT ONCE"], scarce))
-    return sections
+        yield ["LACKS MOST", "COPY-HOURS", "COPIES AT ONCE"], scarce
 
 
 def _busiest(measures: Measures) -> list[Any]:
