@@ -24,6 +24,15 @@ EQUIVALENT: Final[Mapping[str, str]] = {
         "Without any weight no seat above a floor is kept, whatever the divisor."
     ),
     "division._leap_back: 1  ->  2  #2": _ONLY_FASTER,
+    "division._leap: 1  ->  2": _ONLY_FASTER,
+    "domains.Domains.lower: after < self.least  ->  after <= self.least": (
+        "The least becomes what it is."
+    ),
+    "domains.Domains.grow: False  ->  True": (
+        "That the breach of other domains may have changed has them counted again, to the same."
+    ),
+    "ledger.Ledger.admission: not self.snapshot.quotas or self._uncovered(ask)  ->  "
+    "self._uncovered(ask)": "Without accounts the longer way admits as many.",
     "division.divide: missing < 0  ->  missing <= 0": (
         "To take 0 seats back changes nothing, and to give 0 seats does not either."
     ),

@@ -151,6 +151,13 @@ def test_other_clusters_are_taken_when_those_that_score_better_keep_no_hard_rule
     assert counts(decision) == {"a": 20, "c": 20} or counts(decision) == {"b": 20, "c": 20}
 
 
+def test_so_they_are_where_there_are_too_many_sets_of_clusters_to_try_all() -> None:
+    more = (in_zone(f"n{number}", 70, "z1") for number in range(12))
+    snapshot = fleet(in_zone("a", 90, "z1"), *more, in_zone("c", 20, "z2"))
+    decision = decide(service(40, policy=hard(min_per_cluster=10, max_clusters=2)), snapshot)
+    assert counts(decision) == {"a": 20, "c": 20}
+
+
 def small_and_avoided() -> FleetSnapshot:
     return fleet(cluster("big", 100, taints=AVOIDED), cluster("small", 1))
 

@@ -400,6 +400,25 @@ def test_an_edit_that_an_account_refuses_for_another_reason_says_that_one() -> N
     assert refused.message.startswith("priority 9 instead of 0, and FederatedQuota feed-quota")
 
 
+def test_an_edit_counts_among_concurrent_workloads_where_it_was_not_counted_before() -> None:
+    """One workload of ads is placed, and no more may be: another one may not become one of ads, and
+    the one that is may be edited."""
+    feed, ads = service(4), service(4, name="counted", project="ads")
+    accounts = [
+        QuotaAccount("feed", projects=frozenset({"feed"}), max_concurrent=1),
+        QuotaAccount("ads", projects=frozenset({"ads"}), max_concurrent=1),
+    ]
+    placed = commitments_with(commitment(feed, held(a=4)), commitment(ads, held(a=4)))
+    ledger = placed.open(fleet(cluster("a", 50), quotas=accounts))
+
+    refused = ledger.edit(quota.Edit(replace(feed, project="ads"), feed, 4, 4))
+    assert refused is not None
+    assert "FederatedQuota ads allows 1 workload at a time" in refused.message
+    for ask in (feed, ads):
+        larger = replace(ask.shape, requests=Resources({**ask.shape.requests, "cpu": 2000}))
+        assert ledger.edit(quota.Edit(replace(ask, shape=larger), ask, 4, 4)) is None
+
+
 def test_an_edit_to_another_project_is_refused_above_the_priority_of_its_account() -> None:
     before = service(4)
     accounts = [
