@@ -10,7 +10,9 @@ import yaml
 from federator import settings
 from federator.cli import config as config_command
 from federator.cli import main
+from federator.cli.running import demo
 from federator.hub.cache import router
+from federator.hub.records import workloads
 from federator.kinds import crds
 from federator.kube import metrics
 from federator.placement import invariants
@@ -92,3 +94,30 @@ def test_the_committed_crds_are_the_generated_ones() -> None:
     assert by_name.keys() == {crd["metadata"]["name"] for crd in crds.all_crds()}
     for crd in crds.all_crds():
         assert by_name[crd["metadata"]["name"]] == crd
+
+
+def test_the_first_service_shows_its_whole_example() -> None:
+    page = (sources.ROOT / "docs" / "using" / "first-service.md").read_text(encoding="utf-8")
+    shown = page.partition("```yaml\n")[2].partition("```")[0]
+    example = sources.ROOT / "config" / "examples" / "service-first.yaml"
+    _, _, whole = example.read_text(encoding="utf-8").partition("\n")
+    assert shown == whole
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/using/first-service.md"])
+def test_the_second_shell_finds_the_program_of_make_demo(page: str) -> None:
+    makefile = (sources.ROOT / "Makefile").read_text(encoding="utf-8")
+    folder = makefile.partition("VENV := ")[2].partition("\n")[0]
+    assert f"$ export PATH=$PWD/{folder}/bin:$PATH\n" in (sources.ROOT / page).read_text(
+        encoding="utf-8"
+    )
+
+
+def test_the_first_service_counts_the_sidecars_of_the_default_profile() -> None:
+    """Its block asks for 100m, and the page states what pods of the demo ask for."""
+    page = (sources.ROOT / "docs" / "using" / "first-service.md").read_text(encoding="utf-8")
+    example = sources.ROOT / "config" / "examples" / "service-first.yaml"
+    _, obj = yaml.safe_load_all(example.read_text(encoding="utf-8"))
+    given = workloads.summarise("PinterestService", obj, demo.profile())
+    assert given.ask is not None
+    assert f"one copy asks for cpu {given.ask.shape.requests['cpu']}m" in page
