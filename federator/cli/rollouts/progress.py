@@ -9,6 +9,13 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.kind import Kind
 from federator.model.ask import Unit
+from federator.model.decision import Reason
+
+BY_ACCOUNT: Final = frozenset(
+    reason.value
+    for reason in (Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX, Reason.NOT_ALLOWED)
+)
+"""Reasons of Stalled that an edit of a FederatedQuota may lift."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,11 @@ class Progress:
     done: bool = False
     failed: str = ""
     waits: str = ""
+    passing: bool = False
+    """The failure is a refusal by an account. It may be older than the last edit of the account,
+    which does not show in the workload."""
+    explained: bool = False
+    """Copies lack a place, so that `federator explain` prints fixes."""
 
 
 DONE: Final = Progress(done=True)
@@ -56,6 +68,19 @@ def stalled(obj: Obj) -> str:
     )
 
 
+def _failed(kind: Kind, obj: Obj, why: str) -> Progress:
+    """The progress of a workload that is stalled."""
+    return Progress(
+        failed=f"{name_of(kind, obj)} is stalled: {why}",
+        passing=condition(obj, "Stalled").get("reason") in BY_ACCOUNT,
+        explained=_unplaced(obj),
+    )
+
+
+def _unplaced(obj: Obj) -> bool:
+    return condition(obj, "Placed").get("status") == "False"
+
+
 def rolled_out(kind: Kind, obj: Obj) -> Progress:
     """Done when every copy has the current template and is ready, and no older copy is left."""
     name, status = name_of(kind, obj), raw.mapping(obj, "status")
@@ -68,7 +93,7 @@ def rolled_out(kind: Kind, obj: Obj) -> Progress:
     if kind.verbs.suspended(obj):
         return Progress(failed=f"{name} is suspended: it does not change until it is resumed")
     if why := stalled(obj):
-        return Progress(failed=f"{name} is stalled: {why}")
+        return _failed(kind, obj, why)
     if raw.integer(status, "observedGeneration") < _generation(obj):
         return Progress(waits=f"Waiting for {name} spec update to be observed...")
     native = kind.model is None
@@ -81,7 +106,7 @@ def rolled_out(kind: Kind, obj: Obj) -> Progress:
     finish = f"Waiting for {name} rollout to finish:"
     placed = condition(obj, "Placed")
     if placed.get("status") == "False":
-        return Progress(waits=f"{finish} {placed.get('message')}")
+        return Progress(waits=f"{finish} {placed.get('message')}", explained=True)
     if updated < desired:
         return Progress(
             waits=f"{finish} {updated} out of {desired} new {things} have been updated..."
@@ -128,8 +153,9 @@ def _true(which: str) -> Callable[[Kind, Obj], Progress]:
         if condition(obj, which).get("status") == "True":
             return DONE
         if why := stalled(obj):
-            return Progress(failed=f"{name_of(kind, obj)} is stalled: {why}")
-        return Progress(waits=_behind(obj) or _condition_text(obj, which))
+            return _failed(kind, obj, why)
+        waits = _behind(obj) or _condition_text(obj, which)
+        return Progress(waits=waits, explained=_unplaced(obj))
 
     return judge
 

@@ -91,6 +91,7 @@ def status(
     async def work(client: "Client") -> int:
         last_text, end = "", 1
         rows: dict[str, str] = {}
+        refusals = waiting.Refusals(once=not watch)
         uid = (await _read(client, target, where))["metadata"]["uid"]
 
         async def look() -> bool:
@@ -100,7 +101,8 @@ def status(
                 common.fail(
                     f"{progress.name_of(target.kind, obj)} was deleted and created again meanwhile"
                 )
-            state, now = progress.rolled_out(target.kind, obj), progress.clusters(obj)
+            now = progress.clusters(obj)
+            state = refusals.judged(target, progress.rolled_out(target.kind, obj))
             if state.waits and state.waits != last_text:
                 last_text = state.waits
                 common.say(last_text)

@@ -10,6 +10,8 @@ from federator.cli import common
 from federator.cli.rollouts import waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from federator.cli.rollouts.progress import Progress
     from federator.kube.client import Client
 
@@ -46,32 +48,47 @@ def wait(
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> bool:
-        left = dict.fromkeys(targets, "")
-        well = True
-
-        async def look() -> bool:
-            nonlocal well
-            for target in list(left):
-                state = await progress_of(client, target, where, goal)
-                if state.done:
-                    common.say(f"{target.text} {_met(goal)}")
-                if state.failed:
-                    common.say(f"error: {state.failed}", err=True)
-                    well = False
-                if state.done or state.failed:
-                    del left[target]
-                else:
-                    left[target] = state.waits
-            return not left
-
-        if not await waiting.until(waiting.Hub(client), timeout, look, once=timeout == 0):
-            for target, waits in left.items():
-                common.say(f"error: timed out waiting for {target.text}: {waits}", err=True)
-            return False
-        return well
+        return await reached(client, targets, where, goal, timeout)
 
     if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
+
+
+async def reached(
+    client: "Client", targets: "Sequence[waiting.Target]", namespace: str, goal: str, timeout: float
+) -> bool:
+    """Waits until all targets have reached the goal, and prints what becomes of each. False: one
+    has failed, or the time is over. `timeout` 0 looks once. Raises ApiErrors."""
+    left = dict.fromkeys(targets, "")
+    refusals, well = waiting.Refusals(once=timeout == 0), True
+
+    async def look() -> bool:
+        nonlocal well
+        for target in list(left):
+            state = await progress_of(client, target, namespace, goal)
+            state = refusals.judged(target, state)
+            way_on = waiting.way_on(target, namespace, state)
+            if state.done:
+                common.say(f"{target.text} {_met(goal)}")
+            if state.failed:
+                common.say(f"error: {_continued(state.failed, way_on)}", err=True)
+                well = False
+            if state.done or state.failed:
+                del left[target]
+            else:
+                left[target] = _continued(state.waits, way_on)
+        return not left
+
+    if not await waiting.until(waiting.Hub(client), timeout, look, once=timeout == 0):
+        for target, waits in left.items():
+            common.say(f"error: timed out waiting for {target.text}: {waits}", err=True)
+        return False
+    return well
+
+
+def _continued(text: str, more: str) -> str:
+    """A sentence that goes on with `more`."""
+    return f"{text.removesuffix('.')}{more}" if more else text
 
 
 def _met(goal: str) -> str:

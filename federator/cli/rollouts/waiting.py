@@ -3,9 +3,8 @@ deadline, and warnings when no hub can bring about what is waited for."""
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,11 +12,15 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
+    from federator.cli.rollouts.progress import Progress
     from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
 LOOK_S: Final = 1.0
 LEADER_EVERY_S: Final = 5.0
+REFUSED_S: Final = 10.0
+"""A refusal by an account has to last so long: the hub may not have seen an edit of the account
+yet."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -91,9 +94,10 @@ class Hub:
         """Reads the banner every `LEADER_EVERY_S` seconds and prints new lines on stderr."""
         from federator.cli import banner
 
-        if time.monotonic() - self._looked_s < LEADER_EVERY_S:
+        now_s = _now_s()
+        if now_s - self._looked_s < LEADER_EVERY_S:
             return
-        self._looked_s = time.monotonic()
+        self._looked_s = now_s
         shown = await banner.read(self.client)
         for line in shown.lines if self._printed is not None else ():
             if line not in (self._printed or ()):
@@ -111,7 +115,7 @@ async def until(
     """
     from federator.kube import errors
 
-    deadline, complaint = time.monotonic() + timeout_s if timeout_s else float("inf"), ""
+    deadline, complaint = _now_s() + timeout_s if timeout_s else float("inf"), ""
     while True:
         try:
             if await look():
@@ -123,6 +127,37 @@ async def until(
             if complaint != str(trouble):
                 complaint = str(trouble)
                 common.say(f"warning: {complaint}", err=True)
-        if once or time.monotonic() >= deadline:
+        if once or _now_s() >= deadline:
             return False
-        await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0.0)))
+        await asyncio.sleep(min(LOOK_S, max(deadline - _now_s(), 0.0)))
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass
+class Refusals:
+    """Which failures are final: all but refusals by an account that are younger than `REFUSED_S`.
+    `once`: nobody looks again, so that every failure is final."""
+
+    once: bool
+    _since_s: dict[Target, float] = field(default_factory=dict)
+
+    def judged(self, target: Target, state: "Progress") -> "Progress":
+        """The progress, of a workload that is still to be waited for where its failure may pass."""
+        if not state.failed or not state.passing or self.once:
+            self._since_s.pop(target, None)
+            return state
+        now_s = _now_s()
+        if now_s - self._since_s.setdefault(target, now_s) >= REFUSED_S:
+            return state
+        return replace(state, failed="", waits=state.failed)
+
+
+def way_on(target: Target, namespace: str, state: "Progress") -> str:
+    """The command that prints fixes, as the end of an error; "" where copies lack no place."""
+    if not state.explained:
+        return ""
+    kind = (target.kind.short_names or (target.kind.singular,))[0]
+    return f"; `federator explain {kind}/{target.name} -n {namespace}` prints fixes"
