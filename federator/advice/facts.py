@@ -29,6 +29,7 @@ from federator.model.resources import Resources
 from federator.placement import explain as split
 from federator.placement.explain import Explanation
 from federator.placement.policy import mentions
+from federator.placement.quota import quota
 from federator.placement.selection import filters
 from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
@@ -97,6 +98,7 @@ def facts(
         else {},
         "clusters": [
             _cluster(verdict, ask, obj, why=why, shares=shares, situation=situation)
+            | _fix(verdict, ask, decision, missing, situation)
             for verdict in decision.verdicts
         ],
         "arithmetic": list(why.arithmetic),
@@ -367,13 +369,26 @@ def _cluster(
             "got": row["placed"],
             "message": f"keeps what it has, {row['placed']}: spec.suspend is true",
         }
+    return row
+
+
+def _fix(
+    verdict: Verdict, ask: Ask, decision: Decision, missing: int, situation: Situation
+) -> dict[str, str]:
+    """What would open a cluster. Nothing where an account is what refuses, and of a cluster that
+    the policy does not choose only while copies are missing."""
     view = situation.snapshot.clusters.get(verdict.cluster)
     closed = filters.refusal(ask, view) if view is not None else None
-    if closed is not None and (opening := search.openings(situation, ask.key, verdict.cluster)):
-        row["fix"] = f"{opening[0]}: {opening[1]}"
-    elif hint := HINTS.get(verdict.reason, ""):
-        row["fix"] = hint
-    return row
+    if closed is not None:
+        by_account = decision.reason in quota.BY_QUOTA or quota.refusal(
+            ask, situation.snapshot.quotas
+        )
+        if by_account or (closed.reason is Reason.NOT_SELECTED and not missing):
+            return {}
+        if opening := search.openings(situation, ask.key, verdict.cluster):
+            return {"fix": f"{opening[0]}: {opening[1]}"}
+    hint = HINTS.get(verdict.reason, "")
+    return {"fix": hint} if hint else {}
 
 
 def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None:

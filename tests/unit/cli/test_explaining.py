@@ -215,7 +215,7 @@ def test_ready_there_comes_from_the_status_of_that_cluster() -> None:
 def test_every_refusal_names_its_fix(
     spec: dict[str, Any], rules: list[dict[str, Any]], fix: str
 ) -> None:
-    found = facts(psvc(), member("a"), member("b", **spec), *rules)
+    found = facts(psvc(replicas=12), member("a"), member("b", **spec), *rules)
 
     assert Reason(row(found, "b")["verdict"]) not in QUIET
     assert row(found, "b")["fix"].startswith(fix)

@@ -40,3 +40,18 @@ def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
     found = facts(psvc(), closed)
 
     assert row(found, "a")["fix"].startswith("a takes project feed: kubectl patch membercluster a ")
+
+
+def test_no_cluster_is_to_be_chosen_for_a_service_that_has_all_its_copies() -> None:
+    chosen = policy(clusters={"names": ["a"]})
+    assert "fix" not in row(facts(psvc(), member("a"), member("b"), chosen), "b")
+
+
+def test_no_cluster_is_to_be_opened_where_an_account_refuses() -> None:
+    chosen = policy(clusters={"names": ["a"]})
+    clusters = member("a"), member("b"), member("c", cordoned=True)
+    for account in (quota(OnDemand={"max": {"cpu": "2"}}), quota("ads")):
+        found = facts(psvc(replicas=12), *clusters, chosen, account)
+        assert found["missing"]
+        assert found["remedies"]
+        assert not any("fix" in one for one in found["clusters"])
