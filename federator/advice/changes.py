@@ -413,14 +413,15 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
 
 def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
     """The workload itself: resumed, with smaller requests in its template, or with fewer copies
-    where all or none are wanted."""
+    where all or none are wanted, or all or none are to be as an edit says."""
     ask = world.ask
     assert ask is not None
     if ask.suspended:
         yield Change("spec.suspend true -> false", _own(world, "suspend", False))
         return
     yield from requests.smaller(world, trials, decision)
-    if not (ask.policy.require_all or ask.whole) or decision.reason is Reason.CHOSEN:
+    fewer_helps = ask.policy.require_all or ask.whole or decision.held_back
+    if not fewer_helps or decision.reason is Reason.CHOSEN:
         return
     field = "parallelism" if ask.unit is Unit.SHARDS else "replicas"
 

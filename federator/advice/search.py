@@ -50,23 +50,32 @@ def advise(
     missing: int,
     stop: Stop = trials.never,
 ) -> Advice:
-    """Fixes for a workload that lacks something, the best first. Raises `trials.Stopped` once
-    `stop` returns True."""
-    world, asked = trials.present(situation, key), Trials(stop=stop)
+    """Fixes for a workload that lacks something, the best first; of an edit that is held back, what
+    admits it, with the copies that are then as it says. Raises `trials.Stopped` once `stop` returns
+    True."""
+    edited = bool(decision.held_back)
+    world, asked = trials.present(situation, key), Trials(stop=stop, admitting=edited)
+    now = trials.placed(decision)
+    if edited:
+        missing, now = missing + now, 0
     if missing <= 0 or world.ask is None:
         return Advice((), (), 0)
     seen: list[tuple[Change, int]] = []
     fixes: list[Fix] = []
-    now = trials.placed(decision)
     for change in _all(world, asked, decision, MAX_SINGLE):
         gains = asked.placed(change.world) - now
         seen.append((change, gains))
         if gains > 0:
-            fixes.append(_fix((change,), gains, missing))
+            fewer = max(world.ask.slots - _slots(change.world), 0)
+            fixes.append(_fix((change,), gains, missing - fewer))
     if not any(gains >= missing and not change.shrinks for change, gains in seen):
         fixes += _pairs(seen, asked, now, missing)
     order = sorted(fixes, key=lambda fix: (-fix.gains, len(fix.commands), fix.text))
     return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)
+
+
+def _slots(world: World) -> int:
+    return world.ask.slots if world.ask is not None else 0
 
 
 def _pairs(seen: list[tuple[Change, int]], asked: Trials, now: int, missing: int) -> Iterator[Fix]:

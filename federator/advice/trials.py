@@ -120,10 +120,14 @@ def present(situation: Situation, key: WorkloadKey) -> World:
 class Trials:
     """Calls the engine and counts the calls."""
 
-    def __init__(self, limit: int = MAX_TRIALS, stop: Stop = never) -> None:
+    def __init__(
+        self, limit: int = MAX_TRIALS, stop: Stop = never, *, admitting: bool = False
+    ) -> None:
         self.made = 0
         self.limit = limit
         self._stop = stop
+        self._admitting = admitting
+        """An edit is held back: only copies that are as it says count."""
 
     @property
     def spent(self) -> bool:
@@ -144,7 +148,9 @@ class Trials:
         """Copies or slots that would have a place; those that only stay for want of one do not
         count."""
         decision = self.decide(world, without_quotas=without_quotas)
-        return 0 if decision is None else placed(decision)
+        if decision is None or (self._admitting and decision.held_back):
+            return 0
+        return placed(decision)
 
 
 def decided(

@@ -171,20 +171,30 @@ def _remarks(rows: Sequence[Mapping[str, Any]], why: str, *, moving: bool) -> li
 
 
 def _short(facts: Mapping[str, Any]) -> list[str]:
-    if not facts["missing"]:
+    edited = bool(facts["inForce"])
+    if not facts["missing"] and not edited:
         return []
-    lines = ["", f"short by {facts['missing']} ({facts['reason']})"]
+    short = f"short by {facts['missing']}" if facts["missing"] else "the edit is held back"
+    lines = ["", f"{short} ({facts['reason']})"]
     for fix in facts["remedies"]:
-        left = f", {fix['missing']} still missing" if fix["missing"] else ""
-        lines.append(f"  {fix['change']} (+{fix['gains']}{left})")
+        left = f"{fix['missing']} still missing" if fix["missing"] else ""
+        gains = "" if edited else f"+{fix['gains']}"
+        shown = ", ".join(filter(None, (gains, left)))
+        lines.append(f"  {fix['change']}{f' ({shown})' if shown else ''}")
         lines += [f"    {command}" for command in fix["commands"]]
     if facts["remedies"]:
-        lines.insert(2, "each of these was tried by the engine and places so many more:")
+        lines.insert(
+            2,
+            "each of these was tried by the engine and admits the edit:"
+            if edited
+            else "each of these was tried by the engine and places so many more:",
+        )
     else:
         tried = facts["tried"]
         classes = ", ".join(tried["changes"])
+        helps = "admit the edit" if edited else "place more"
         lines.append(
-            f"  no change that was tried would place more ({tried['trials']} trials, pairs too:"
+            f"  no change that was tried would {helps} ({tried['trials']} trials, pairs too:"
             f" {classes})"
         )
     return lines
