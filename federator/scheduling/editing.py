@@ -394,12 +394,24 @@ def lacking(proposed: Proposed, ledger: Ledger) -> dict[str, Resources]:
     return lacks
 
 
+def _in_force(ask: Ask, admitted: Admitted, judged: Judged) -> str:
+    """What of the former generation stays in force: not its count of replicas, which is taken
+    immediately."""
+    if not admitted.generation:
+        return FORMER
+    former = f"generation {admitted.generation}"
+    counted = ask.unit is Unit.REPLICAS and not ask.shape.every_node
+    same = (ask.project, ask.tier) == (admitted.project, admitted.tier)
+    larger = not ask.shape.requests.within(judged.under.shape.requests)
+    return f"the template of {former}" if counted and same and larger else former
+
+
 def _not_admitted(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
     """The decision under what stays in force, with a message about what the edit asks for and why
     it is refused."""
-    stays = f"generation {admitted.generation}" if admitted.generation else FORMER
     message = (
-        f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
+        f"the edit of generation {ask.generation} asks for {judged.why};"
+        f" {_in_force(ask, admitted, judged)} stays in force"
     )
     if judged.held_profile and judged.held_back:
         message = f"{message}, with the former version of RuntimeProfile {judged.held_profile}"

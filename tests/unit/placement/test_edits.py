@@ -353,3 +353,21 @@ def edit(tenant: Tenant, change: dict[str, Any]) -> None:
     if "count" in given:
         given["slots"] = given["count"]
     tenant.ask = sized(tenant.ask, given.pop("cpu", tenant.ask.shape.requests["cpu"]), **given)
+
+
+@pytest.mark.parametrize(
+    ("edit", "stays"),
+    [
+        ({"cpu": 9000, "count": 2, "slots": 2}, "; the template of generation 1 stays in force"),
+        ({"cpu": 9000}, "; the template of generation 1 stays in force"),
+        ({"cpu": WEB.shape.requests["cpu"], "project": "ads"}, "; generation 1 stays in force"),
+    ],
+)
+def test_replicas_are_not_said_to_stay_as_they_were(edit: dict[str, Any], stays: str) -> None:
+    """Fewer replicas are taken immediately, while the rest of the edit waits."""
+    now = sized(WEB, **edit)
+    snapshot = fleet(cluster("a", 50), quotas=[account(), account("ads", 1)])
+    decision = edited(now, WEB, snapshot, RUNS)
+
+    assert stays in decision.message
+    assert sum(counts(decision).values()) == now.count
