@@ -64,7 +64,7 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
         title = _title(manifest.obj)
         for warning in warnings_of(manifest.obj, by_name):
             common.say(f"warning: {manifest.where}: {title}: {warning}", err=True)
-        if not _is_ours(manifest.obj):
+        if not _is_ours(manifest.obj) and not _is_namespace(manifest.obj):
             common.say(
                 f"not checked: {title} ({manifest.where}) is of no kind known here", err=True
             )
@@ -86,6 +86,8 @@ def problems_of(obj: dict[str, Any], old: Mapping[str, Any] | None) -> "list[Fie
     is now, None for one that is new."""
     from federator.kinds import read, registry
 
+    if _is_namespace(obj):
+        return _of_namespace(obj)
     problems: dict[str, FieldError] = {}
     try:
         kind: Kind | None = read.check(obj)
@@ -214,6 +216,19 @@ def _is_ours(obj: Mapping[str, Any]) -> bool:
     groups = {row.group for row in registry.KINDS.values() if row.model is not None}
     # another version of a group of ours, or a slip in its kind, is not somebody else's object
     return kind in registry.KINDS or version.partition("/")[0] in groups
+
+
+def _is_namespace(obj: Mapping[str, Any]) -> bool:
+    return (raw.text(obj, "apiVersion"), raw.text(obj, "kind")) == ("v1", "Namespace")
+
+
+def _of_namespace(obj: Mapping[str, Any]) -> "list[FieldError]":
+    """Problems of its name, which is all that the federation reads of it."""
+    from federator.embedded.validation import metadata_rules
+    from federator.model.errors import FieldError
+
+    name = raw.text(obj, "metadata", "name")
+    return [FieldError("metadata.name", problem) for problem in metadata_rules.dns_label(name)]
 
 
 def _identity(obj: Mapping[str, Any]) -> Identity:

@@ -34,7 +34,15 @@ def test_every_example_is_valid() -> None:
     done = run("validate", *(part for path in files for part in ("-f", str(path))))
     assert done.exit_code == 0, done.stderr
     assert "PinterestStatefulSet/kv is valid" in done.stdout
-    assert "not checked: Namespace/storage" in done.stderr
+    assert "Namespace/storage is valid" in done.stdout
+    assert "Namespace" not in done.stderr
+
+
+def test_the_name_of_a_namespace_is_checked(tmp_path: Path) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme_shop"}}
+    problem, count = errors_of("-f", write(tmp_path, "spaces.yaml", space))
+    assert problem.partition("Namespace/acme_shop: ")[2].startswith("metadata.name: ")
+    assert count == "1 problem in 1 objects"
 
 
 def test_all_problems_of_all_files_are_told_with_their_fields(tmp_path: Path) -> None:
