@@ -1,7 +1,7 @@
 """FederatedQuota: what the projects of one account may use over all clusters. Schema and
 conversion."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -506,11 +506,8 @@ def to_status(
     }
     promised = {tier for tier, of in usage.items() if any(row.guaranteed for row in of.values())}
     shown = [tier for tier in Tier if tier in account.tiers or used[tier] or tier in promised]
-    parts, rows = [], []
+    rows = []
     for tier in shown:
-        limit = account.tiers[tier].maximum if tier in account.tiers else None
-        of = f" of {limit['cpu'] / 1000:g}" if limit is not None and "cpu" in limit else ""
-        parts.append(f"{tier} {used[tier]['cpu'] / 1000:g}{of} cpu")
         row: dict[str, Any] = {"tier": str(tier), "used": quantity.render(used[tier])}
         row["terminating"] = quantity.render(terminating.get(tier, Resources())) or None
         if not alone:
@@ -526,10 +523,20 @@ def to_status(
     status = {
         "observedGeneration": account.generation,
         "workloads": workloads,
-        "summary": plaintext.clipped(", ".join(parts), plaintext.STATUS_MAX),
+        "summary": _summary(account, used, shown),
         "usage": rows,
     }
     return status | ({"waiting": waiting} if waiting else {})
+
+
+def _summary(account: QuotaAccount, used: Mapping[Tier, Resources], shown: Sequence[Tier]) -> str:
+    """Used and allowed CPUs by tier, those in use first."""
+    parts = []
+    for tier in sorted(shown, key=lambda tier: not used[tier]):
+        limit = account.tiers[tier].maximum if tier in account.tiers else None
+        of = f" of {limit['cpu'] / 1000:g}" if limit is not None and "cpu" in limit else ""
+        parts.append(f"{tier} {used[tier]['cpu'] / 1000:g}{of} cpu")
+    return plaintext.clipped(", ".join(parts), plaintext.STATUS_MAX)
 
 
 def _rendered(amounts: Mapping[str, int]) -> dict[str, str] | None:

@@ -157,8 +157,9 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
 
 def summary(facts: Facts) -> str:
     """One short line for tables, with numbers. Where the message of the decision is too long, its
-    reason stands for it."""
+    reason stands for it, and comes first where the line would be cut in the reason."""
     text, placing = _summary(facts), facts.placing
+    reason = next((seen.reason for seen in facts.tally.unhealthy if seen.reason), "")
     if (
         len(text) > plaintext.STATUS_MAX
         and placing is not None
@@ -166,8 +167,12 @@ def summary(facts: Facts) -> str:
     ):
         if text == placing.message:
             text = f"placed {facts.placed} of {facts.placed + placing.shortfall}: {text}"
+        reason = placing.reason.value
         if placing.message:
-            text = text.replace(placing.message, placing.reason.value)
+            text = text.replace(placing.message, reason)
+    if len(text) > plaintext.STATUS_MAX and reason and text.endswith((reason, f"({reason})")):
+        rest = text.removesuffix(f"({reason})").removesuffix(reason).rstrip(" :;")
+        text = f"{reason}: {rest}"
     return plaintext.clipped(text, plaintext.STATUS_MAX)
 
 
