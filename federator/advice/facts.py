@@ -108,6 +108,7 @@ def facts(
                 "gains": fix.gains,
                 "missing": fix.left,
                 "commands": list(fix.commands),
+                "byOperator": fix.by_operator,
             }
             for fix in advice.fixes
         ],

@@ -12,6 +12,7 @@ from typing import Final
 from federator.advice import changes, trials
 from federator.advice.trials import Change, Stop, Trials, World
 from federator.hub.offline import Situation
+from federator.kinds import registry
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
 from federator.placement.room import setaside
@@ -33,6 +34,9 @@ class Fix:
     commands: tuple[str, ...]
     gains: int
     left: int
+    by_operator: bool
+    """It changes an object outside the workload's namespace: a quota, a cluster, a
+    ClusterPlacementPolicy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +137,5 @@ def _fix(made: tuple[Change, ...], gains: int, missing: int) -> Fix:
         tuple(commands),
         gains,
         max(missing - gains, 0),
+        any(not registry.KINDS[kind].namespaced for kind, _, _ in made[-1].world.changed),
     )

@@ -180,7 +180,8 @@ def _short(facts: Mapping[str, Any]) -> list[str]:
         left = f"{fix['missing']} still missing" if fix["missing"] else ""
         gains = "" if edited else f"+{fix['gains']}"
         shown = ", ".join(filter(None, (gains, left)))
-        lines.append(f"  {fix['change']}{f' ({shown})' if shown else ''}")
+        run_by = ", an operator's to run" if fix["byOperator"] else ""
+        lines.append(f"  {fix['change']}{f' ({shown})' if shown else ''}{run_by}")
         lines += [f"    {command}" for command in fix["commands"]]
     if facts["remedies"]:
         lines.insert(

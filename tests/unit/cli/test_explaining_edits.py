@@ -39,7 +39,7 @@ def test_an_edit_that_quota_refuses_gets_lines_that_admit_it() -> None:
     lines = explaining.text(found).splitlines()
     at = lines.index("the edit is held back (QuotaExceeded)")
     assert lines[at + 1] == "each of these was tried by the engine and admits the edit:"
-    assert "  FederatedQuota feed tiers.OnDemand.max.cpu 6 -> 8" in lines[at:]
+    assert "  FederatedQuota feed tiers.OnDemand.max.cpu 6 -> 8, an operator's to run" in lines[at:]
 
 
 def test_an_edit_that_nothing_admits_says_what_was_tried() -> None:
@@ -57,6 +57,7 @@ def test_copies_that_an_admitted_edit_still_lacks_are_told() -> None:
 
     lines = explaining.text(found).splitlines()
     assert "short by 6 (QuotaExceeded)" in lines
-    assert "  FederatedQuota feed tiers.OnDemand.max.cpu 6 -> 12 (4 still missing)" in lines
+    raised = "  FederatedQuota feed tiers.OnDemand.max.cpu 6 -> 12 (4 still missing)"
+    assert f"{raised}, an operator's to run" in lines
     assert "  cpu request of container main 2 -> 600m" in lines
     assert "  replicas 10 -> 3" in lines

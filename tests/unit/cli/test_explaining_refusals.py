@@ -55,3 +55,12 @@ def test_no_cluster_is_to_be_opened_where_an_account_refuses() -> None:
         assert found["missing"]
         assert found["remedies"]
         assert not any("fix" in one for one in found["clusters"])
+
+
+def test_a_fix_outside_the_namespace_is_said_to_be_an_operators() -> None:
+    limit = quota(OnDemand={"max": {"cpu": "3"}})
+    lines = explaining.text(facts(psvc(), member("a"), limit)).splitlines()
+
+    raised = "  FederatedQuota feed tiers.OnDemand.max.cpu 3 -> 4 (+1), an operator's to run"
+    assert raised in lines
+    assert "  cpu request of container main 1 -> 750m (+1)" in lines
