@@ -218,6 +218,7 @@ REFERENCES = (
     "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs reference policies on "
     "folders"
 )
+OWN_TRACE = "the trace is a reader's own: tests/unit/cli/test_simulate.py runs such ones on a fleet"
 EMPTIES = (
     "it is about a whole cluster that other documents look at: tests/e2e/test_drains.py runs it"
 )
@@ -252,6 +253,20 @@ NOT_RUN = {
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
     "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
+    (
+        "federator simulate simulations/demand-growth.yaml --set "
+        "'question={kind: RunsOut, cluster: east}'"
+    ): PLAYED,
+    "federator size $FEDERATOR_DATA/philly-11-vcs": PLAYED,
+    (
+        "federator simulate simulations/quota-rehearsal.yaml --set events=[] --compare "
+        "simulations/quota-rehearsal.yaml --seeds 8"
+    ): PLAYED,
+    "federator simulate log.swf.gz": OWN_TRACE,
+    "federator simulate sacct.txt --fleet nodes.csv": OWN_TRACE,
+    (
+        "federator simulate jobs.csv --fleet nodes.csv --set demand.trace.columns.submit=queued"
+    ): OWN_TRACE,
     "federator simulate DIR --reference home-fifo -o json": REFERENCES,
     "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,
     "make demo": "it is what this test stands on",

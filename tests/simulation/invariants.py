@@ -304,7 +304,7 @@ def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -
     if facts.terms.shape is None:
         return 0
     shares = [share for share in facts.shares if cluster in {"", share.cluster}]
-    copies = sum(share.slots for share in shares)
+    copies = sum(share.slots if share.nodes is None else share.nodes for share in shares)
     if facts.terms.unit is Unit.SHARDS:
         uid = facts.workload_uid
         live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
