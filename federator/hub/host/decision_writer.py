@@ -48,6 +48,17 @@ async def write(
     return await host.patch(ref, operations, kind="json")
 
 
+async def read(host: Client, key: WorkloadKey, uid: str) -> Mapping[str, Any]:
+    """The decision of a workload as the host has it. Raises ApiErrors."""
+    kind = registry.KINDS["PlacementDecision"]
+    return await host.get(kind.ref(key.namespace, decisions.name_of(key, uid)))
+
+
+def may_be_written(trouble: errors.ApiError) -> bool:
+    """Whether a write that ended so may have taken effect."""
+    return isinstance(trouble, errors.Unreachable | errors.ServerTrouble | errors.Malformed)
+
+
 def owner(key: WorkloadKey, uid: str) -> dict[str, Any]:
     """The owner reference of a decision. It blocks the workload: a garbage collector that deletes
     the workload in the foreground waits until the members are empty and the decision is gone."""

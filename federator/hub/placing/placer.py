@@ -479,7 +479,8 @@ class Placing:
                 obj = await self._write(item, decision, revision)
         except errors.ApiError as trouble:
             self.moves.refund(item.ask, decision.moved)
-            if not _charge_kept(decided, trouble):
+            takes = write_order.effect(decided.before, decided.after) is not Effect.FREES
+            if not (takes and decision_writer.may_be_written(trouble)):
                 self._restore(item, decided)
             elif item.record is None:
                 self._unheard[key] = item.workload.uid
@@ -520,10 +521,10 @@ class Placing:
     def _restore(self, item: Due, decided: Decided) -> None:
         """Charges the decision in force again, in place of one that could not be written."""
         record = self.state.record_of(item.workload)
-        if record is None:
-            self.state.commitments.forget(item.workload.uid)
-        elif record is item.record and decided.before is not None:
+        if record is item.record and decided.before is not None:
             self.state.commitments.record(decided.before, undone=True)
+        elif record is None:
+            self.state.commitments.forget(item.workload.uid)
         elif (heard := record.commitment(item.workload.ask)) is not None:
             self.state.commitments.record(heard)
 
@@ -559,7 +560,13 @@ class Placing:
         key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
         if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):
             spec["seal"] = seal
-        written = await decision_writer.write(self.host.client, key, uid, item.record, spec)
+        try:
+            written = await decision_writer.write(self.host.client, key, uid, item.record, spec)
+        except errors.AlreadyExists:  # an earlier creation took effect, and was not answered
+            there = await decision_writer.read(self.host.client, key, uid)
+            if self.state.observe_decision(key.namespace, self.state.read_record(there)):
+                self.state.changed(Changed.WRITTEN, key)
+            raise
         seals.kept(written)
         return written
 
@@ -591,10 +598,3 @@ class Placing:
         else:
             cause = "room or quota changed"
         return (*record.terms.causes, cause)
-
-
-def _charge_kept(decided: Decided, trouble: errors.ApiError) -> bool:
-    """Whether a decision that could not be written stays charged: the write may have taken effect,
-    and the decision takes more than the one before."""
-    unknown = isinstance(trouble, errors.Unreachable | errors.ServerTrouble | errors.Malformed)
-    return unknown and write_order.effect(decided.before, decided.after) is not Effect.FREES
