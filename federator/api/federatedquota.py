@@ -511,14 +511,10 @@ def to_status(
         row: dict[str, Any] = {"tier": str(tier), "used": quantity.render(used[tier])}
         row["terminating"] = quantity.render(terminating.get(tier, Resources())) or None
         if not alone:
-            balances = usage.get(tier, {})
-            row["guaranteed"] = _rendered(
-                {name: balance.guaranteed or 0 for name, balance in balances.items()}
-            )
-            row["borrowed"] = _rendered(
-                {name: balance.borrowed for name, balance in balances.items()}
-            )
-            row["lent"] = _rendered({name: balance.lent for name, balance in balances.items()})
+            balances = usage.get(tier, {}).items()
+            row["guaranteed"] = _rendered({name: each.guaranteed or 0 for name, each in balances})
+            row["borrowed"] = _rendered({name: each.borrowed for name, each in balances})
+            row["lent"] = _rendered({name: each.lent for name, each in balances})
         rows.append({name: value for name, value in row.items() if value is not None})
     status = {
         "observedGeneration": account.generation,

@@ -264,7 +264,7 @@ async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_gene
             "running copies of 20)"
         )
         stays = (
-            "FederatedQuota all allows 100 (spec.tiers.OnDemand.max.cpu); generation 1 stays in "
+            "FederatedQuota all allows 100 (spec.tiers.OnDemand.max.cpu); the template of generation 1 stays in "
             "force"
         )
         for command, begins in (

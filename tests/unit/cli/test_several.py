@@ -39,6 +39,7 @@ ONE = {
     "rollout status": "KIND NAME or KIND/NAME of one workload",
     "rollout undo": "KIND NAME or KIND/NAME of one workload",
     "simulate": "several changes of one scenario, all of which it needs",
+    "size": "several changes of one scenario, all of which it needs",
     "cluster add": "several labels of one cluster",
 }
 """Command with an argument or option that may be repeated, for one thing -> what is repeated."""

@@ -39,7 +39,7 @@ def test_the_summary_of_an_account_begins_with_the_tier_in_use() -> None:
     limit = TierQuota(maximum=Resources({"cpu": 40_000}))
     account = QuotaAccount("shop", tiers=dict.fromkeys(Tier, limit))
     usage = {Tier.PREEMPTIBLE: {"cpu": Balance(used=36_000)}}
-    status = federatedquota.to_status(account, usage, 1, 0, alone=True)
+    status = federatedquota.to_status(account, usage, 1, 0, {}, alone=True)
 
     assert status["summary"].startswith("Preemptible 36 of 40 cpu, ")
     assert [row["tier"] for row in status["usage"]] == [str(tier) for tier in Tier]
