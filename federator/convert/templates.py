@@ -150,8 +150,11 @@ def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
 
 
 def _with_text(value: str, name: str, text: str) -> str:
-    """The value with `text` in the place of each reference to this variable."""
-    return _REFERENCE.sub(lambda match: text if match[1] == name else match[0], value)
+    """The value with `text` in the place of each reference to this variable. A dollar sign that
+    stands alone in the text is doubled: with what follows it would mean something else."""
+    alone = re.compile(rf"{_REFERENCE.pattern}|\$")
+    apart = alone.sub(lambda match: "$$" if match[0] == "$" else match[0], text)
+    return _REFERENCE.sub(lambda match: apart if match[1] == name else match[0], value)
 
 
 def _named(value: str) -> set[str]:
