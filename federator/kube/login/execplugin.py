@@ -90,6 +90,7 @@ class Plugin:
         finally:
             # Ends it, and closes its output, which a child of it may hold open for long.
             process._transport.close()  # type: ignore[attr-defined]
+            await process.wait()
         if process.returncode:
             raise NotConfigured(
                 f"{self._who}: {shown(self._fields['command'])} failed with exit code"
