@@ -171,7 +171,7 @@ class Federation:
         empty.
         """
         for name in ("host", *self.members):
-            await install_crds(self.client(name))
+            await _create_crds(self.client(name))  # an embedded API server serves them at once
         for member in self.fleet.members:
             if member.pod_groups:
                 await operators.define(self.client(member.name), [operators.definition(POD_GROUP)])
@@ -383,8 +383,7 @@ def _number(store: Store[Any], key: tuple[str, str]) -> int:
 
 async def install_crds(client: clients.Client) -> None:
     """Creates every CRD and waits until the last one is served."""
-    for crd, encoded in crds.encoded():
-        await ensure(client, crd, "customresourcedefinitions", encoded)
+    await _create_crds(client)
     for kind in registry.KINDS.values():
         if kind.model is None:
             continue
@@ -394,6 +393,11 @@ async def install_crds(client: clients.Client) -> None:
                 break
             except errors.NotFound:
                 await asyncio.sleep(0.05)
+
+
+async def _create_crds(client: clients.Client) -> None:
+    for crd, encoded in crds.encoded():
+        await ensure(client, crd, "customresourcedefinitions", encoded)
 
 
 async def ensure(

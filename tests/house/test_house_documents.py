@@ -13,7 +13,6 @@ from federator.cli import main
 from federator.cli.running import demo
 from federator.hub.cache import router
 from federator.hub.records import workloads
-from federator.kinds import crds
 from federator.kube import metrics
 from federator.placement import invariants
 from federator.placement.division.division import DIVIDERS
@@ -81,19 +80,6 @@ def test_every_setting_is_explained_by_the_command_line() -> None:
     ]
 
     assert not silent
-
-
-def test_the_committed_crds_are_the_generated_ones() -> None:
-    folder = sources.ROOT / "config" / "crd"
-    found = [
-        yaml.safe_load(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("*.pinterest.com.yaml"))
-    ]
-    by_name = {crd["metadata"]["name"]: crd for crd in found}
-
-    assert by_name.keys() == {crd["metadata"]["name"] for crd in crds.all_crds()}
-    for crd in crds.all_crds():
-        assert by_name[crd["metadata"]["name"]] == crd
 
 
 def test_the_first_service_shows_its_whole_example() -> None:
