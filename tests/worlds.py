@@ -14,9 +14,9 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.lives import LIFE, Life
-from federator.sandbox.faults.rows import Sending, plural_of
 from federator.sandbox.federation import Federation, ensure
+from tests.faults.lives import LIFE, Life
+from tests.faults.rows import Sending, plural_of
 
 EPOCH_S = 1_790_000_000.0
 WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)

@@ -14,8 +14,8 @@ from typing import Any
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation, ensure
+from tests import virtual_time
 from tests.bench import fleets, harness, standins
 from tests.bench.harness import Result
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import ensure
+from tests import virtual_time
 from tests.bench import fleets
 from tests.bench.harness import Result
 

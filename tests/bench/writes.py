@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation, ensure
+from tests import virtual_time
 from tests.bench import fleets
 from tests.bench.harness import Result
 

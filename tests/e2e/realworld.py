@@ -15,10 +15,10 @@ from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.member.process import MemberProcess
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.lives import Life
 from tests.controlplane import nodes, seeds
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
+from tests.faults.lives import Life
 from tests.unit.member.memberworld import FLEET, MemberWorld
 from tests.worlds import Ledger, Wire
 

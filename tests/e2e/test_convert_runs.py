@@ -14,9 +14,9 @@ from federator.cli.main import cli
 from federator.kinds import read, registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation
-from tests import casetables
+from tests import casetables, virtual_time
 
 pytestmark = pytest.mark.e2e
 

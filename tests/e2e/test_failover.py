@@ -14,11 +14,11 @@ from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube.clock import RealClock
 from federator.member.options import MemberOptions
-from federator.sandbox.faults.links import Cut, Links, LinkTransport
 from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
+from tests.faults.links import Cut, Links, LinkTransport
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

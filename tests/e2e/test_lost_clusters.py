@@ -17,10 +17,10 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.clock import RealClock
 from federator.sandbox import fleetfile
-from federator.sandbox.faults.links import Cut, Links, LinkTransport
 from federator.sandbox.federation import Federation
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
+from tests.faults.links import Cut, Links, LinkTransport
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

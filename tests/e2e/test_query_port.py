@@ -20,10 +20,10 @@ from federator.hub.options import HubOptions
 from federator.kube.clock import RealClock
 from federator.model.steps import ObjectRef
 from federator.sandbox import fleetfile
-from federator.sandbox.faults.links import Cut, Links, LinkTransport
 from federator.sandbox.federation import Federation
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
+from tests.faults.links import Cut, Links, LinkTransport
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

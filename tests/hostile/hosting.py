@@ -19,8 +19,8 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation, Wrap
+from tests import virtual_time
 from tests.unit.hub.world import World, service, small_fleet
 from tests.worlds import EPOCH_S
 

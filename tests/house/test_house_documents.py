@@ -14,12 +14,12 @@ from federator.cli.running import demo
 from federator.hub.cache import router
 from federator.hub.records import workloads
 from federator.kube import metrics
-from federator.placement import invariants
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection.filters import FILTERS
 from federator.placement.selection.scorers import SCORERS
-from federator.sandbox.faults import table as faults
+from tests.faults import table as faults
 from tests.house import sources
+from tests.unit.placement import invariants
 
 REFERENCE = "\n".join(
     path.read_text(encoding="utf-8")

@@ -29,7 +29,6 @@ ALLOWED = {
     "federator/scheduling/refusals.py": "advises people to use that kind",
     "federator/convert/": "makes objects of exactly these kinds",
     "federator/simulate/": "takes the services and the jobs of a recorded demand for these kinds",
-    "federator/sandbox/faults/": "faults against exactly these objects; a kind brings its own",
 }
 """File or folder outside kinds/ that names kinds -> why it may. Shrinks only."""
 MADE_OF = {

@@ -132,7 +132,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("quota",),
         ("policy", "room", "division"),
         ("selection",),
-        ("contradictions", "inputs", "verdicts", "invariants"),
+        ("contradictions", "inputs", "verdicts"),
         ("simple", "everynode", "gangs", "placing", "sharing"),
         ("engine", "explain"),
         (
@@ -214,20 +214,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("page", "questions", "seeds"),
     ),
     "sandbox": (
-        ("fleetfile", "operators", "virtual_time"),
+        ("fleetfile", "operators"),
         ("gateways",),
         ("federation",),
-        ("faults",),
-    ),
-    "sandbox/faults": (
-        ("clocks", "links", "lives", "streams"),
-        ("rows",),
-        ("requests",),
-        ("boxes",),
-        ("answers", "watches", "episodes"),
-        ("table",),
-        ("schedules",),
-        ("transport",),
     ),
 }
 """Room -> its folders and modules, from below to above; what stands side by side does not know each
@@ -347,7 +336,6 @@ SMALL_WITH_REASON: Mapping[str, str] = {
         "the grammar of URLs, pure and hostile-tested; the client only uses it"
     ),
     "federator.process.malloc": "speaks to glibc; everything else of a process is portable",
-    "federator.sandbox.faults.clocks": "the fault's own clock; rows is the table of all faults",
     "federator.simulate.traces.openb": "one module per format of traces",
 }
 """This list only gets shorter."""

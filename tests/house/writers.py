@@ -12,8 +12,8 @@ VERBS = {"replace", "patch", "delete"}
 the object exists."""
 STEPS = {"Patch", "Apply", "Delete"}
 """Steps of `federator.model.steps` that change an object that exists."""
-APART = ("federator/embedded/", "federator/sandbox/faults/")
-"""The API server itself, and the faults: they write as other people and other programs do."""
+APART = "federator/embedded/"
+"""The API server itself."""
 NOT_A_CLIENT = {"dataclasses", "msgspec.structs", "os", "world.fleet"}
 """`X.replace(...)` of these is no request."""
 METHODS = {"PUT", "PATCH", "DELETE"}

@@ -7,16 +7,17 @@ import json
 from federator import settings as program_settings
 from federator.cli import config as config_command
 from federator.hub.members.reachability import TRANSITIONS
-from federator.kinds import acts, registry
+from federator.kinds import registry
 from federator.kinds.shared import environment
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
-from federator.placement import invariants as rules
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection.filters import FILTERS
 from federator.placement.selection.scorers import SCORERS
+from tests.reference import acts
 from tests.reference.markdown import code, docstring, table
 from tests.simulation import reasons as told
+from tests.unit.placement import invariants as rules
 
 SETTINGS = """\
 # Settings

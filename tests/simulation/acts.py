@@ -18,8 +18,8 @@ from federator.kube.client import Client
 from federator.member import heartbeat
 from federator.member.options import MemberOptions
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes.objects import going_on, ours
 from federator.sandbox.federation import ensure
+from tests.faults.episodes.objects import going_on, ours
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

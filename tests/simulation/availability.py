@@ -27,8 +27,8 @@ from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
 from federator.kinds.verbs import SliceMark
 from federator.model import names
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation.invariants import Obj, Step, all_of
 from tests.simulation.scaled import whole_of
 

@@ -18,8 +18,8 @@ from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
 from federator.model.ask import Unit
 from federator.model.decision import Share
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation.invariants import Obj, Step, all_of, is_decision
 from tests.simulation.world import World
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from federator.sandbox import virtual_time
-from tests import heap
+from tests import heap, virtual_time
 from tests.ranges import numbers
 from tests.simulation.running import Plant
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from federator.sandbox.faults import table
-from federator.sandbox.faults.rows import HUB, RequestFault, Sending
+from tests.faults import table
+from tests.faults.rows import HUB, RequestFault, Sending
 from tests.simulation import running, script
 from tests.simulation.drawing import Parameters, Turn, draw
 from tests.simulation.script import Action

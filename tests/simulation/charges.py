@@ -21,8 +21,8 @@ from federator.model.ask import Unit
 from federator.model.kubernetes.quantity import vector
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation import daemonrules, endings, hearing, promises
 from tests.simulation.invariants import Obj, Step, all_of, finished
 from tests.simulation.ordinals import DAEMON

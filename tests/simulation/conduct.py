@@ -15,8 +15,8 @@ from federator.api import raw
 from federator.kinds import registry
 from federator.kube.leader.elector import Elector
 from federator.kube.wire.transport import Request
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending, is_hub
+from tests.faults.lives import Life
+from tests.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60

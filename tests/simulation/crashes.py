@@ -20,9 +20,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from federator.sandbox.faults.rows import HUB, RequestFault, Sending
-from federator.sandbox.faults.table import REQUEST_FAULTS
 from tests import heap
+from tests.faults.rows import HUB, RequestFault, Sending
+from tests.faults.table import REQUEST_FAULTS
 from tests.ranges import numbers
 from tests.simulation import lifetimes, movingtimes, running
 from tests.simulation.drawing import Parameters

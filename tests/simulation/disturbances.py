@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from federator.embedded.server import EmbeddedCluster
 from federator.sandbox import fleetfile
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.requests import CannedResponse
-from federator.sandbox.faults.rows import Sending, is_hub
+from tests.faults import boxes
+from tests.faults.links import Cut
+from tests.faults.requests import CannedResponse
+from tests.faults.rows import Sending, is_hub
 from tests.simulation.failoverrules import GRACE_S, Given, Run
 
 SLOW_S = 30.0

@@ -11,7 +11,7 @@ moment is missed.
 from collections.abc import Iterator
 
 from federator.kinds import registry
-from federator.sandbox.faults.answers import RETRY_AFTER_S
+from tests.faults.answers import RETRY_AFTER_S
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
 

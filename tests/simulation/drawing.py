@@ -8,7 +8,7 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from federator.sandbox.faults import table
+from tests.faults import table
 from tests.simulation import hostile
 
 REQUEST_FAULTS_MOST = 7

@@ -19,8 +19,8 @@ from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model import shards
-from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.faults.links import Cut
 from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.unit.hub.world import World, jobset
 

@@ -14,8 +14,8 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Box
+from tests.faults.links import Cut
+from tests.faults.rows import Box
 from tests.simulation.campaigns import Broken
 from tests.simulation.invariants import Obj, all_of
 from tests.unit.hub.world import World

@@ -31,7 +31,7 @@ from federator.model.kubernetes.quantity import vector
 from federator.model.kubernetes.taints import Effect
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Policies, Subject
-from federator.sandbox.faults.lives import Life
+from tests.faults.lives import Life
 from tests.simulation import bounds, confined, daemonrules, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.ordinals import DAEMON

@@ -26,8 +26,8 @@ from federator.model.steps import ObjectRef
 from federator.runtime import fencing, reading
 from federator.runtime.fencing import Renewal
 from federator.runtime.guard import Guard
-from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.faults.links import Cut
 from tests.simulation import exclusives
 from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.simulation.exclusives import NAME, PJS, PODS, SHARDS, SPACE, Run

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.episodes import guests, rooms
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import is_hub, plural_of
+from tests.faults import boxes
+from tests.faults.episodes import guests, rooms
+from tests.faults.links import Cut
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import is_hub, plural_of
 from tests.simulation.acts import Act, Actor
 from tests.simulation.gangs import LABEL
 from tests.simulation.invariants import all_of

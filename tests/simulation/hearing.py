@@ -10,7 +10,7 @@ from typing import Any
 from federator.hub.process import HubProcess
 from federator.kinds import registry
 from federator.kube.store import Store
-from federator.sandbox.faults.lives import Life
+from tests.faults.lives import Life
 from tests.simulation.world import World
 
 

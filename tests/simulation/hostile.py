@@ -10,8 +10,8 @@ who suffer them.
 import random
 from collections.abc import Collection, Mapping
 
-from federator.sandbox.faults import table
-from federator.sandbox.faults.rows import Episode
+from tests.faults import table
+from tests.faults.rows import Episode
 from tests.simulation import halfdone, liars, tenants
 from tests.simulation.acts import Act
 

@@ -18,7 +18,7 @@ from federator.kinds import registry
 from federator.kinds.natives import NATIVES
 from federator.kube.leader.elector import Elector
 from federator.model.shards import Ranges
-from federator.sandbox.faults.lives import Life
+from tests.faults.lives import Life
 from tests.simulation import conduct, confined, hearing, invariants, reasons
 from tests.simulation.availability import Availability
 from tests.simulation.booked import Booked

@@ -12,8 +12,8 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model import shards
-from federator.sandbox.faults.episodes.objects import going_on, ours
-from federator.sandbox.faults.rows import is_hub
+from tests.faults.episodes.objects import going_on, ours
+from tests.faults.rows import is_hub
 from tests.simulation.acts import Act, Actor, Obj, lying
 from tests.simulation.tenants import ESCAPES
 

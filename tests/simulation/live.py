@@ -21,10 +21,11 @@ from federator.kube.clock import Clock
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.decision import Reason
 from federator.model.steps import ObjectRef
-from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec
 from federator.simulate.scenario.schema import RECORDING_VERSION
+from tests import virtual_time
 
 EPOCH_S: Final = 1_790_000_000.0
 SETTLED_S: Final = 60.0

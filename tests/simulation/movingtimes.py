@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.kinds import registry
-from federator.sandbox.faults.links import Cut
+from tests.faults.links import Cut
 from tests.simulation.drawing import Parameters
 from tests.simulation.script import SERVICE, Action
 from tests.simulation.world import World

@@ -52,7 +52,7 @@ from federator.placement.quota import tree as quota_tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
-from federator.sandbox.faults.rows import is_hub
+from tests.faults.rows import is_hub
 from tests.simulation import departures, gangs, nativeruns, recurrences
 from tests.simulation import ordinals as numbered
 from tests.simulation.running import Plant

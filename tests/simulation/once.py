@@ -19,7 +19,7 @@ from federator.kinds import registry
 from federator.model import shards
 from federator.model.fleet import Holding
 from federator.model.shards import Ranges
-from federator.sandbox.faults.lives import Life
+from tests.faults.lives import Life
 from tests.simulation.invariants import Obj, Step, finished, is_decision
 
 JOBSET = "PinterestJobSet"

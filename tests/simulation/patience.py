@@ -15,7 +15,7 @@ import msgspec
 from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
-from federator.sandbox.faults.requests import CannedResponse
+from tests.faults.requests import CannedResponse
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, Step
 from tests.simulation.reach import Reach

@@ -14,7 +14,7 @@ from typing import Any
 from federator.hub.process import HubProcess
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
-from federator.sandbox.faults.rows import is_hub
+from tests.faults.rows import is_hub
 from tests.simulation import foreign
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, all_of, note_key

@@ -18,10 +18,9 @@ from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
-from federator.sandbox.faults.episodes import timing
-from federator.sandbox.faults.lives import keeper
-from tests import heap
+from tests import heap, virtual_time
+from tests.faults.episodes import timing
+from tests.faults.lives import keeper
 from tests.simulation import daemons, guard, halfdone, invariants, lives, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges

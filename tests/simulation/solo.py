@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.kinds import registry
-from federator.sandbox.faults import table
-from federator.sandbox.faults.rows import HUB, RequestFault
-from federator.sandbox.faults.schedules import Seeded
+from tests.faults import table
+from tests.faults.rows import HUB, RequestFault
+from tests.faults.schedules import Seeded
 from tests.simulation import running
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.invariants import Obj, all_of

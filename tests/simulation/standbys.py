@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.hub.options import HubOptions
-from federator.sandbox.faults.links import Cut
+from tests.faults.links import Cut
 from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.unit.hub.world import World, service, small_fleet
 

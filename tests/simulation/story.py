@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from federator.kube.wire.transport import Request
-from federator.sandbox.faults.lives import Life
+from tests.faults.lives import Life
 
 BODY_MOST = 160
 """Characters of a body that a line shows."""

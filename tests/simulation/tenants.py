@@ -13,7 +13,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes.guests import drop, until
+from tests.faults.episodes.guests import drop, until
 from tests.simulation import tenantwork
 from tests.simulation.acts import TENANT, Act, Actor, service, standing, tainted, tenant, tried
 from tests.simulation.invariants import FORGED, all_of

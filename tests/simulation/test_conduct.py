@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from federator.kube.wire.transport import Request
-from federator.sandbox import virtual_time
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
+from tests import virtual_time
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation import conduct
 from tests.simulation.story import Sent
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from federator.sandbox.faults.rows import HUB
+from tests.faults.rows import HUB
 from tests.simulation import crashes
 from tests.simulation.crashes import Crashes, Point
 from tests.simulation.world import MEMBER

@@ -11,10 +11,10 @@ import pytest
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.kinds import registry
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults.episodes import admission
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.requests import refusal
-from federator.sandbox.faults.rows import Box, Sending, is_hub
+from tests.faults.episodes import admission
+from tests.faults.lives import Life
+from tests.faults.requests import refusal
+from tests.faults.rows import Box, Sending, is_hub
 from tests.simulation import script, solo
 from tests.simulation.drawing import generator
 from tests.simulation.invariants import Obj, all_of

@@ -9,8 +9,8 @@ import pytest
 from federator.kinds import registry
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
-from federator.sandbox.faults.episodes import clusters
-from federator.sandbox.faults.requests import CannedResponse
+from tests.faults.episodes import clusters
+from tests.faults.requests import CannedResponse
 from tests.simulation import running, solo
 from tests.simulation.invariants import Obj, Step, all_of
 from tests.simulation.removals import Removals

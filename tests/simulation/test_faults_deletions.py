@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from federator.sandbox.faults.episodes import guests
+from tests.faults.episodes import guests
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World

@@ -12,7 +12,7 @@ import pytest
 
 from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.storage.revisions import DELETED, Event
-from federator.sandbox.faults.links import Cut
+from tests.faults.links import Cut
 from tests.simulation import rest, running, script, solo
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.script import JOBSET, SERVICE, Action

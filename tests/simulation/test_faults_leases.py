@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from federator.sandbox.faults.episodes import leases
+from tests.faults.episodes import leases
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.world import World

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes import objects
+from tests.faults.episodes import objects
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE

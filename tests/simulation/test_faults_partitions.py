@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from federator.hub.members.connection import LISTS_MAX
-from federator.sandbox.faults.episodes.partitions import severed
-from federator.sandbox.faults.episodes.processes import a_list
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending, is_hub
+from tests.faults.episodes.partitions import severed
+from tests.faults.episodes.processes import a_list
+from tests.faults.links import Cut
+from tests.faults.lives import Life
+from tests.faults.rows import Sending, is_hub
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.story import Sent

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes import rooms
+from tests.faults.episodes import rooms
 from tests.simulation import solo
 from tests.simulation.script import SERVICE
 from tests.simulation.setting import UNSCHEDULABLE_AFTER_S

@@ -10,8 +10,8 @@ import pytest
 
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.kinds import registry
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation import solo
 from tests.simulation.story import Sent
 from tests.simulation.world import World

@@ -25,9 +25,9 @@ from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement.division import shards as dividing
 from federator.placement.room.ledger import Ledger
-from federator.sandbox.faults.rows import is_hub
 from federator.scheduling import rollout
 from federator.status import given
+from tests.faults.rows import is_hub
 from tests.simulation import availability, booked, conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
 from tests.simulation.running import Plant

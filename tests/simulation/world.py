@@ -18,13 +18,13 @@ from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.kube.wire.transport import Request, Transport
 from federator.sandbox import fleetfile
-from federator.sandbox.faults.clocks import ProcessClock
-from federator.sandbox.faults.links import Cut, Links, LinkTransport
-from federator.sandbox.faults.lives import LIFE, Life
-from federator.sandbox.faults.rows import HUB, Boxes, RequestFault, Sending, is_hub
-from federator.sandbox.faults.schedules import Schedule, Seeded
-from federator.sandbox.faults.transport import BoxTransport, FaultTransport
 from federator.sandbox.federation import Federation, ensure
+from tests.faults.clocks import ProcessClock
+from tests.faults.links import Cut, Links, LinkTransport
+from tests.faults.lives import LIFE, Life
+from tests.faults.rows import HUB, Boxes, RequestFault, Sending, is_hub
+from tests.faults.schedules import Schedule, Seeded
+from tests.faults.transport import BoxTransport, FaultTransport
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience

@@ -14,7 +14,7 @@ import pytest
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.kinds import crds, registry
-from federator.sandbox import virtual_time
+from tests import virtual_time
 from tests.unit.hub.world import World, small_fleet
 
 RELEASES = sorted(Path(__file__).parent.glob("*.json.xz"))

@@ -15,7 +15,8 @@ from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
-from federator.sandbox import federation, virtual_time
+from federator.sandbox import federation
+from tests import virtual_time
 from tests.unit.cli.files import member, policy, psvc, quota
 
 

@@ -12,9 +12,9 @@ from federator.kube.clock import RealClock
 from federator.kube.wire.transport import Transport
 from federator.model.steps import ObjectRef
 from federator.sandbox import federation
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.rows import Boxes
-from federator.sandbox.faults.transport import BoxTransport
+from tests.faults import boxes
+from tests.faults.rows import Boxes
+from tests.faults.transport import BoxTransport
 
 
 class Host:

@@ -12,8 +12,9 @@ from federator.api import raw
 from federator.cli.running import demo, newcomers
 from federator.kinds import read, registry
 from federator.kube.clock import Clock
-from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation, ensure
+from tests import virtual_time
 from tests.house import sources
 from tests.unit.cli.files import psvc
 

@@ -14,8 +14,9 @@ from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.names import WorkloadKey
-from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation, ensure
+from tests import virtual_time
 from tests.unit.cli.files import psvc, quota
 
 NOW_S = 1_790_000_000.0

@@ -12,8 +12,9 @@ from federator.cli.explain import gathered
 from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation, ensure
+from tests import virtual_time
 from tests.unit.cli.files import psvc
 
 

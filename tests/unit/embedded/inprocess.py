@@ -12,7 +12,7 @@ from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
+from tests import virtual_time
 from tests.contract.speaking import Speaker
 
 EPOCH_S = 1_700_000_000.0

@@ -15,7 +15,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 PATH = "/api/v1/namespaces/default/pods/p/log"
 PACE = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/log-every-seconds": "10"}

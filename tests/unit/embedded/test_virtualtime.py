@@ -8,7 +8,7 @@ import pytest
 
 from federator.kube import clock
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 
 def test_an_hour_of_sleeping_takes_no_time() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
-from federator.sandbox.faults.links import Cut
+from tests.faults.links import Cut
 from tests.unit.hub.world import World, jobset, play, service
 
 BY_WORD = {"failover": {"when": "Dead"}}

@@ -19,7 +19,7 @@ from federator.kube.control.lanes import Lane
 from federator.model.fleet import Holding
 from federator.model.names import ClusterName
 from federator.placement.room.commitments import Commitments
-from federator.sandbox.faults import boxes
+from tests.faults import boxes
 from tests.unit.hub.world import World, between, play, service, small_fleet
 from tests.unit.placement.fleets import POD, commitment
 from tests.unit.placement.fleets import service as asked

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.faults import boxes
+from tests.faults.links import Cut
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC, PJS, CLUSTER, POLICY = (

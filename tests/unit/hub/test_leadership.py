@@ -19,9 +19,9 @@ from federator.kube.leader.elector import LeaseLost
 from federator.kube.wire.transport import Request
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Sending, is_hub
+from tests import virtual_time
+from tests.faults.links import Cut
+from tests.faults.rows import Sending, is_hub
 from tests.unit.hub.world import World, service, small_fleet
 from tests.worlds import spoken
 

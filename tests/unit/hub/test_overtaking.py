@@ -7,8 +7,8 @@ import json
 
 from federator.api.placement.decisionfacts import decision_facts
 from federator.kinds import registry
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.rows import Sending
+from tests.faults import boxes
+from tests.faults.rows import Sending
 from tests.unit.hub.test_profiles import sidecar
 from tests.unit.hub.world import HUB, World, between, jobset, play, service, small_fleet
 from tests.worlds import spoken

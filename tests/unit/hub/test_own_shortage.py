@@ -14,9 +14,9 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut
+from tests import virtual_time
+from tests.faults import boxes
+from tests.faults.links import Cut
 from tests.unit.hub.test_probing import readiness, restart
 from tests.unit.hub.world import World, play, service
 

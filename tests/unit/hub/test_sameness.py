@@ -9,7 +9,7 @@ import pytest
 from federator.hub.members.identity import AT_ONCE, PAUSE_S, Sameness
 from federator.kube import errors
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 
 class Cluster:

@@ -15,7 +15,7 @@ from federator.hub.records import seals
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.rows import Box, Sending
+from tests.faults.rows import Box, Sending
 from tests.unit.hub.world import World, jobset, play, service
 from tests.worlds import resource_of
 

@@ -13,8 +13,8 @@ from federator.hub.options import HubOptions
 from federator.kube.metrics import Metrics
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
 from federator.scheduling.governor import Health
+from tests import virtual_time
 from tests.unit.hub.test_failover import events
 from tests.unit.hub.world import World, service, small_fleet
 

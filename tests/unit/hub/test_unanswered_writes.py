@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from federator.kube import errors
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.rows import Sending
+from tests.faults import boxes
+from tests.faults.rows import Sending
 from tests.unit.hub.world import HUB, World, between, play, service, small_fleet
 
 PSVC = "PinterestService"

@@ -19,10 +19,10 @@ from federator.model.ask import PodShape, Tier
 from federator.model.fleet import Commitment, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation
 from federator.scheduling import write_order
 from federator.scheduling.write_order import Effect
+from tests import virtual_time
 from tests.unit.hub.world import World, play, service, small_fleet
 from tests.worlds import EPOCH_S
 

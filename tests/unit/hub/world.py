@@ -14,16 +14,16 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import Request, Transport
-from federator.sandbox import virtual_time
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut, LinkResponse, Links, LinkTransport
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.requests import CannedResponse
-from federator.sandbox.faults.rows import Box, Boxes, Sending
-from federator.sandbox.faults.schedules import Ordered
-from federator.sandbox.faults.transport import BoxTransport, FaultTransport
 from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests import virtual_time
+from tests.faults import boxes
+from tests.faults.links import Cut, LinkResponse, Links, LinkTransport
+from tests.faults.lives import Life
+from tests.faults.requests import CannedResponse
+from tests.faults.rows import Box, Boxes, Sending
+from tests.faults.schedules import Ordered
+from tests.faults.transport import BoxTransport, FaultTransport
 from tests.worlds import EPOCH_S, Address, Hands, Ledger, Wire, spoken
 
 HUB = "hub"
@@ -32,7 +32,7 @@ HUB = "hub"
 class World(Hands):
     """One federation; everything a scenario does or looks at.
 
-    Faults are those of `federator/sandbox/faults`, made when a scenario says so. They come between
+    Faults are those of `tests/faults`, made when a scenario says so. They come between
     a process, the hub unless another is named, and a cluster; user and controllers have none.
     """
 

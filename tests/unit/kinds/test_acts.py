@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from federator.kinds import acts, asks, registry
-from federator.kinds.acts import Act, Outcome
+from federator.kinds import asks, registry
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import TAKES, Decision, Reason, Share
 from federator.model.fleet import (
@@ -27,6 +26,8 @@ from federator.placement import everynode, ordinals
 from federator.scheduling import cycle, editing
 from federator.scheduling.entry import Entry, Recorded, Standing
 from federator.scheduling.queue import Queue
+from tests.reference import acts
+from tests.reference.acts import Act, Outcome
 from tests.unit.api.test_verbs import OBJECTS
 from tests.unit.placement.fleets import cluster, commitment, commitments_with, fleet, service
 

@@ -17,13 +17,13 @@ from federator.kube.leader.leader_gate import behind_gate
 from federator.kube.leader.lease import LeaseOptions
 from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut, Links, LinkTransport
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Boxes
-from federator.sandbox.faults.schedules import Seeded
-from federator.sandbox.faults.transport import BoxTransport, FaultTransport
+from tests.faults import boxes
+from tests.faults.links import Cut, Links, LinkTransport
+from tests.faults.lives import Life
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import Boxes
+from tests.faults.schedules import Seeded
+from tests.faults.transport import BoxTransport, FaultTransport
 from tests.worlds import EPOCH_S, Wire
 
 NAMESPACE = "federator-system"

@@ -11,7 +11,7 @@ from typing import Any
 
 from federator.kube import errors
 from federator.kube.wire.transport import Request
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 FOREVER = 1e6
 """A pause in seconds that no test outlives."""

@@ -11,7 +11,7 @@ from federator.kube.leader import lease
 from federator.kube.leader.elector import LeaseLost
 from federator.kube.leader.lease import LeaseOptions
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
+from tests import virtual_time
 from tests.unit.kube.leaseworld import FIRST_S, LEASE, LONGEST_S, NAMESPACE, TROUBLES, LeaseWorld
 from tests.unit.kube.scripted import on_virtual_time
 

@@ -13,11 +13,11 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.wire.transport import Request
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import table
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Sending
-from federator.sandbox.faults.schedules import Exactly, Schedule, Seeded
-from federator.sandbox.faults.transport import FaultTransport
+from tests.faults import table
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
+from tests.faults.schedules import Exactly, Schedule, Seeded
+from tests.faults.transport import FaultTransport
 from tests.unit.kube.scripted import (
     FOREVER,
     Script,

@@ -22,12 +22,12 @@ from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Links, LinkTransport
-from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.rows import Boxes
-from federator.sandbox.faults.transport import BoxTransport
+from tests import virtual_time
+from tests.faults import boxes
+from tests.faults.links import Links, LinkTransport
+from tests.faults.lives import Life
+from tests.faults.rows import Boxes
+from tests.faults.transport import BoxTransport
 from tests.worlds import Address, Ledger, Wire
 
 FLEET = "fleet-1"

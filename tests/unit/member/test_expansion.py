@@ -10,7 +10,7 @@ import pytest
 from federator.kinds.natives import OPTIONAL
 from federator.kube import errors
 from federator.model.names import WorkloadKey
-from federator.sandbox.faults.links import Cut
+from tests.faults.links import Cut
 from tests.unit.member.memberworld import (
     FLEET,
     MEMBER,

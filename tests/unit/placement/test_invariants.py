@@ -8,8 +8,7 @@ from federator.model.ask import Division, Policy, Tier
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.placement import invariants
-from federator.placement.invariants import INVARIANTS, Case
+from tests.unit.placement import invariants
 from tests.unit.placement.fleets import (
     cluster,
     commitment,
@@ -21,6 +20,7 @@ from tests.unit.placement.fleets import (
     jobs,
     service,
 )
+from tests.unit.placement.invariants import INVARIANTS, Case
 
 FLEET = fleet(cluster("a", 10), cluster("b", 10, cordoned=True))
 ROOM = {"a": 10, "b": 10}

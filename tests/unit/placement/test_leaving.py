@@ -26,10 +26,9 @@ from federator.model.kubernetes.selectors import NOTHING, LabelSelector, Operato
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement import contradictions, engine, invariants
-from federator.placement.invariants import Case
+from federator.placement import contradictions, engine
 from federator.placement.selection import leaving
-from tests.unit.placement import worlds
+from tests.unit.placement import invariants, worlds
 from tests.unit.placement.fleets import (
     cluster,
     counts,
@@ -40,6 +39,7 @@ from tests.unit.placement.fleets import (
     jobs,
     service,
 )
+from tests.unit.placement.invariants import Case
 from tests.unit.placement.test_properties import booked, cases, decided
 
 EAST = {"region": "us-east-1"}

@@ -15,14 +15,14 @@ from federator.model.ask import Ask, Division, Group, Policy, Strategy, Tier, Un
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
-from federator.placement import engine, invariants
+from federator.placement import engine
 from federator.placement.division import division
 from federator.placement.division.division import Party
-from federator.placement.invariants import Case
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection.candidates import NOBODY
-from tests.unit.placement import worlds
+from tests.unit.placement import invariants, worlds
 from tests.unit.placement.fleets import cluster, fleet, jobs
+from tests.unit.placement.invariants import Case
 
 
 def booked(ask: Ask, held: tuple[Holding, ...]) -> Commitments:

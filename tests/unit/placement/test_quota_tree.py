@@ -13,7 +13,6 @@ from federator.model.ask import Tier
 from federator.model.fleet import Balance, QuotaAccount
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
-from federator.placement.invariants import check_commitments
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.placement.room.commitments import Commitments
@@ -29,6 +28,7 @@ from tests.unit.placement.fleets import (
     held,
     service,
 )
+from tests.unit.placement.invariants import check_commitments
 
 Said = dict[str, dict[str, str]]
 

@@ -14,7 +14,7 @@ from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Segments
 from federator.hub.options import HubOptions
-from federator.sandbox import virtual_time
+from tests import virtual_time
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World, small_fleet
 from tests.unit.query import asking

@@ -14,7 +14,7 @@ from federator.embedded.schema import builtins
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 Obj = dict[str, Any]
 

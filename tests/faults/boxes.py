@@ -11,9 +11,9 @@ import msgspec
 from federator.kinds.kind import Kind
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Box, Sending, plural_of
-from federator.sandbox.faults.streams import EditedStream
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import Box, Sending, plural_of
+from tests.faults.streams import EditedStream
 
 Befalls = Callable[[Sending], bool]
 Seen = Callable[[Sending], object]

@@ -10,8 +10,8 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.links import Cut
+from tests.faults.rows import Episode, Stage
 
 Pairs = Iterable[tuple[str, str]]
 Choice = Callable[[Stage, random.Random], Pairs]

@@ -15,7 +15,7 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.rows import Stage
+from tests.faults.rows import Stage
 
 KIND = "PinterestService"
 NAMESPACE = "Namespace"

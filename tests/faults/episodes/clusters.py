@@ -13,9 +13,9 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes import guests
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.episodes import guests
+from tests.faults.links import Cut
+from tests.faults.rows import Episode, Stage
 
 CLUSTER = "MemberCluster"
 BACK_S = 30.0

@@ -11,9 +11,9 @@ from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.wire.transport import Response
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes.processes import meanwhile
-from federator.sandbox.faults.requests import refusal
-from federator.sandbox.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
+from tests.faults.episodes.processes import meanwhile
+from tests.faults.requests import refusal
+from tests.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
 
 API_VERSION = "coordination.k8s.io/v1"
 EVERY_S = (1.0, 15.0)

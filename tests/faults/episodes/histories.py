@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.requests import refusal
-from federator.sandbox.faults.rows import Box, Episode, Sending, Stage
-from federator.sandbox.faults.streams import EditedStream
+from tests.faults import boxes
+from tests.faults.links import Cut
+from tests.faults.requests import refusal
+from tests.faults.rows import Box, Episode, Sending, Stage
+from tests.faults.streams import EditedStream
 
 _BOOKMARK = b'{"type":"BOOKMARK"'
 

@@ -16,9 +16,9 @@ import msgspec
 from federator.kinds import registry
 from federator.kube.wire.transport import Response, Transport
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub, plural_of
+from tests.faults import boxes
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import Box, Episode, Sending, Stage, is_hub, plural_of
 
 _SLICES = frozenset(kind.plural for kind in registry.WORKLOADS.values())
 _JOBSETS = registry.KINDS["PinterestJobSet"].plural

@@ -14,10 +14,10 @@ from typing import Protocol
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.sandbox.faults.clocks import ProcessClock
-from federator.sandbox.faults.links import Links
-from federator.sandbox.faults.lives import Life
 from federator.sandbox.federation import Federation
+from tests.faults.clocks import ProcessClock
+from tests.faults.links import Links
+from tests.faults.lives import Life
 
 HUB = "hub"
 

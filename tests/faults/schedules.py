@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from federator.sandbox.faults import table
-from federator.sandbox.faults.rows import RequestFault, Sending
+from tests.faults import table
+from tests.faults.rows import RequestFault, Sending
 
 
 class Schedule(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from federator.kube import errors
 from federator.kube.wire.transport import Response
-from federator.sandbox.faults.rows import Injection, RequestFault, Sending
+from tests.faults.rows import Injection, RequestFault, Sending
 
 
 async def _crash_before_write(at: Injection) -> Response:

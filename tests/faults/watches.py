@@ -9,10 +9,10 @@ import msgspec
 
 from federator.kube import errors
 from federator.kube.wire.transport import Response
-from federator.sandbox.faults import streams
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Injection, RequestFault, Sending
-from federator.sandbox.faults.streams import EditedStream
+from tests.faults import streams
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import Injection, RequestFault, Sending
+from tests.faults.streams import EditedStream
 
 EXPIRED = "The resourceVersion for the provided watch is too old."
 _WINDOW_S = 0.4

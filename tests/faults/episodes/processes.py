@@ -8,14 +8,14 @@ import random
 from collections.abc import AsyncIterator, Coroutine
 
 from federator.kube.wire.transport import Response
-from federator.sandbox.faults.episodes.partitions import (
+from tests.faults.episodes.partitions import (
     Pairs,
     hub_to_member,
     hubs_to_every_member,
     severed,
 )
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
+from tests.faults.links import Cut
+from tests.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
 
 LOOP_S = 5.0
 """Between two crashes of one that crashes over and over."""

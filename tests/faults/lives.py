@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import NoReturn
 
 from federator.kube.wire.transport import Response
-from federator.sandbox import virtual_time
+from tests import virtual_time
 
 
 class Life:

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes import guests
-from federator.sandbox.faults.links import Cut
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.episodes import guests
+from tests.faults.links import Cut
+from tests.faults.rows import Episode, Stage
 
 HOLD = "example.com/hold"
 QUOTA = "FederatedQuota"

@@ -11,9 +11,9 @@ from typing import Any
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.episodes import guests
-from federator.sandbox.faults.episodes.guests import Obj
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.episodes import guests
+from tests.faults.episodes.guests import Obj
+from tests.faults.rows import Episode, Stage
 
 RIVAL = "rival.example.com/turn"
 """Annotation that a rival controller writes into each of our objects."""

@@ -10,7 +10,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.rows import Episode, Stage
 
 NAMESPACE = "default"
 NOTE = "flood.example.com/count"

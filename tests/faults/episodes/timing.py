@@ -5,7 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from federator.sandbox.faults.rows import Episode, Stage
+from tests.faults.rows import Episode, Stage
 
 HOUR_S = 3600.0
 DAY_S = 86400.0

@@ -6,9 +6,9 @@ import random
 from collections.abc import AsyncIterator
 
 from federator.kube.wire.transport import Response
-from federator.sandbox.faults import boxes
-from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import (
+from tests.faults import boxes
+from tests.faults.requests import CannedResponse, refusal
+from tests.faults.rows import (
     Episode,
     Injection,
     RequestFault,

@@ -5,9 +5,9 @@ import collections
 import random
 
 from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
-from federator.sandbox.faults.lives import Life, MortalResponse
-from federator.sandbox.faults.rows import Boxes, Injection, Sending
-from federator.sandbox.faults.schedules import Schedule
+from tests.faults.lives import Life, MortalResponse
+from tests.faults.rows import Boxes, Injection, Sending
+from tests.faults.schedules import Schedule
 
 
 class FaultTransport:

@@ -3,8 +3,8 @@ numbers."""
 
 from collections.abc import Mapping
 
-from federator.sandbox.faults import answers, requests, watches
-from federator.sandbox.faults.episodes import (
+from tests.faults import answers, requests, watches
+from tests.faults.episodes import (
     admission,
     clusters,
     deletions,
@@ -17,7 +17,7 @@ from federator.sandbox.faults.episodes import (
     rooms,
     timing,
 )
-from federator.sandbox.faults.rows import Episode, Fault, RequestFault
+from tests.faults.rows import Episode, Fault, RequestFault
 
 
 def _number(row: Fault) -> tuple[int, str]:
