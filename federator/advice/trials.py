@@ -129,10 +129,6 @@ class Trials:
         self._admitting = admitting
         """An edit is held back: only copies that are as it says count."""
 
-    @property
-    def spent(self) -> bool:
-        return self.made >= self.limit
-
     def decide(self, world: World, *, without_quotas: bool = False) -> Decision | None:
         """The decision that the hub would make; None for an invalid workload. Raises `Stopped`."""
         if self._stop():

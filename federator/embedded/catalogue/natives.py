@@ -13,7 +13,6 @@ from federator.embedded.admission import pods
 from federator.embedded.catalogue import crds
 from federator.embedded.schema import builtins, defaults
 from federator.embedded.storage.resources import ResourceInfo
-from federator.embedded.storage.schema import Node
 from federator.embedded.validation import service_addresses
 
 Object = dict[str, Any]
@@ -189,8 +188,3 @@ _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("apps", "daemonsets"): _updated_daemon_set,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _updated_definition,
 }
-
-
-def status_node(info: ResourceInfo) -> Node | None:
-    """The schema of the status, or None."""
-    return info.node.fields.get("status")

@@ -7,7 +7,6 @@ ownership, OpenAPI) hangs on `ResourceInfo.node`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from federator.embedded.storage.schema import LazyNode, Node
 
@@ -93,11 +92,6 @@ class ResourceInfo:
         return self.schema.get()
 
     @property
-    def qualified_kind(self) -> str:
-        """`Deployment.apps`, `Pod`: how error messages name the kind."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    @property
     def qualified_resource(self) -> str:
         """`deployments.apps`, `pods`: how error messages name the resource."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -106,7 +100,3 @@ class ResourceInfo:
     def is_stored(self) -> bool:
         """False for reviews and bindings, which answer and are forgotten."""
         return "get" in self.verbs
-
-    def discovery_gvk(self) -> Mapping[str, Any]:
-        """The responseKind of aggregated discovery."""
-        return {"group": self.group, "version": self.version, "kind": self.kind}

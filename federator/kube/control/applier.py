@@ -5,7 +5,7 @@ Used by hub and member. It never repeats a step and never raises an ApiError; wh
 for the next turn is the controller's to say.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -13,7 +13,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.event_recorder import EventRecorder
-from federator.kube.control.lanes import Lane, LaneClosed
+from federator.kube.control.lanes import Lane
 from federator.model.steps import Apply, Create, Delete, EmitEvent, ObjectRef, Patch, Step
 
 
@@ -72,17 +72,6 @@ class Applier:
             # Gone is what a Delete asks for.
             return Outcome(step) if outcome.gone and isinstance(step, Delete) else outcome
 
-    async def apply_in_order(self, steps: Iterable[Step], key: Hashable = None) -> list[Outcome]:
-        """Carries steps out one after the other; the first that fails is the last one tried. Events
-        never stop it."""
-        outcomes: list[Outcome] = []
-        for step in steps:
-            outcome = await self.apply(step, key)
-            outcomes.append(outcome)
-            if not outcome.ok and not isinstance(step, EmitEvent):
-                break
-        return outcomes
-
     async def _send(self, step: Step) -> Mapping[str, Any] | None:
         match step:
             case Create(ref, body):
@@ -115,11 +104,6 @@ def _conditioned(step: Patch | Apply) -> Mapping[str, Any]:
     if not given:
         return step.body
     return {**step.body, "metadata": {**(step.body.get("metadata") or {}), **given}}
-
-
-def was_sent(outcome: Outcome) -> bool:
-    """Whether a request left this process at all."""
-    return not isinstance(outcome.error, LaneClosed | errors.OwnShortage)
 
 
 def target(step: Step) -> ObjectRef:

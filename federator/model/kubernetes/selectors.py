@@ -187,31 +187,6 @@ def _expression(obj: object, path: str) -> Requirement:
     return requirement(key if isinstance(key, str) else "", operator, values, path)
 
 
-def to_dict(selector: LabelSelector) -> dict[str, Any]:
-    """The API's LabelSelector object; comparisons and NOTHING, which it cannot say, raise
-    ValueError."""
-    spelled = {
-        Operator.EQUALS: "In",
-        Operator.DOUBLE_EQUALS: "In",
-        Operator.NOT_EQUALS: "NotIn",
-        **{operator: name for name, operator in _OBJECT_OPERATORS.items()},
-    }
-    out: dict[str, Any] = (
-        {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
-    )
-    expressions: list[dict[str, Any]] = []
-    for condition in selector.requirements:
-        if condition.operator not in spelled or not condition.key:
-            raise ValueError(f"{to_text(selector)} cannot be written as a LabelSelector object")
-        values = {"values": list(condition.values)} if condition.values else {}
-        expressions.append(
-            {"key": condition.key, "operator": spelled[condition.operator], **values}
-        )
-    if expressions:
-        out["matchExpressions"] = expressions
-    return out
-
-
 def to_text(selector: LabelSelector) -> str:
     """The canonical `kubectl -l` text, ordered by key."""
     if selector == NOTHING:

@@ -91,17 +91,6 @@ def untolerated(
     return None
 
 
-def count_untolerated(
-    taints: Iterable[Taint], tolerations: Collection[Toleration], effect: str
-) -> int:
-    """How many taints of one effect no toleration covers."""
-    return sum(
-        taint.effect == effect
-        and not any(toleration.tolerates(taint) for toleration in tolerations)
-        for taint in taints
-    )
-
-
 def taint_from_dict(obj: Mapping[str, Any], path: str = "") -> Taint:
     """Reads {key, value, effect}. Raises FieldError."""
     _only(obj, ("key", "value", "effect", "timeAdded"), path)

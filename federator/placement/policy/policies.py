@@ -79,12 +79,6 @@ class Rule:
             and all(subject.labels.get(key) == value for key, value in self.match_labels.items())
         )
 
-    def same_selection(self, other: "Rule") -> bool:
-        """Whether both select the same workloads with the same precedence."""
-        return self == replace(
-            other, policy=self.policy, demand=self.demand, created_s=self.created_s
-        )
-
 
 class Policies:
     """All policies, indexed by what they select. `in_force_max`: the limit per namespace."""

@@ -5,7 +5,7 @@ A *cell* is what a limit is about: a resource, or a resource in a domain of clus
 below it too gets a leaf of its own, which is guaranteed nothing and borrows from it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -180,12 +180,6 @@ class TreeUsage:
                 total[resource] = total.get(resource, 0) + self.ever(node, cell)
             self._lendable[node] = total
         return self._lendable[node]
-
-    def inner_children(self, node: str) -> Iterator[str]:
-        return (child for child in self.children[node] if self.children[child])
-
-    def leaves_below(self, node: str) -> Iterator[str]:
-        return (child for child in self.children[node] if not self.children[child])
 
 
 def leaf(tree: Tree, project: str) -> str | None:

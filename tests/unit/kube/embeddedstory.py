@@ -69,7 +69,7 @@ async def tell(client: Client, clock: Clock) -> None:
     await until(lambda: store.get(key) == {"a": "2", "b": "3", "c": "4"})
     assert isinstance((await applier.apply(Patch(REF, {"data": 7}))).error, errors.Invalid)
 
-    told = await applier.apply_in_order([EmitEvent(REF, uid, "Placed", "6 of 6")] * 2)
+    told = [await applier.apply(EmitEvent(REF, uid, "Placed", "6 of 6")) for _ in range(2)]
     assert [outcome.error for outcome in told] == [None, None]
     events = (await client.list("events.k8s.io/v1", "events", "default")).items
     # A real server writes Events of its own there.

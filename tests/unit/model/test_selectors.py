@@ -131,20 +131,6 @@ def test_an_object_that_is_no_selector_is_refused_at_its_field(obj: Any, path: s
     assert error.path == path
 
 
-def test_a_selector_object_written_back_selects_the_same() -> None:
-    obj = {
-        "matchLabels": {"region": "us"},
-        "matchExpressions": [
-            {"key": "zone", "operator": "In", "values": ["a", "b"]},
-            {"key": "x", "operator": "Exists"},
-        ],
-    }
-    assert selectors.to_dict(selectors.from_dict(obj)) == obj
-    assert selectors.from_dict(selectors.to_dict(selectors.parse("a=b,c!=d"))).matches({"a": "b"})
-    with pytest.raises(ValueError, match="cannot be written"):
-        selectors.to_dict(selectors.parse("a>1"))
-
-
 @pytest.mark.parametrize(
     ("name", "ok"),
     [
