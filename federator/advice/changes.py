@@ -79,7 +79,9 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
                 replace(view, apis=view.apis | {f"{ask.key.kind}.any", *ask.needs})
             )
             yield Change(
-                f"{name} serves {ask.key.kind}", served, f"federator crd install --context {name}"
+                f"{name} serves {ask.key.kind}",
+                served,
+                f"federator crd install --member --context {name}",
             )
         case Reason.TAINTED:
             yield from _untainted(world, ask, view)

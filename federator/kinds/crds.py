@@ -1,5 +1,5 @@
 """The CRDs of our kinds, generated from the models: for `config/crd`, `federator crd install` and
-the embedded API.
+the embedded API. A member gets light ones, of the kinds that it needs.
 
 The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and
 the goldens when told to write.
@@ -11,12 +11,13 @@ import json
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from federator.api import schema
+from federator.api.common import SEQ_RULE
 from federator.kinds.kind import Column, Kind
 from federator.kinds.registry import KINDS
 
@@ -52,15 +53,77 @@ def all_crds() -> list[dict[str, Any]]:
     return list(_all())
 
 
+def member_crds() -> list[dict[str, Any]]:
+    """The CRDs that a member needs, in the order of their names. Shared: do not change them.
+
+    Their schemas keep the whole spec and know of it only what the API server reads: the host has
+    validated every slice. They are a twentieth of the size of the host's.
+    """
+    return list(_of_members())
+
+
 @functools.cache
-def encoded() -> tuple[tuple[dict[str, Any], msgspec.Raw], ...]:
+def encoded(*, member: bool = False) -> tuple[tuple[dict[str, Any], msgspec.Raw], ...]:
     """The same with the JSON of each, for programs that install them in many clusters."""
-    return tuple((body, msgspec.Raw(msgspec.json.encode(body))) for body in _all())
+    bodies = _of_members() if member else _all()
+    return tuple((body, msgspec.Raw(msgspec.json.encode(body))) for body in bodies)
 
 
 @functools.cache
 def _all() -> tuple[dict[str, Any], ...]:
     return tuple(crd(kind) for _, kind in sorted(KINDS.items()) if kind.model is not None)
+
+
+@functools.cache
+def _of_members() -> tuple[dict[str, Any], ...]:
+    return tuple(
+        _light(body)
+        for body in _all()
+        if (row := KINDS[body["spec"]["names"]["kind"]]).in_members and row.model is not None
+    )
+
+
+_READ_BY_SERVERS: Final = ("replicas", "slice")
+"""Fields of a slice's spec that a member's API server reads: for the scale subresource, and for the
+rule that no older decision overwrites a newer one."""
+
+
+def _light(body: dict[str, Any]) -> dict[str, Any]:
+    (version,) = body["spec"]["versions"]
+    full = version["schema"]["openAPIV3Schema"]
+    spec: dict[str, Any] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    known = full["properties"]["spec"]["properties"]
+    if kept := {name: _undescribed(known[name]) for name in _READ_BY_SERVERS if name in known}:
+        spec["properties"] = kept
+    if "slice" in kept:
+        rule, message = SEQ_RULE
+        spec["x-kubernetes-validations"] = [{"rule": rule, "message": message}]
+    light = {
+        "type": "object",
+        "description": full["description"],
+        "properties": {
+            **{name: _undescribed(node) for name, node in full["properties"].items()},
+            "spec": spec,
+        },
+    }
+    changed = {**version, "schema": {"openAPIV3Schema": light}}
+    return {**body, "spec": {**body["spec"], "versions": [changed]}}
+
+
+def _undescribed(node: Any) -> Any:
+    """The schema without descriptions of fields, which are half of its size."""
+    if not isinstance(node, Mapping):
+        return node
+    out = {key: value for key, value in node.items() if key != "description"}
+    for key in ("items", "additionalProperties"):
+        if key in out:
+            out[key] = _undescribed(out[key])
+    if "properties" in out:
+        out["properties"] = {name: _undescribed(sub) for name, sub in out["properties"].items()}
+    return out
 
 
 def crd(kind: Kind) -> dict[str, Any]:
@@ -111,19 +174,28 @@ def text(body: Mapping[str, Any]) -> str:
     return yaml.dump(body, Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
 
 
+MEMBER: Final = "member"
+"""Folder of the CRDs of members in `config/crd`."""
+
+
 def files() -> dict[str, str]:
-    """File name -> content of `config/crd`."""
-    return {f"{body['metadata']['name']}.yaml": text(body) for body in all_crds()}
+    """Path in `config/crd` -> content."""
+    folders = (("", all_crds()), (f"{MEMBER}/", member_crds()))
+    return {
+        f"{folder}{body['metadata']['name']}.yaml": text(body)
+        for folder, bodies in folders
+        for body in bodies
+    }
 
 
 def write(folder: Path) -> list[Path]:
     """Writes one file per kind, and removes files of kinds that are no more. Returns what was
     written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MEMBER).mkdir(parents=True, exist_ok=True)
     wanted = files()
-    for old in folder.glob("*.yaml"):
-        if old.name not in wanted and old.name != "kustomization.yaml":
+    for old in folder.rglob("*.yaml"):
+        if str(old.relative_to(folder)) not in wanted and old.name != "kustomization.yaml":
             old.unlink()
     written: list[Path] = []
     for name, content in sorted(wanted.items()):

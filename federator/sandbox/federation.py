@@ -171,7 +171,8 @@ class Federation:
         empty.
         """
         for name in ("host", *self.members):
-            await _create_crds(self.client(name))  # an embedded API server serves them at once
+            # An embedded API server serves them at once.
+            await _create_crds(self.client(name), member=name != "host")
         for member in self.fleet.members:
             if member.pod_groups:
                 await operators.define(self.client(member.name), [operators.definition(POD_GROUP)])
@@ -381,11 +382,11 @@ def _number(store: Store[Any], key: tuple[str, str]) -> int:
     return version.number if version is not None else -1
 
 
-async def install_crds(client: clients.Client) -> None:
-    """Creates every CRD and waits until the last one is served."""
-    await _create_crds(client)
+async def install_crds(client: clients.Client, *, member: bool = False) -> None:
+    """Creates every CRD of a host or of a member, and waits until the last one is served."""
+    await _create_crds(client, member=member)
     for kind in registry.KINDS.values():
-        if kind.model is None:
+        if kind.model is None or (member and not kind.in_members):
             continue
         for _ in range(200):
             try:
@@ -395,8 +396,8 @@ async def install_crds(client: clients.Client) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def _create_crds(client: clients.Client) -> None:
-    for crd, encoded in crds.encoded():
+async def _create_crds(client: clients.Client, *, member: bool) -> None:
+    for crd, encoded in crds.encoded(member=member):
         await ensure(client, crd, "customresourcedefinitions", encoded)
 
 

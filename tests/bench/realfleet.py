@@ -77,8 +77,8 @@ class RealFleet:
 
     async def join(self) -> None:
         """CRDs, namespaces, Secrets, MemberClusters, and a policy that spreads over all members."""
-        for client in self.clients.values():
-            await install_crds(client)
+        for name, client in self.clients.items():
+            await install_crds(client, member=name != "host")
             await ensure(client, _namespace(OPTIONS.system_namespace), "namespaces")
         host = self.clients["host"]
         await ensure(host, _namespace(OPTIONS.credentials_namespace), "namespaces")

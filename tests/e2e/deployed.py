@@ -156,8 +156,7 @@ def _servers(
     plane: ControlPlane, prefix: str, more: Sequence[seeds.Definition] = (), *, gangs: bool = False
 ) -> Iterator[dict[str, Cluster]]:
     """Servers that log what is asked of them; those of members serve `more` kinds."""
-    ours = crds.all_crds()
-    clusters = {"host": plane.cluster(f"{prefix}-host", audited=True, kinds=ours)}
+    clusters = {"host": plane.cluster(f"{prefix}-host", audited=True, kinds=crds.all_crds())}
     try:
         for name in MEMBERS:
             clusters[name] = plane.cluster(
@@ -166,7 +165,7 @@ def _servers(
                 scheduler=True,
                 audited=True,
                 gangs=gangs,
-                kinds=[*ours, *more],
+                kinds=[*crds.member_crds(), *more],
             )
         yield clusters
     finally:
@@ -226,7 +225,8 @@ def member_alone(plane: ControlPlane) -> Cluster:
 
 def _alone(plane: ControlPlane, name: str, base: str) -> Cluster:
     runs = name in plane.names()
-    cluster = plane.cluster(name, controllers=True, kinds=crds.all_crds())
+    kinds = crds.member_crds() if base == "member" else crds.all_crds()
+    cluster = plane.cluster(name, controllers=True, kinds=kinds)
     if not runs:
         done = cluster.kubectl("apply", "--server-side", "-k", str(manifests.DEPLOY / base))
         assert done.returncode == 0, done.stderr

@@ -203,10 +203,14 @@ def started(home: Path, binaries: Path, *, machines: int = 2) -> Iterator[Failur
     """
     with contextlib.ExitStack() as stack:
         shared, own = (stack.enter_context(ControlPlane(binaries)) for _ in range(2))
-        kinds = crds.all_crds()
-        clusters = {"host": shared.cluster("failures-host", audited=True, kinds=kinds)} | {
+        host = shared.cluster("failures-host", audited=True, kinds=crds.all_crds())
+        clusters = {"host": host} | {
             name: plane.cluster(
-                f"failures-{name}", controllers=True, scheduler=True, audited=True, kinds=kinds
+                f"failures-{name}",
+                controllers=True,
+                scheduler=True,
+                audited=True,
+                kinds=crds.member_crds(),
             )
             for name, plane in (("a", shared), ("b", own))
         }

@@ -311,10 +311,11 @@ def sandbox(
 def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
     """A dedicated host and two members of real servers, joined by `federator cluster add`."""
     # Names of its own: what a cluster held stays in etcd.
-    kinds = crds.all_crds()
-    host = plane.cluster(f"{home.name}-host", kinds=kinds)
+    host = plane.cluster(f"{home.name}-host", kinds=crds.all_crds())
     members = {
-        name: plane.cluster(f"{home.name}-{name}", controllers=True, scheduler=True, kinds=kinds)
+        name: plane.cluster(
+            f"{home.name}-{name}", controllers=True, scheduler=True, kinds=crds.member_crds()
+        )
         for name in ("us-east-1a", "us-west-2a")
     }
     with contextlib.ExitStack() as stack:

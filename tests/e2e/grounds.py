@@ -119,15 +119,14 @@ def standing(
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     assert binaries is not None
     with ControlPlane(binaries) as plane:
-        kinds = crds.all_crds()
-        host = plane.cluster(f"{home.name}-host", audited=audited, kinds=kinds)
+        host = plane.cluster(f"{home.name}-host", audited=audited, kinds=crds.all_crds())
         clusters = {"host": host} | {
             name: plane.cluster(
                 f"{home.name}-{name}",
                 controllers=True,
                 scheduler=True,
                 audited=audited,
-                kinds=kinds,
+                kinds=crds.member_crds(),
             )
             for name in MEMBERS
         }

@@ -271,7 +271,7 @@ NOT_RUN = {
     "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,
     "make demo": "it is what this test stands on",
     "make test": "it is the run that this test is part of",
-    "federator crd install --context host && federator crd install --context m1": ANOTHER,
+    "federator crd install --context host && federator crd install --member --context m1": ANOTHER,
     (
         "federator cluster add m1 --context host -C m1 --label region=us-east-1 --label "
         "zone=us-east-1a"

@@ -269,6 +269,13 @@ def test_definitions_are_printed_and_installed_again(fleet: Fleet) -> None:
     assert f"customresourcedefinition.apiextensions.k8s.io/{first}" in installed[0]
 
 
+def test_a_host_does_not_get_the_light_definitions_of_a_member(fleet: Fleet) -> None:
+    ran = fleet.federator.run("crd", "install", "--member")
+    assert ran.code == 1
+    assert "this cluster has MemberClusters" in ran.err
+    assert "nothing was changed" in ran.err
+
+
 def test_settings_in_force_are_shown(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("hub: {batch_size: 7}\n")

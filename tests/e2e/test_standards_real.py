@@ -79,7 +79,7 @@ def fleet(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         stack.enter_context(nodes.running(member, nodes.many("n", NODES)))
         programs = stack.enter_context(federations.family(home))
         found = federations.fleet_of("real", home, kubeconfigs, programs)
-        found.federator("crd", "install", "--kubeconfig", str(kubeconfigs[NAME]))
+        found.federator("crd", "install", "--member", "--kubeconfig", str(kubeconfigs[NAME]))
         yield found
 
 

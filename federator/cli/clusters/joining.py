@@ -86,7 +86,7 @@ async def examine(client: Client, now_s: float) -> Examination:
             fix = (
                 "served"
                 if there
-                else "not served: run `federator crd install` with the member's context"
+                else "not served: run `federator crd install --member` with its context"
             )
             findings.append(Finding(f"CRD {kind.kind}", there, fix))
     findings.extend(await _rights(client))

@@ -19,13 +19,28 @@ def crd() -> None:
     """Install or print the CustomResourceDefinitions."""
 
 
+_member = click.option(
+    "--member",
+    is_flag=True,
+    help="Those of a member: the kinds that it needs, with light schemas.",
+)
+
+
 @crd.command(name="install")
 @common.connection_options
-def install(kubeconfig: str, context: str) -> None:
-    """Apply the CRDs server-side, to the host or to a member, and wait until all are served."""
+@_member
+def install(kubeconfig: str, context: str, member: bool) -> None:
+    """Apply the CRDs server-side, to the host or to a member, and wait until all are served.
+
+    The host validates what owners write; the light schemas of a member do not. A cluster without
+    a hub (`federator member --standalone`) needs those of the host.
+    """
 
     async def work(client: "clients.Client") -> None:
-        for body in crds.all_crds():
+        bodies = crds.member_crds() if member else crds.all_crds()
+        if member:
+            await refuse_host(client)
+        for body in bodies:
             name = body["metadata"]["name"]
             ref = ObjectRef(
                 "apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, body["kind"]
@@ -34,9 +49,9 @@ def install(kubeconfig: str, context: str) -> None:
             common.say(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
         try:
             async with asyncio.timeout(SERVED_WITHIN_S):
-                for kind in registry.KINDS.values():
-                    if kind.model is not None:
-                        await served(client, kind.api_version, kind.plural)
+                for body in bodies:
+                    kind = registry.KINDS[body["spec"]["names"]["kind"]]
+                    await served(client, kind.api_version, kind.plural)
         except TimeoutError:
             raise click.ClickException(
                 f"{kind.plural} are not served {SERVED_WITHIN_S:.0f} s after their definition was "
@@ -54,6 +69,19 @@ def install(kubeconfig: str, context: str) -> None:
             else:
                 return
 
+    async def refuse_host(client: "clients.Client") -> None:
+        kind = registry.KINDS["MemberCluster"]
+        try:
+            members = (await client.list(kind.api_version, kind.plural, limit=1)).items
+        except (errors.NotFound, errors.Denied):
+            return
+        if members:
+            raise click.ClickException(
+                f"this cluster has MemberClusters ({members[0]['metadata']['name']}, ...): it is a"
+                " host, whose schemas check what owners write. Run `federator crd install` without"
+                " --member; nothing was changed"
+            )
+
     from federator.kinds import crds, registry
     from federator.kube import client as clients
     from federator.kube import errors
@@ -63,9 +91,11 @@ def install(kubeconfig: str, context: str) -> None:
 
 
 @crd.command(name="print")
-def print_() -> None:
+@_member
+def print_(member: bool) -> None:
     """Print the CRDs as YAML."""
     from federator.kinds import crds
 
-    text = yaml.dump_all(crds.all_crds(), Dumper=kubeyaml.Dumper, sort_keys=False)
+    bodies = crds.member_crds() if member else crds.all_crds()
+    text = yaml.dump_all(bodies, Dumper=kubeyaml.Dumper, sort_keys=False)
     common.show(text.rstrip())

@@ -75,6 +75,8 @@ def test_explaining_an_unknown_setting_fails() -> None:
 def test_crds_are_printed_as_they_are_installed() -> None:
     printed = run("crd", "print").stdout
     assert list(yaml.load_all(printed, Loader=yaml.CSafeLoader)) == crds.all_crds()
+    of_member = run("crd", "print", "--member").stdout
+    assert list(yaml.load_all(of_member, Loader=yaml.CSafeLoader)) == crds.member_crds()
 
 
 def test_the_version_is_printed() -> None:

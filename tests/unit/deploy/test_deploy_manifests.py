@@ -206,8 +206,9 @@ def test_settings_files_load_and_listen_where_the_probes_ask(path: Path) -> None
     assert (found.serve.host, found.serve.port) == ("0.0.0.0", 8080)
 
 
-def test_the_crds_of_the_base_are_all_there_are() -> None:
-    folder = manifests.ROOT / "config" / "crd"
+@pytest.mark.parametrize("of", ["crd", "crd/member"])
+def test_the_crds_of_the_base_are_all_there_are(of: str) -> None:
+    folder = manifests.ROOT / "config" / of
     (kustomization,) = manifests.load((folder / "kustomization.yaml").read_text())
     assert kustomization["resources"] == sorted(
         path.name for path in folder.glob("*.pinterest.com.yaml")
