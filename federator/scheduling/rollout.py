@@ -50,8 +50,8 @@ class Observed:
     """False while the cluster is unreachable or does not serve the kind: nothing is written there,
     and it counts as not ready."""
     reported: bool = True
-    """False while its probes are not answered, or the process that reports its copies is silent.
-    `ready` is then the last figure, and is used only where more copies would permit less."""
+    """False while its probes are not answered, its slices are not watched, or the process that
+    reports its copies is silent. `ready` then justifies nothing elsewhere."""
     silence: str = ""
     """Why it is not reported, as a clause; "" while it is."""
     exists: bool = False
@@ -67,7 +67,8 @@ class Observed:
     count: int = 0
     ready: int = 0
     """Ready copies as the cluster reports them, at most as many as its slice asks for; all of these
-    where nothing was read of it since it was out of reach. What a deletion would lose."""
+    where the report may be out of date: it is not `reported`, or the slice leaves and its status is
+    of an earlier generation. What a deletion would lose."""
     counts: int | None = None
     """Ready copies that may justify a shrink elsewhere: never more than its share, now or while it
     is shrinking, whatever it reports. None: all of `ready`."""

@@ -18,6 +18,7 @@ from federator.kinds.verbs import NO_PROFILE, Profile
 from federator.model import shards
 from federator.model.ask import Ask, Former, FormerCopies, Unit
 from federator.model.decision import Decision, Share
+from federator.model.fleet import serves
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.resources import Resources
@@ -120,15 +121,18 @@ class RolloutView:
         given = cutting.allowed(workload, record, seen)
         counted = givens.cut(observed, given)[0]
         comparison = self.compared(member, workload, share, seen)
-        follows = member.follows(workload.key.kind)
-        speaks = follows and member.speaks_of(workload.key.kind)
-        # What was ready before a silence may be more by now: all that the slice asks for.
-        ready = observed.ready if follows else observed.desired
+        kind = workload.key.kind
+        speaks = member.follows(kind) and member.speaks_of(kind)
+        # A figure from before a silence, or of an earlier generation of a slice that leaves, may be
+        # too low by now: all that the slice asks for may be ready.
+        stays = share is not None and share.count > 0
+        recent = speaks and (stays or observed.observed_generation >= observed.generation)
+        ready = observed.ready if recent else observed.desired
         return Observed(
             cluster,
             readable=True,
             reported=speaks,
-            silence=_silence(member, workload.key.kind) if not speaks else "",
+            silence=_silence(member, kind) if not speaks else "",
             exists=True,
             ours=seen.ours(self.state.options.fleet),
             same_workload=self.is_this(seen, workload),
@@ -225,6 +229,8 @@ def _silence(member: Member, kind: str) -> str:
     """Why what it reports of slices of this kind may be out of date, as a clause."""
     if not member.answers:
         return "its API server does not answer"
+    if not serves(member.apis, kind):
+        return f"its discovery does not list {registry.KINDS[kind].plural}"
     if not member.follows(kind):
         return f"its watch of {registry.KINDS[kind].plural} has not recovered yet"
     return member.process.why()

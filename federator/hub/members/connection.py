@@ -403,9 +403,16 @@ class Connection:
         )
 
     async def _discover(self, client: clients.Client) -> None:
-        """Reads the kinds that it serves, and its version."""
+        """Reads the kinds that it serves, and its version. Raises Malformed when none is left of
+        the kinds that it served: every cluster serves Deployments, so the answer is a failure of
+        discovery. An empty set would count as unread, and nothing would be watched."""
         member, before = self.member, (self.member.apis, self.member.version)
-        member.apis = await member.discover(client)
+        apis = await member.discover(client)
+        if member.apis and not apis:
+            raise errors.Malformed(
+                f"{member.name}: its discovery lists none of the kinds it served."
+            )
+        member.apis = apis
         version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
         if not version:
             raise errors.Malformed(f"{member.name}: what it says of its version has no gitVersion.")

@@ -105,7 +105,7 @@ class Member:
         )
     )
     reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
-    """Plural -> reflector, of the present connection or of the last one."""
+    """Plural -> reflector, of the present connection or, while there is none, of the last one."""
     report: CapacityReport | None = None
     report_heard_s: float = 0.0
     namespaces: set[str] = field(default_factory=set)
@@ -181,10 +181,12 @@ class Member:
         return self.heard and self.reachability.state is Reachability.LIVE
 
     def follows(self, kind: str) -> bool:
-        """Whether its last probe was answered, and its slices of this kind were read since they
-        were last out of reach: after a silence, a probe is answered sooner than a list."""
+        """Whether its last probe was answered, and the present connection has read its slices of
+        this kind and watches them: after a silence, a probe is answered sooner than a list. False
+        for a kind that discovery leaves out, because no watch of it runs."""
         reflector = self.reflectors.get(registry.KINDS[kind].plural)
-        return self.answers and (reflector is None or reflector.trouble is None)
+        watched = reflector is not None and reflector.answered.is_set() and not reflector.trouble
+        return self.answers and self.client is not None and watched
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
@@ -463,17 +465,17 @@ class Member:
                 **common,
             )
         )
-        self.reflectors.update({reflector.plural: reflector for reflector in made})
+        self.reflectors = {reflector.plural: reflector for reflector in made}
         return made
 
     async def wait_synced(self) -> None:
-        """Returns when every kind that the member serves has been listed, and its claim was read.
-        Its reflectors must exist."""
+        """Returns when the present connection has listed every kind that the member serves, and
+        read its claim. Its reflectors must exist."""
         for kind, store in list(self.stores.items()):
             if serves(self.apis, kind):
                 await store.wait_synced()
-        if not self.claim_known:
-            await self.reflectors[registry.KINDS["ClusterCapacity"].plural].answered.wait()
+        for reflector in self.reflectors.values():
+            await reflector.answered.wait()
 
     def note_capacity(self, obj: Mapping[str, Any]) -> None:
         """Stores the response to our own write of its ClusterCapacity, mainly for the claim in

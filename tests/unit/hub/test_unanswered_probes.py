@@ -5,9 +5,13 @@ what it said before.
 import asyncio
 from typing import Any
 
+import msgspec
+import pytest
+
+from federator.sandbox.faults import boxes
 from federator.scheduling.rollout import ActionKind
 from tests.unit.hub.test_rollout import observed, plan
-from tests.unit.hub.world import World, play, service
+from tests.unit.hub.world import World, between, play, service
 
 PSVC = "PinterestService"
 
@@ -75,6 +79,73 @@ def test_a_cluster_that_returns_keeps_what_became_ready_while_it_was_silent() ->
             assert sum(ready) == 6
         await asyncio.sleep(60)
         assert await world.get(PSVC, "feed", "web", at="b") is None
+
+    play(scenario)
+
+
+def slow(delay_s: int, **more: Any) -> dict[str, Any]:
+    """The spec of six copies that take so long to start."""
+    spec = service(6, **more)
+    annotations = {"embedded.federator/start-delay-seconds": str(delay_s)}
+    spec["template"]["metadata"] = {"annotations": annotations}
+    return spec
+
+
+async def move_to_a(world: World, within_s: float) -> None:
+    """Moves the six copies of b to a; six are ready at every moment until b has lost its slice."""
+    await world.patch(PSVC, "feed", "web", {"spec": {"placement": where("a")}})
+    for _ in range(int(within_s * 5)):
+        await asyncio.sleep(0.2)
+        assert await world.ready_replicas("feed", "web") >= 6
+    assert await world.get(PSVC, "feed", "web", at="b") is None
+
+
+@pytest.mark.parametrize("listed", ["apps", ""])
+def test_a_move_keeps_the_copies_of_a_cluster_whose_discovery_leaves_their_kind_out(
+    listed: str,
+) -> None:
+    """Without a watch nothing shows that the copies have become ready. An empty discovery cannot be
+    true, so the watches go on.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", slow(100, placement=where("b")))
+        await asyncio.sleep(10)
+        versions = [{"groupVersion": f"{listed}/v1", "version": "v1"}]
+        groups = [{"name": listed, "versions": versions}] if listed else []
+        body = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        world.answer("b", "/apis", 200, msgspec.json.encode(body))
+        await asyncio.sleep(120)
+        assert world.answered["/apis"] > 0
+        assert await world.ready_replicas("feed", "web") == 6
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["ready"] == (0 if listed else 6)
+        await move_to_a(world, 150)
+
+    play(scenario)
+
+
+def test_a_move_keeps_copies_whose_status_their_member_process_cannot_write() -> None:
+    async def scenario(world: World) -> None:
+        refused = between("member-b", "b", "/pinterestservices/web/status")
+        world.put(boxes.answering(refused, boxes.forbidden))
+        await world.create(PSVC, "feed", "web", slow(20, placement=where("b")))
+        await asyncio.sleep(60)
+        assert await world.ready_replicas("feed", "web") == 6
+        await move_to_a(world, 60)
+
+    play(scenario)
+
+
+def test_a_move_keeps_copies_that_became_ready_while_their_member_process_is_dead() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", slow(60, placement=where("b")))
+        await asyncio.sleep(10)
+        await world.federation.kill("member b")
+        await asyncio.sleep(90)
+        assert await world.ready_replicas("feed", "web") == 6
+        await move_to_a(world, 100)
 
     play(scenario)
 
