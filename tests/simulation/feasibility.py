@@ -39,6 +39,10 @@ from tests.simulation.world import World
 
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
 READ = frozenset({*POLICIES, *registry.WORKLOADS, "MemberCluster"})
+CONFIRMED_S = 60.0
+"""A hub that does not hear of a MemberCluster reads it by name, at least every 15 s, until the host
+answers.
+"""
 UNHEARD_S = 75.0
 """A hub calls a member lost at the first probe without an answer from 40 s after the last good one,
 unless it stood still itself (F6): then it begins with what it knew.
@@ -67,6 +71,9 @@ class Knowledge:
     """Copies that were to run at once."""
     done: Ranges
     """Shards that had completed or failed."""
+    confirmed_gone: frozenset[str] = frozenset()
+    """Clusters that it has not listed for so long that a read by name has said that they are gone.
+    """
 
 
 class Feasibility:
@@ -84,6 +91,10 @@ class Feasibility:
         """uid of a workload -> the seq of its last decision, and the count that it gives each
         cluster, or gave before the policy alone was edited.
         """
+        self._gone: set[str] = set()
+        """MemberClusters that the host had and does not have any more."""
+        self._unlisted_s: dict[str, dict[str, float]] = {}
+        """Life of a hub -> those of them that it does not list, and when it first decided so."""
         self._machine = vector(machines.MACHINE)
         self._machines = world.parameters.nodes
         """In each member."""
@@ -103,6 +114,10 @@ class Feasibility:
 
     def breaches(self, step: Step) -> Iterator[str]:
         """What a decision gives to clusters that were closed to it."""
+        if step.cluster == "host" and step.kind == "MemberCluster":
+            (self._gone.add if step.new is None else self._gone.discard)(
+                step.obj["metadata"]["name"]
+            )
         if step.cluster == "host" and step.kind in READ and step.new is not None:
             meta = step.new["metadata"]
             self._stored.setdefault((meta["uid"], int(meta["resourceVersion"])), []).append(
@@ -144,11 +159,11 @@ class Feasibility:
             ):
                 yield f"{confined.REQUIRED}: {step.name}: {why}"
         open_to_shards = any(
-            not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares
+            not list(closed(one.cluster, known, facts, grows=True)) for one in facts.shares
         )
         for share in facts.shares:
             grows = _grows(share, before, facts.terms.unit, shards_count=open_to_shards)
-            for why in _closed(share.cluster, known, facts, grows=grows):
+            for why in closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows and facts.key.kind != DAEMON:  # it goes where it may, room or not
                 yield from (
@@ -219,6 +234,9 @@ class Feasibility:
             self._world.patience.heard_s,
             self._world.reach.awake_since_s(life, now_s),
         )
+        before_s = self._unlisted_s.get(life, {})
+        unlisted_s = {name: before_s.get(name, now_s) for name in self._gone - members.keys()}
+        self._unlisted_s[life] = unlisted_s
         unheard = [
             name
             for name in members
@@ -243,6 +261,11 @@ class Feasibility:
             },
             wanted=_wanted(workload, done := progress.done(hub.state, workload, record)),
             done=done,
+            confirmed_gone=frozenset(
+                name
+                for name, since_s in unlisted_s.items()
+                if max(since_s, awake_s) < now_s - CONFIRMED_S
+            ),
         )
 
     def knew(self, decision: Obj, quota: Obj) -> bool | None:
@@ -348,10 +371,12 @@ def _grows(share: Share, before: DecisionFacts | None, unit: Unit, *, shards_cou
     return share.count > had.count
 
 
-def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool) -> Iterator[str]:
+def closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool) -> Iterator[str]:
     """Why, by what was known, a cluster may not have this share."""
     if cluster not in known.members:
-        yield "it is no member"
+        # Lists may be stale: what it has stays until a read by name confirms that it is gone.
+        if grows or cluster in known.confirmed_gone:
+            yield "it is no member"
         return
     obj = known.members[cluster]
     if obj is None or known.policy is None:

@@ -30,14 +30,22 @@ class Removals:
         self._lost_s: dict[str, float] = {}
         """By uid of the cluster."""
         self._left_s: dict[str, float] = {}
-        """The same of those that an operator had left as they are."""
+        """The same of those that an operator had left as they are, and of those that he took out by
+        hand after he had said so, or that they are lost.
+        """
 
     def breaches(self, step: Step, now_s: float) -> Iterator[str]:
         """What the end of a MemberCluster leaves behind, and what is given to one that is back."""
         if is_slice(step) and step.old is None:
             self._since_s[step.obj["metadata"]["uid"]] = now_s
-        if step.kind == "MemberCluster" and step.new is None and step.writer:
-            yield from self._left(step, now_s)
+        if step.kind == "MemberCluster" and step.new is None:
+            # Decisions let it go as soon as its operator has said how: who takes the finalizer off
+            # at last, a hub or he, changes nothing about what it was given.
+            uid, how = membercluster.recorded_uid(step.obj), membercluster.removal(step.obj)
+            if uid and how in (Removal.ORPHAN, Removal.LOST):
+                self._left_s[uid] = now_s
+            if step.writer:
+                yield from self._left(step, now_s)
         elif is_decision(step) and step.writer and self._lost_s:
             yield from self._adopted(step)
 
@@ -60,8 +68,6 @@ class Removals:
         uid, how = membercluster.recorded_uid(obj), membercluster.removal(obj)
         if how is Removal.LOST and uid:
             self._lost_s[uid] = now_s
-        if how is Removal.ORPHAN and uid:
-            self._left_s[uid] = now_s
         if how is not Removal.EMPTY or not self._is_its_own(step, cluster, uid):
             return
         for kind in registry.WORKLOADS:

@@ -5,20 +5,39 @@ whose, who answers.
 import asyncio
 import dataclasses
 import math
+import random
 from typing import Any
 
 import pytest
 
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
+from federator.embedded.server import EmbeddedCluster
+from federator.kube.clock import Clock
+from federator.model import names
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
-from tests.simulation import booked, bulkhead, lifetimes, mutations, promises, running, script, solo
+from federator.sandbox import virtual_time
+from tests.simulation import (
+    booked,
+    bulkhead,
+    feasibility,
+    lifetimes,
+    mutations,
+    promises,
+    running,
+    script,
+    solo,
+)
+from tests.simulation.feasibility import Knowledge
 from tests.simulation.invariants import Obj, Step
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
+from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
 from tests.simulation.world import World
+from tests.worlds import EPOCH_S
 
+JOBSET = "PinterestJobSet"
 SILENT_S = 60.0
 
 
@@ -51,6 +70,44 @@ def test_what_others_put_on_an_object_is_theirs_until_they_take_it_off() -> None
     assert changed == "18 field respect: Deployment /web in a: member-a#1 changed label who=they"
     assert "lost finalizer example.com/theirs" in final
     assert not list(rule.breaches(seen("", theirs, {})))
+
+
+def test_a_cluster_that_is_not_listed_keeps_its_share_until_it_is_confirmed_gone() -> None:
+    known = Knowledge(
+        members={},
+        policy=None,
+        workload=None,
+        everywhere=(),
+        project="",
+        unheard=frozenset(),
+        better_known=False,
+        limits={},
+        wanted=3,
+        done=(),
+    )
+    facts, gone = decision_facts({}), dataclasses.replace(known, confirmed_gone=frozenset("b"))
+    assert not list(feasibility.closed("b", known, facts, grows=False))
+    assert list(feasibility.closed("b", known, facts, grows=True)) == ["it is no member"]
+    assert list(feasibility.closed("b", gone, facts, grows=False)) == ["it is no member"]
+
+
+@pytest.mark.parametrize(("how", "given_up"), [("Orphan", True), ("Lost", True), ("", False)])
+def test_what_an_operator_takes_out_by_hand_is_given_up_once_he_has_said_how(
+    how: str, *, given_up: bool
+) -> None:
+    async def scenario() -> None:
+        rule = Removals()
+        member = EmbeddedCluster("c", clock=Clock(EPOCH_S), rng=random.Random(1))
+        clusters = {"c": member}
+        slice_ = {"metadata": {"uid": "s", "name": "index"}}
+        list(rule.breaches(Step(clusters, "c", "hub#1", JOBSET, None, slice_), 1.0))
+        meta: dict[str, Any] = {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        meta |= {"annotations": {names.REMOVAL_ANNOTATION: how}}
+        joined = {"metadata": meta, "status": {"clusterUID": member.uid}}
+        list(rule.breaches(Step(clusters, "host", "", "MemberCluster", joined, None), 2.0))
+        assert rule.given_up(Step(clusters, "c", "hub#2", JOBSET, slice_, None)) is given_up
+
+    virtual_time.run(scenario())
 
 
 def test_a_cluster_is_well_while_every_answer_is_good_and_in_time() -> None:
