@@ -39,6 +39,7 @@ from federator.hub.host.in_force import SpecsInForce
 from federator.hub.host.profile_keeping import ProfileKeeping
 from federator.hub.host.revisions import Revisions
 from federator.hub.leasing import Leasing
+from federator.hub.members import member_conditions
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
@@ -455,6 +456,7 @@ class HubProcess:
             if member is not None and self._missed.get(name) is not member:
                 assert self._group is not None
                 self._missed[name] = member
+                member.vitals.unlisted = member_conditions.UNLISTED
                 self._group.create_task(self._confirm_gone(member), name=f"gone {name}")
             return
         if name in self._missed:
@@ -464,15 +466,15 @@ class HubProcess:
                 self._leave(name)  # it was deleted, and a new one has its name
             self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
-            member.obj = obj
+            member.obj, member.vitals.unlisted = obj, ""
             self.news.edited(member)
             return
         self._begin(name, obj)
 
     async def _confirm_gone(self, member: Member) -> None:
         """A MemberCluster is no longer listed. It has left the fleet when a read by name confirms
-        it; until then its member stays as it is. The reads become rarer, and end when it is listed
-        again."""
+        it; until then it keeps its copies and gets no new ones. The reads become rarer, and end
+        when it is listed again."""
         name, waits = member.name, Backoff(self.rng, base_s=0.5, cap_s=15.0)
         while self._missed.get(name) is member and self.state.members.get(name) is not None:
             try:

@@ -530,7 +530,7 @@ class Member:
     def view(self, now_s: float, clock: Clock, *, stale_after_s: float) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
         declared = membercluster.to_view(self.obj, now_s)
-        ready, why = self.readiness()
+        ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
         if self.is_current and self.process.speaks:
             age = 0.0  # it would have told of a change

@@ -34,6 +34,10 @@ OWNED = (
 )
 """Condition types made here. All but Removing, Draining, Dead, FailingOver and Maintenance are True
 when all is well."""
+UNLISTED = (
+    "the host does not list its MemberCluster, and a read by name has not confirmed yet that it is"
+    " gone"
+)
 LOOKS = 3
 """Measurements in a row that change the verdict on a clock."""
 RESOLUTION_S = 0.5
@@ -139,6 +143,9 @@ class Vitals:
     """Those that do not hear it either."""
     maintenance: Condition | None = None
     """How it stands to its maintenance windows; None without any."""
+    unlisted: str = ""
+    """Why it takes no new work although it is well: its MemberCluster may be gone, as a sentence.
+    "" while the host lists it."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 

@@ -81,6 +81,46 @@ def test_a_fleet_that_vanishes_from_lists_alone_stays_and_one_that_is_gone_by_na
     play(scenario)
 
 
+def test_a_cluster_that_may_have_left_keeps_its_copies_and_gets_no_new_ones() -> None:
+    """Its MemberCluster is deleted by force, and the host does not answer whether it is gone."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        assert await world.shares("feed", "web") == {"a": 2, "b": 2, "c": 2}
+        world.answer("host", f"{PATH}/b", 503)
+        store = world.federation.host.store
+        store.delete(
+            world.federation.host.registry.get(KIND.group, KIND.plural), "", "b", finalizers=()
+        )
+        await asyncio.sleep(1)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(5)
+        assert await world.shares("feed", "web") == {"a": 5, "b": 2, "c": 5}
+
+        world.clear()
+        await asyncio.sleep(60)
+        assert await world.shares("feed", "web") == {"a": 6, "c": 6}
+
+    play(scenario)
+
+
+def test_a_cluster_that_is_listed_again_gets_new_copies() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await lists_are_stale(world)
+        await world.links.end_streams("host")
+        await asyncio.sleep(200)
+        world.clear()
+        await asyncio.sleep(60)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await world.settle()
+        assert await world.shares("feed", "web") == {"a": 4, "b": 4, "c": 4}
+
+    play(scenario)
+
+
 def test_a_hub_without_the_right_to_ask_by_name_believes_lists_and_leads() -> None:
     """It was upgraded, and its role was not."""
 
