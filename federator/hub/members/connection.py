@@ -7,7 +7,6 @@ connection.
 """
 
 import asyncio
-import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -122,6 +121,8 @@ class Connection:
         """The readiness that was last signalled: after a probe, or after the first lists."""
         self._short_since_s: float | None = None
         """Since when a list or watch has had no file descriptor; None while all have one."""
+        self._excused = False
+        """The last probe was not sent, because this process was short of a resource."""
         self._named = ""
         """The credentials fields of the MemberCluster when the present connection was made."""
         self._secret: object = None
@@ -266,7 +267,7 @@ class Connection:
             client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of
         )
         for reflector in made:
-            reflector.on_recovered = functools.partial(self.followed, member)
+            reflector.on_recovered = self._recovered
         return [
             *(
                 group.create_task(reflector.run(), name=f"{member.name} {reflector.plural}")
@@ -463,7 +464,7 @@ class Connection:
         """It was not probed because this process is short of a resource. That says nothing about
         the member. After the tolerated silence its state is unknown, and that is signalled."""
         member, now_s = self.member, self.clock.monotonic()
-        before = member.reachability
+        before, self._excused = member.reachability, True
         member.reachability = reachability.excused(
             before, why if before.state is Reachability.UNKNOWN else before.why, now_s
         )
@@ -499,9 +500,21 @@ class Connection:
             f" which is no fault of its own: {troubles[0]}"
         )
 
+    def _recovered(self) -> None:
+        """One of its watches has recovered. The last one of a shortage makes the member known again
+        now: the next probe is up to a whole interval away."""
+        member = self.member
+        answered = member.reachability.state is Reachability.LIVE and not self._excused
+        if member.unasked and answered and not self._unwatched(self.clock.monotonic()):
+            member.unasked = ""
+            self._was_ready, _ = member.readiness()
+            self.changed(member)
+        self.followed(member)
+
     def _judge(self, result: ProbeResult, why: str, reason: str = "") -> None:
         member = self.member
         before = member.reachability
+        was_excused, self._excused = self._excused, False
         member.probes += 1
         now_s = self.clock.monotonic()
         member.reachability = reachability.after(
@@ -528,12 +541,14 @@ class Connection:
                 member.reachability.state.value,
                 why,
             )
-            if member.reachability.state is Reachability.LIVE:
-                for reflector in member.reflectors.values():
-                    reflector.hurry()
             self.changed(member)
         elif news or excused or (result is ProbeResult.HEARD and not member.reported):
             self.changed(member)
+        is_back = member.reachability.state is not before.state or was_excused
+        if member.reachability.state is Reachability.LIVE and is_back:
+            # after a shortage too: it was Live all the time, and its watches wait for their turn
+            for reflector in member.reflectors.values():
+                reflector.hurry()
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._interval_s())

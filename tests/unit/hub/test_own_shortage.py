@@ -13,6 +13,7 @@ from federator.hub.members.reachability import Reachability
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.shortage import LASTS_S, Shortage
+from federator.kube.watch.reflector import HEALTHY_S
 from federator.model.steps import ObjectRef
 from tests import virtual_time
 from tests.faults import boxes
@@ -64,6 +65,37 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
         assert (await readiness(world, "b"))[:2] == ("True", "Ready")
         assert await world.shares("feed", "web") == shares
         assert page(hub)["descriptors"] == ""
+
+    play(scenario)
+
+
+def test_a_member_is_known_as_soon_as_its_watches_stand_after_a_shortage() -> None:
+    """Simulation, seed 12202: a member was Live all the time, so no transition hurried its watches.
+    They waited out their back-off, and only the probe after that ended the doubt: 30 s in all.
+    """
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        members, clock = world.federation.hub.state.members, world.federation.clock
+
+        async def heard_again() -> float:
+            healed_s = clock.monotonic()
+            world.heal()
+            while (members["b"].reachability.heard_at_s or 0.0) < healed_s:  # noqa: ASYNC110 - of virtual time
+                await asyncio.sleep(0.1)
+            return clock.monotonic()
+
+        await lack(world, "b")
+        await asyncio.sleep(60)
+        await heard_again()  # one probe finds a descriptor, and its watches find none for long
+        await lack(world, "b")
+        await asyncio.sleep(120)
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
+        heard_s = await heard_again()
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked"), "nothing is listed yet"
+        await asyncio.sleep(heard_s + HEALTHY_S + 1.0 - clock.monotonic())
+        assert (await readiness(world, "b"))[:2] == ("True", "Ready")
 
     play(scenario)
 
