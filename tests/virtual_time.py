@@ -280,3 +280,19 @@ def run(
             # cost nothing.
             loop.release_all()
             loop.end_within(_LEFTOVERS_END_S)
+            _cancel_leftovers(loop)
+
+
+def _cancel_leftovers(loop: VirtualTimeLoop) -> None:
+    """Cancels tasks until none is left. A cancelled task may start others (a `finally` that lets a
+    killed process up), and `asyncio.Runner` cancels only once: what it overlooks is collected, and
+    logs its errors, while something else runs.
+    """
+    while tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                message = "a task that was left behind failed as it was cancelled"
+                loop.call_exception_handler({"message": message, "exception": error, "task": task})

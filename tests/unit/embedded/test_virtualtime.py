@@ -143,6 +143,29 @@ def test_a_task_that_refuses_to_end_is_named_instead_of_living_for_ever() -> Non
         virtual_time.run(main())
 
 
+def test_tasks_that_begin_while_others_are_cancelled_end_too() -> None:
+    """Simulation, seed 12153: a fault that was cancelled let a killed process up. Its tasks were
+    collected during the next seed, and their errors broke that one.
+    """
+    started: list[asyncio.Task[None]] = []
+
+    async def starts_another() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            started.append(asyncio.get_running_loop().create_task(asyncio.sleep(60)))
+
+    async def main() -> None:
+        started.append(asyncio.get_running_loop().create_task(starts_another()))
+        await asyncio.sleep(1)
+        raise ValueError("the run is over")
+
+    with pytest.raises(ValueError, match="the run is over"):
+        virtual_time.run(main())
+    assert len(started) == 2
+    assert all(task.cancelled() for task in started)
+
+
 def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_memory_addresses() -> None:
     """A simulated hub that lost its lease went on in another order in a process that had run other
     seeds before.
