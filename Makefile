@@ -76,7 +76,8 @@ soak: $(STAMP) kube
 	$(OLDER) $(BIN)/python tests/controlplane/build.py
 	$(OLDER) $(BIN)/python -m pytest -n 0 tests/contract -m real
 	$(BIN)/python -m tests.e2e.failures --placements $(PLACEMENTS)
-	$(PIP) -e ".[dask]" && $(BIN)/python -m pytest -n 0 -m soak tests/e2e
+	$(PIP) -e ".[dask,analysis]" && $(BIN)/python -m pytest -n 0 -m soak tests/e2e
+	$(BIN)/python -m pytest -n 0 tests/unit/simulate/report/test_parquet.py
 
 ## replay: the story of one seed, the same bytes every time; ARGS=--all tells of every request
 replay: $(STAMP)

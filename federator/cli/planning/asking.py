@@ -161,7 +161,7 @@ def _cell(tried: "Tried", key: str) -> str:
 
 
 def _csv(answer: "Answer") -> bytes:
-    from federator.simulate.report import forms
+    from federator.simulate.report import tabular
 
     keys = list(dict.fromkeys(key for tried in answer.tried for key in tried.figures))
     file = io.StringIO()
@@ -170,6 +170,6 @@ def _csv(answer: "Answer") -> bytes:
     for tried in answer.tried:
         values = (tried.figures.get(key, "") for key in keys)
         writer.writerow(
-            [forms.safe(tried.title), str(tried.met).lower(), forms.safe(tried.missed), *values]
+            [tabular.safe(tried.title), str(tried.met).lower(), tabular.safe(tried.missed), *values]
         )
     return file.getvalue().encode()

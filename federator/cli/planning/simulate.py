@@ -76,6 +76,7 @@ REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
     type=click.Path(path_type=Path),
     help="Write report.html, report.json and CSV files there.",
 )
+@click.option("--parquet", is_flag=True, help="Write each table as a Parquet file too.")
 @click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
 @click.option(
     "-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format."
@@ -91,6 +92,7 @@ def simulate(
     out: Path | None,
     output: str,
     *,
+    parquet: bool,
     opened: bool,
     quiet: bool,
     **changes: Any,
@@ -106,7 +108,7 @@ def simulate(
     with simulating.failures_reported(), simulating.many_objects():
         if reference is not None:
             others = [option for option in asked.given if option != "--capacity"]
-            if others or compare or seeds or out or opened:
+            if others or compare or seeds or out or parquet or opened:
                 common.fail(
                     "--reference goes with --capacity and -o only: reference policies know no"
                     " scenario"
@@ -123,19 +125,33 @@ def simulate(
         asking_one = compare is None and bool(scenario[1].get("question"))
         if opened and (out is None or seeds is not None or asking_one):
             common.fail("--open needs --out, the folder for the report, and shows one simulation")
+        if parquet:
+            _check_parquet(out, one=seeds is None and not asking_one)
         if dask and seeds is None and not asking_one:
             common.fail("--dask needs --seeds: one simulation runs in this process")
         if asking_one:
-            where = (dask, out)
-            missed = not asking.run(scenario, asked, seeds or 1, where, output, quiet=quiet)
+            missed = not asking.run(scenario, asked, seeds or 1, (dask, out), output, quiet=quiet)
         elif seeds is not None:
             missed = seeding.run(scenario, other, seeds, (dask, out), output, quiet=quiet)
         else:
-            missed = _simulated(path, asked, compare, out, output, quiet=quiet)
+            where = (out, parquet)
+            missed = _simulated(path, asked, compare, where, output, quiet=quiet)
         if opened and out is not None:
             click.launch(str(out / "report.html"))
     if missed:
         sys.exit(MISSED)
+
+
+def _check_parquet(out: Path | None, *, one: bool) -> None:
+    """Before anything runs."""
+    from federator.simulate.report import tabular
+
+    if out is None or not one:
+        common.fail("--parquet needs --out, the folder for the tables, and writes one simulation")
+    try:
+        tabular.need_arrow()
+    except tabular.NoArrow as why:
+        common.fail(str(why))
 
 
 def _documents(
@@ -149,11 +165,19 @@ def _documents(
 
 
 def _simulated(
-    path: Path, asked: Changes, compare: Path | None, out: Path | None, output: str, *, quiet: bool
+    path: Path,
+    asked: Changes,
+    compare: Path | None,
+    where: tuple[Path | None, bool],
+    output: str,
+    *,
+    quiet: bool,
 ) -> bool:
-    """Returns whether a measure of the scenario is out of its bounds."""
+    """Returns whether a measure of the scenario is out of its bounds. `where`: the folder for
+    files, and whether Parquet files are among them."""
     from federator.simulate.report import figures, forms
 
+    out, parquet = where
     document = simulating.document(path, asked)
     made, source = simulating.made(path, document, asked)
     before = None
@@ -168,7 +192,7 @@ def _simulated(
         else None
     )
     if out is not None:
-        forms.write(out, forms.files(measures, source, other))
+        forms.write(out, forms.files(measures, source, other, parquet=parquet))
     if output == "json":
         common.data(
             json.dumps(forms.document(measures, source, other), indent=2, ensure_ascii=False) + "\n"

@@ -109,7 +109,7 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ),
         (
             "fragmented_peak",
-            "copies kept out by fragmentation, at most",
+            "copies kept out by fragmentation, most at a sample",
             max(measures.fragmented, default=0),
             less,
         ),

@@ -2,57 +2,21 @@
 a folder.
 """
 
-import csv
-import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from federator.simulate.outcome import Life, Outcome
-from federator.simulate.report import amounts, figures, page, reasons
+from federator.simulate.report import amounts, figures, page, reasons, tabular
 from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
 
 PAGE: Final = "report.html"
 DOCUMENT: Final = "report.json"
-_RUN_BY_SPREADSHEETS: Final = ("=", "+", "-", "@", "\t", "\r")
 GROUPS_SHOWN: Final = 12
 COSTS_SHOWN: Final = 40
-WORKS: Final = (
-    "id",
-    "kind",
-    "namespace",
-    "project",
-    "tier",
-    "priority",
-    "submit_s",
-    "start_s",
-    "end_s",
-    "wait_s",
-    "end",
-    "clusters",
-    "restarts",
-    "lost_s",
-    "preempted",
-    "preempted_s",
-    "failures",
-    "failed_s",
-    "scalings",
-    "scaled_late",
-    "last_reason",
-    "shards",
-    "cpu_cores",
-    "memory_gib",
-    "gpus",
-    "home",
-    "warm_up",
-    "ran",
-    "cost",
-)
-"""Columns of works.csv."""
 
 
 def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
@@ -263,62 +227,22 @@ def _waiting(waiting: Waiting) -> dict[str, Any]:
 
 
 def files(
-    measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None
+    measures: Measures,
+    source: Provenance,
+    other: tuple[str, Measures] | None = None,
+    *,
+    parquet: bool = False,
 ) -> dict[str, bytes]:
-    """Name -> content of every file of a report; the same bytes for the same outcome."""
+    """Name -> content of every file of a report; the same bytes for the same outcome. `parquet`:
+    each table is a Parquet file too. Raises NoArrow."""
     text = json.dumps(document(measures, source, other), indent=2, ensure_ascii=False) + "\n"
-    return {
-        PAGE: page.render(measures, source, other).encode(),
-        DOCUMENT: text.encode(),
-        "works.csv": _works(measures),
-        "samples.csv": _samples(measures.outcome),
-        "clusters.csv": _csv(
-            ("cluster", "resource", "capacity", "mean", "peak", "peak_amount"),
-            (
-                (
-                    safe(use.cluster),
-                    use.resource,
-                    use.capacity,
-                    use.mean,
-                    use.peak,
-                    use.peak_amount,
-                )
-                for use in measures.clusters
-            ),
-        ),
-        "waiting.csv": _csv(
-            (
-                "by",
-                "group",
-                "works",
-                "started",
-                "waited",
-                "never",
-                "sum_s",
-                "p50_s",
-                "p90_s",
-                "p99_s",
-                "max_s",
-            ),
-            (
-                (
-                    by,
-                    safe(group.group),
-                    group.works,
-                    group.started,
-                    group.waited,
-                    group.never,
-                    group.sum_s,
-                    group.p50_s,
-                    group.p90_s,
-                    group.p99_s,
-                    group.max_s,
-                )
-                for by, groups in (("project", measures.by_project), ("tier", measures.by_tier))
-                for group in groups
-            ),
-        ),
-    }
+    made = {PAGE: page.render(measures, source, other).encode(), DOCUMENT: text.encode()}
+    made |= {f"{table.name}.csv": tabular.as_csv(table) for table in tabular.of(measures)}
+    if parquet:
+        made |= {
+            f"{table.name}.parquet": tabular.as_parquet(table) for table in tabular.of(measures)
+        }
+    return made
 
 
 def write(folder: Path, content: Mapping[str, bytes]) -> None:
@@ -338,109 +262,3 @@ def write(folder: Path, content: Mapping[str, bytes]) -> None:
             os.replace(beside / name, folder / name)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-def _works(measures: Measures) -> bytes:
-    return _csv(WORKS, (_work(measures, at) for at in range(len(measures.outcome.lives))))
-
-
-def _work(measures: Measures, at: int) -> tuple[object, ...]:
-    life, bill = measures.outcome.lives[at], measures.bill
-    return (
-        safe(life.work.id),
-        life.work.kind,
-        safe(life.work.namespace),
-        safe(life.work.project),
-        life.work.tier.value,
-        life.work.priority,
-        life.work.submit_s,
-        _cell(life.start_s),
-        _cell(life.end_s),
-        _cell(life.wait_s),
-        life.end.value,
-        safe(" ".join(dict.fromkeys(stay.cluster for stay in life.stays))),
-        life.restarts,
-        life.lost_s,
-        life.preempted,
-        life.preempted_s,
-        life.failures,
-        life.failed_s,
-        life.scalings,
-        life.scaled_late,
-        life.waits[-1].reason if life.waits else "",
-        life.work.shards,
-        _amount(life.work.cpu_milli, 1000),
-        _amount(life.work.memory_mib, 1024),
-        _amount(life.work.gpu, 1),
-        safe(life.work.home_cluster),
-        "yes" if life.work.submit_s < measures.begin_s else "no",
-        safe(_ran(life)),
-        f"{bill.works[at] / 100:.2f}" if bill.works else "",
-    )
-
-
-def _amount(value: int | None, unit: int) -> str:
-    """Of one shard; empty where it is not recorded."""
-    return "" if value is None else _figure(value / unit)
-
-
-def _figure(amount: float) -> str:
-    """Exact to a milli-core or a MiB, without zeros at the end."""
-    return f"{amount:.6f}".rstrip("0").rstrip(".")
-
-
-def _ran(life: Life) -> str:
-    """Where how many copies stood, in order: `a=4 b=2`."""
-    return " ".join(f"{stay.cluster}={stay.copies}" for stay in life.stays)
-
-
-def _samples(outcome: Outcome) -> bytes:
-    """A row for each sample, cluster and resource: amounts in cores, GiB and GPUs."""
-    headers = (
-        "at_s",
-        "cluster",
-        "resource",
-        "used",
-        "capacity",
-        "waiting_works",
-        "waiting_copies",
-        "fragmented",
-    )
-    empty = (0,) * len(outcome.resources)
-    return _csv(
-        headers,
-        (
-            (
-                sample.at_s,
-                safe(name),
-                resource,
-                _figure(amounts.people(resource, sample.used.get(name, empty)[at])),
-                _figure(amounts.people(resource, capacity[at])),
-                sample.waiting,
-                sample.waiting_copies,
-                sample.fragmented,
-            )
-            for sample in outcome.samples
-            for name, capacity in sorted(sample.capacity.items())
-            for at, resource in enumerate(outcome.resources)
-        ),
-    )
-
-
-def _csv(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    content = io.BytesIO()  # of a text in memory every character takes four bytes
-    file = io.TextIOWrapper(content, encoding="utf-8", newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(headers)
-    writer.writerows(rows)
-    file.flush()
-    return content.getvalue()
-
-
-def _cell(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
-def safe(text: str) -> str:
-    """A name that a spreadsheet would run as a formula gets an apostrophe before it."""
-    return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) else text

@@ -202,10 +202,10 @@ def _demand(measures: Measures, resource: str, of: str = "") -> Panel:
         + (
             f"Demand was above capacity at {amounts.share(over, len(demand.values))} of the points."
             if over
-            else "Demand was never above capacity."
+            else "Demand was above capacity at none of the points."
         )
-        + f" At most {amounts.whole(most.peak_amount)} {unit} were in use at once."
-        + _worst(measures)
+        + f" At most {amounts.whole(most.peak_amount)} {unit} were in use at once, "
+        "between the points too." + _worst(measures)
     )
     ident, title = _named(f"demand-{resource}", f"Demand against capacity: {resource}", of)
     drawn = [
@@ -458,12 +458,11 @@ def _scarce(measures: Measures) -> Panel:
 def _fragmentation(measures: Measures) -> Panel:
     line = Line("copies kept out", measures.fragmented)
     words = (
-        "Copies that waited although what was free in one cluster, added up, would have held "
-        "them: no single node "
-        "had the room." + _worst(measures)
+        "Copies that waited at a sample although what was free in one cluster, added up, would "
+        "have held them: no single node had the room." + _worst(measures)
     )
     if not any(line.values):
-        words = "At no point did a copy wait for room that was there but scattered over nodes."
+        words = "At no sample did a copy wait for room that was there but scattered over nodes."
     if measures.outcome.resources and not measures.times:
         words = "Nothing was sampled."
     chart = charts.lines(

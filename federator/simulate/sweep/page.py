@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator import __version__
-from federator.simulate.report import amounts, charts, figures, forms
+from federator.simulate.report import amounts, charts, figures, tabular
 from federator.simulate.report.charts import Dot
 from federator.simulate.report.page import Table, environment
 from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary, titled
@@ -146,7 +146,7 @@ def _runs(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> bytes:
     keys = list(dict.fromkeys(key for task in ran for key in results[task.id]["figures"]))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([forms.safe(text) for text in (*varied, *keys)])
+    writer.writerow([tabular.safe(text) for text in (*varied, *keys)])
     for task in ran:
         point, numbers = dict(task.point), results[task.id]["figures"]
         writer.writerow(
@@ -160,7 +160,7 @@ def _runs(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 def _guarded(value: object) -> object:
     """A value of the sweep file; a text that a spreadsheet would run as a formula is guarded."""
-    return value if isinstance(value, (int, float)) else forms.safe(str(value))
+    return value if isinstance(value, (int, float)) else tabular.safe(str(value))
 
 
 def render(summary: Summary) -> str:

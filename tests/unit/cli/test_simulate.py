@@ -3,6 +3,7 @@ told.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -489,6 +490,24 @@ def test_seeds_are_refused_where_they_mean_nothing(
 
     assert done.exit_code != 0
     assert why in done.stderr
+
+
+def test_parquet_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    path = scenario(tmp_path)
+    alone = run("simulate", path, "-q", "--parquet")
+    seeds = run("simulate", path, "-q", "--parquet", "--out", str(out), "--seeds", "2")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    without = run("simulate", path, "-q", "--parquet", "--out", str(out))
+
+    assert [done.exit_code for done in (alone, seeds, without)] == [1, 1, 1]
+    needs = "--parquet needs --out, the folder for the tables, and writes one simulation"
+    assert needs in alone.stderr
+    assert needs in seeds.stderr
+    assert "--parquet needs the extra: pip install 'federator[analysis]'" in without.stderr
+    assert not out.exists()
 
 
 def test_the_question_of_a_scenario_is_answered(tmp_path: Path) -> None:

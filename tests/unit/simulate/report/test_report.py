@@ -166,6 +166,7 @@ def test_the_same_outcome_gives_the_same_bytes() -> None:
         "report.json",
         "works.csv",
         "samples.csv",
+        "backlog.csv",
         "clusters.csv",
         "waiting.csv",
     }
@@ -192,6 +193,11 @@ def test_the_document_and_the_tables_hold_what_the_outcome_holds() -> None:
     ]
     samples = list(csv.DictReader(io.StringIO(made["samples.csv"].decode())))
     assert len(samples) == sum(3 * len(one.capacity) for one in outcome.samples)
+    backlog = list(csv.reader(io.StringIO(made["backlog.csv"].decode())))
+    assert backlog[1:] == [
+        [str(one.at_s), str(one.waiting), str(one.waiting_copies), str(one.fragmented)]
+        for one in outcome.samples
+    ], "one row for each time, and not one for each cluster"
 
 
 def test_hostile_names_are_escaped_everywhere_in_the_page() -> None:
