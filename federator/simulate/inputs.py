@@ -60,8 +60,8 @@ class Scaled:
     subject: str
     """As the scenario names them."""
     works: tuple[str, ...]
-    copies: int | None = None
-    """So many until the next point of their curves; None: see `times`."""
+    copies: Mapping[str, int] | None = None
+    """By id: so many until the next point of its curve; None: see `times`."""
     times: Fraction = Fraction(1)
     """So many times what their curves say, from then on."""
 

@@ -56,8 +56,10 @@ def happen(world: World, event: Event) -> int:
 def _scale(world: World, scaled: Scaled) -> int:
     named = set(scaled.works)
     running = [live for live in world.live.values() if live.work.id in named and not live.is_job]
-    times = scaled.times if scaled.copies is None else Fraction(1)
-    return sum(world.scale(service, scaled.copies, times) for service in running)
+    if scaled.copies is None:
+        return sum(world.scale(service, None, scaled.times) for service in running)
+    copies = scaled.copies
+    return sum(world.scale(service, copies[service.work.id], Fraction(1)) for service in running)
 
 
 def _empty(world: World, cluster: str) -> int:

@@ -129,7 +129,14 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     def quotas(given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
         return _defaults_on_record(files.quotas(given, path), clusters)
 
-    changes = events.assemble(scenario.events, clusters.views, quotas, files.rules, works)
+    changes = events.assemble(
+        scenario.events,
+        clusters.views,
+        quotas,
+        files.rules,
+        works,
+        scale=scenario.demand.scale,
+    )
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
     if scenario.fleet.aggregates:
@@ -249,7 +256,8 @@ def _works(
     works.sort(key=lambda work: work.submit_s)
     if given.scale == 1:
         return tuple(works)
-    scaled = scaling.scaled(works, given.scale, scenario.seed, scenario.until)
+    kept = events.scaled_services(scenario.events, works)
+    scaled = scaling.scaled(works, given.scale, scenario.seed, scenario.until, kept)
     notes.append(scaled.sentence)
     return scaled.works
 

@@ -3,6 +3,7 @@ is an error with the field's path."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from federator.model.errors import FieldError
@@ -29,8 +30,11 @@ def assemble(
     quotas: Callable[[Sequence[Object], str], tuple[QuotaAccount, ...]],
     rules: Callable[[Sequence[Object], str], tuple[Rule, ...]],
     works: Sequence[Work],
+    *,
+    scale: Fraction = Fraction(1),
 ) -> tuple[Event, ...]:
-    """The events by time. Raises FieldError."""
+    """The events by time. `scale`: what the demand was scaled by; numbers of replicas are scaled as
+    it was. Raises FieldError."""
     clusters = dict(views)
     made: list[Event] = []
     for at, event in sorted(enumerate(given), key=lambda pair: pair[1].at):
@@ -73,15 +77,39 @@ def assemble(
             )
         if event.scaled is not None:
             made.append(
-                Event(
-                    event.at, EventKind.SCALED, scaled=_scaled(event.scaled, event.at, works, path)
-                )
+                Event(event.at, EventKind.SCALED, scaled=_scaled(event, works, scale, path))
             )
     return tuple(made)
 
 
-def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -> Scaled:
-    """The services that are there at that time."""
+def scaled_services(given: Sequence[schema.Event], works: Sequence[Work]) -> frozenset[str]:
+    """The ids of all services that events scale. Raises FieldError."""
+    return frozenset(
+        name
+        for at, event in enumerate(given)
+        if event.scaled is not None
+        for name in _services(event.scaled, event.at, works, f"events[{at}]")
+    )
+
+
+def _scaled(event: schema.Event, works: Sequence[Work], scale: Fraction, path: str) -> Scaled:
+    """Replicas are rounded to whole ones, some up and some down, so that their sum is exact to one
+    half."""
+    given = event.scaled
+    assert given is not None
+    services = _services(given, event.at, works, path)
+    subject = f"{', '.join(given.services[:3])}{', ...' if len(given.services) > 3 else ''}"
+    if given.replicas is None:
+        times = Fraction(1) if given.times is None else given.times
+        return Scaled(subject, services, times=times)
+    each = given.replicas * scale
+    sums = [round(each * number) for number in range(len(services) + 1)]
+    copies = (after - before for before, after in pairwise(sums))
+    return Scaled(subject, services, dict(zip(services, copies, strict=True)))
+
+
+def _services(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -> tuple[str, ...]:
+    """The ids of the services that are there at that time."""
     services = {work.id: work for work in works if work.kind == SERVICE}
     here = f"{path}.scaled.services"
     ids: dict[str, None] = {}
@@ -110,10 +138,7 @@ def _scaled(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str) -
         if services[name].submit_s > at_s:
             raise FieldError(here, f"{name!r} is submitted later, at {services[name].submit_s} s")
         ids[name] = None
-    subject = f"{', '.join(given.services[:3])}{', ...' if len(given.services) > 3 else ''}"
-    return Scaled(
-        subject, tuple(ids), given.replicas, Fraction(1) if given.times is None else given.times
-    )
+    return tuple(ids)
 
 
 def _grown(

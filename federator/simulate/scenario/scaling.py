@@ -34,10 +34,17 @@ class Scaled:
     sentence: str
 
 
-def scaled(works: Sequence[Work], scale: Fraction, seed: int, end_s: int | None) -> Scaled:
+def scaled(
+    works: Sequence[Work],
+    scale: Fraction,
+    seed: int,
+    end_s: int | None,
+    kept: frozenset[str] = frozenset(),
+) -> Scaled:
     """So many times the works, by submission. Works without a run time count until `end_s`, without
     it until the last submission or edit. Where few large jobs are most of the demand, these run for
-    a part of their time, as few as bring every resource within 1 %."""
+    a part of their time, as few as bring every resource within 1 %. `kept`: ids of services that
+    stay also where they ask for nothing at first, because events scale them."""
     until_s = _last_s(works) if end_s is None else end_s
     asked = [_asked(work, until_s) for work in works]
     totals = _summed(asked)
@@ -47,7 +54,7 @@ def scaled(works: Sequence[Work], scale: Fraction, seed: int, end_s: int | None)
         balance = _Balance(totals, scale)
         made: list[Sequence[Work]] = [()] * len(works)
         for number, at in enumerate(turns):
-            options = _options(works[at], scale, cut=number < cut)
+            options = _options(works[at], scale, cut=number < cut, kept=works[at].id in kept)
             gets = [_summed(_asked(work, until_s) for work in option) for option in options]
             made[at] = options[balance.choose(asked[at], gets)]
         every = tuple(work for option in made for work in option)
@@ -91,12 +98,12 @@ def _turn(work: Work, asked: _Amounts, totals: _Amounts, seed: int) -> tuple[int
     return -math.frexp(part)[1], draw
 
 
-def _options(work: Work, scale: Fraction, *, cut: bool) -> list[tuple[Work, ...]]:
+def _options(work: Work, scale: Fraction, *, cut: bool, kept: bool) -> list[tuple[Work, ...]]:
     """What the work may become: rounded down, and rounded up; with `cut` neither: the last copy of
     a job runs for a part of its time."""
     if work.kind == SERVICE:
         fewer, more = _resized(work, scale, math.floor), _resized(work, scale, math.ceil)
-        return [(fewer,) if _asks(fewer) else (), (more,)]
+        return [(fewer,) if kept or _asks(fewer) else (), (more,)]
     every = [
         work if copy == 0 else recorded.renamed(work, f"-copy{copy}")
         for copy in range(math.ceil(scale))

@@ -17,7 +17,7 @@ from federator.simulate.scenario import loading
 from federator.simulate.scenario.scaling import scaled
 from tests.examples import examples
 from tests.house.sources import ROOT
-from tests.unit.simulate.fleets import job, service
+from tests.unit.simulate.fleets import job, service, simulate
 
 END_S = 86_400
 SCALES = ("0.3", "1/2", "0.9", "1.1", "1.3", "1.5", "2", "2.7")
@@ -101,6 +101,55 @@ def test_services_ask_for_so_many_times_the_replicas(scale: str) -> None:
         exact = before[work.id].shards * Fraction(scale)
         assert abs(work.shards - exact) < 1
         assert [step.at_s for step in work.curve] == [step.at_s for step in before[work.id].curve]
+
+
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=40),
+    st.integers(0, 40),
+    st.sampled_from(SCALES),
+    st.integers(0, 3),
+)
+@examples(25)
+def test_replicas_that_an_event_sets_are_scaled_too(
+    sizes: list[int], replicas: int, scale: str, seed: int
+) -> None:
+    """Also of services that ask for too little to be there without the event."""
+    streams = [
+        {
+            "name": f"s{size}",
+            "kind": "service",
+            "works": sizes.count(size),
+            "over": 0,
+            "tenants": {"ads": 1},
+            "shard": {"cpu": 1},
+            "shards": {str(size): 1},
+        }
+        for size in sorted(set(sizes))
+    ]
+    document = {
+        "seed": seed,
+        "until": "4h",
+        "fleet": {"clusters": [{"name": "a", "nodes": [{"count": 100, "cpu": 100}]}]},
+        "demand": {"scale": scale, "generate": streams},
+        "events": [{"at": "1h", "scaled": {"services": ["project=ads"], "replicas": replicas}}],
+    }
+
+    made = loading.inputs(document, ROOT / "s.yaml", {})
+
+    (event,) = made.events
+    assert event.scaled is not None
+    assert event.scaled.copies is not None
+    exact = replicas * Fraction(scale)
+    assert len(event.scaled.copies) == len(sizes)
+    assert abs(sum(event.scaled.copies.values()) - exact * len(sizes)) <= Fraction(1, 2)
+    assert all(abs(copies - exact) < 1 for copies in event.scaled.copies.values())
+    held = Counter(
+        {
+            life.work.id: sum(stay.copies for stay in life.stays if stay.end_s is None)
+            for life in simulate(made).lives
+        }
+    )
+    assert +held == +Counter(event.scaled.copies)
 
 
 def test_the_seed_draws_which_jobs_and_their_order_does_not() -> None:

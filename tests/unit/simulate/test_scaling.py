@@ -85,8 +85,9 @@ def test_a_service_that_is_scaled_to_nothing_comes_back() -> None:
 
 
 def scaled(at_s: int, *works: str, copies: int | None = None, times: str = "1") -> Event:
+    given = None if copies is None else dict.fromkeys(works, copies)
     return Event(
-        at_s, EventKind.SCALED, scaled=Scaled(", ".join(works), works, copies, Fraction(times))
+        at_s, EventKind.SCALED, scaled=Scaled(", ".join(works), works, given, Fraction(times))
     )
 
 
