@@ -6,11 +6,17 @@ What is done is not run again: a sweep that was killed goes on when the same com
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from federator.cli import common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from federator.simulate.sweep.plan import Task
+    from federator.simulate.sweep.running import Result
 
 FAILURES_SHOWN = 5
 
@@ -45,21 +51,27 @@ def sweep(
     """Simulates every combination of a sweep's file (policies, fleets, seeds, or any field of the
     scenario), or a sample of them, and shows the frontier: the choices that
     no other beats in waiting and cost."""
+    from federator.model.errors import FieldError
     from federator.simulate.report import forms
     from federator.simulate.scenario.loading import InvalidScenario
-    from federator.simulate.sweep import frontier, page, plan, running
+    from federator.simulate.sweep import frontier, page, plan, running, window
 
     if jobs is not None and address:
         common.fail(
             "--jobs is about processes of this machine; with --dask the cluster's workers run the"
             " simulations"
         )
+
+    def runner(what: "Callable[[Task], Result]") -> running.Runner:
+        if address:
+            return running.dask(address, what)
+        return running.processes(jobs or os.cpu_count() or 1, what)
+
     try:
-        planned = plan.read(path)
-        runner = (
-            running.dask(address) if address else running.processes(jobs or os.cpu_count() or 1)
+        planned = window.of_sweep(plan.read(path), runner(running.spanned))
+        results, failures = running.run(
+            out, planned.tasks, runner(running.simulated), _progress(quiet=quiet)
         )
-        results, failures = running.run(out, planned.tasks, runner, _progress(quiet=quiet))
         if failures:
             shown = [
                 f"{_title(failure)}: {failure['error']}" for failure in failures[:FAILURES_SHOWN]
@@ -71,6 +83,8 @@ def sweep(
         forms.write(out, made)
     except InvalidScenario as bad:
         common.fail(*(f"{bad.file}: {error}" for error in bad.errors))
+    except FieldError as bad:
+        common.fail(f"{path}: {bad}")
     except (running.NoDask, OSError) as why:
         common.fail(str(why))
     if output == "json":
@@ -78,7 +92,8 @@ def sweep(
         return
     rows = page.table(curve, page.fields(curve))
     common.show(
-        f"{page.verdict(curve)}\n\n{common.table(list(map(str.upper, rows.headers)), rows.rows)}"
+        "\n".join((page.verdict(curve), *curve.measured))
+        + f"\n\n{common.table(list(map(str.upper, rows.headers)), rows.rows)}"
     )
     common.say(f"report: {out / page.PAGE}", err=True)
 

@@ -60,6 +60,9 @@ class Summary:
     """Figures that choices are compared by: cost (without prices the capacity), waiting, moves."""
     groups: tuple[Group, ...]
     """By question; on the frontier first, then by waiting and cost."""
+    measured: tuple[str, ...] = ()
+    """Of which time means and cost are, in a sentence; several where `until` or `warmUp` is varied.
+    """
 
     @property
     def questions(self) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -83,7 +86,11 @@ def summarize(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Summary:
         best = unbeaten([tuple(row.figures[axis] for axis in axes) for row in under])
         answers = [replace(row, best=at in best) for at, row in enumerate(under)]
         marked += sorted(answers, key=lambda row: _order(row, axes))
-    return Summary(plan.name, sum(map(len, groups.values())), axes, tuple(marked))
+    measured = dict.fromkeys(
+        results[task.id]["measured"] for task in plan.tasks if task.id in results
+    )
+    runs = sum(map(len, groups.values()))
+    return Summary(plan.name, runs, axes, tuple(marked), tuple(measured))
 
 
 def _order(row: Group, axes: Sequence[str]) -> tuple[object, ...]:

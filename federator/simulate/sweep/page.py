@@ -119,6 +119,7 @@ def files(
         "verdict": verdict(summary),
         "version": __version__,
         "axes": list(summary.axes),
+        "measured": list(summary.measured),
         "combinations": [
             {
                 "point": dict(group.point),

@@ -58,6 +58,12 @@ class Task:
     """The scenario with the changes, as JSON."""
     file: str
     """What it was read from: other files are named from its folder."""
+    times: str = ""
+    """`until` and `warmUp` as given: tasks that share them are measured over one time."""
+    span: str = ""
+    """Digest of what the time that is measured depends on; "" where `until` and `warmUp` say it."""
+    window: tuple[int, int] | None = None
+    """Seconds from which and until which it is measured; None: what its inputs say."""
 
     @property
     def group(self) -> tuple[tuple[str, str], ...]:
@@ -89,7 +95,7 @@ def read(path: Path) -> Plan:
         try:
             for field, _, value in point:
                 document = _with(document, field, value)
-            loading.scenario(document, f"{base} with {title}")
+            checked = loading.scenario(document, f"{base} with {title}")
         except FieldError as bad:
             raise InvalidScenario(
                 str(path), [FieldError(f"vary.{bad.path}", f"{bad.message} ({title})")]
@@ -99,6 +105,8 @@ def read(path: Path) -> Plan:
             tuple((field, shown) for field, shown, _ in point),
             json.dumps(document, default=str),
             str(base),
+            json.dumps([document.get("until"), document.get("warmUp")], default=str),
+            "" if isinstance(checked.until, int) else _span(document),
         )
         tasks.setdefault(task.id, task)
     asked = frozenset(field for field, values in sweep.vary.items() if _is_question(field, values))
@@ -185,6 +193,14 @@ def _id(document: Any, files: Files, digests: dict[Path, str]) -> str:
             digests[path] = _content(path)
         digest.update(f"{path.name} {digests[path]}\n".encode())
     return digest.hexdigest()[:32]
+
+
+def _span(document: Mapping[str, Any]) -> str:
+    """The digest of the fields that say when the last work ends, or the last event is."""
+    fields_of = {key: document.get(key) for key in (*sorted(QUESTIONS), "fleet")}
+    if "recording" not in (document.get("demand") or {}):
+        del fields_of["fleet"]
+    return hashlib.sha256(json.dumps(fields_of, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _named(value: Any, files: Files) -> Iterator[Path]:

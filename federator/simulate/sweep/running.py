@@ -10,12 +10,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any, Final
 
 from federator.model.errors import FieldError
 from federator.simulate.engine import run as engine
+from federator.simulate.inputs import Inputs
 from federator.simulate.report import figures, measures
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import InvalidScenario
@@ -23,6 +25,7 @@ from federator.simulate.sweep.plan import Task
 from federator.simulate.traces.problems import TraceError
 
 RESULTS: Final = "results"
+_BAD: Final = (InvalidScenario, TraceError, FieldError, ValueError)
 Result = Mapping[str, Any]
 Runner = Callable[[Sequence[Task]], Iterator[Result]]
 """Yields a result for each task, in any order."""
@@ -36,11 +39,34 @@ def simulated(task: Task) -> Result:
     """The result of one task; what is wrong with its input is a result too. Runs anywhere."""
     result: dict[str, Any] = {"id": task.id, "point": [list(pair) for pair in task.point]}
     try:
-        outcome = engine.run(loading.inputs(json.loads(task.document), Path(task.file), os.environ))
-    except (InvalidScenario, TraceError, FieldError, ValueError) as bad:
+        inputs = _inputs(task)
+        if task.window is not None:
+            begin_s, end_s = task.window
+            inputs = replace(inputs, warm_up_s=begin_s, window_s=end_s)
+        outcome = engine.run(inputs)
+    except _BAD as bad:
         return {**result, "error": str(bad)}
     measured = measures.measure(outcome)
-    return {**result, "verdict": figures.verdict(measured), "figures": figures.values(measured)}
+    return {
+        **result,
+        "verdict": figures.verdict(measured),
+        "measured": figures.window(measured),
+        "figures": figures.values(measured),
+    }
+
+
+def spanned(task: Task) -> Result:
+    """The time over which a task is measured alone; what is wrong with its input is a result too.
+    Runs anywhere."""
+    try:
+        inputs = _inputs(task)
+    except _BAD as bad:
+        return {"id": task.id, "error": str(bad)}
+    return {"id": task.id, "window": [inputs.warm_up_s, inputs.horizon_s]}
+
+
+def _inputs(task: Task) -> Inputs:
+    return loading.inputs(json.loads(task.document), Path(task.file), os.environ)
 
 
 def done(folder: Path, tasks: Iterable[Task]) -> dict[str, Result]:
@@ -51,7 +77,7 @@ def done(folder: Path, tasks: Iterable[Task]) -> dict[str, Result]:
             result = json.loads(_file(folder, task.id).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(result, dict) and result.get("id") == task.id and "figures" in result:
+        if isinstance(result, dict) and result.get("id") == task.id and "measured" in result:
             results[task.id] = {**result, "point": [list(pair) for pair in task.point]}
     return results
 

@@ -1,10 +1,14 @@
-"""Two simulations that are compared are measured over the same time."""
+"""Simulations that are compared are measured over the same time."""
 
+import hashlib
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from federator.model.errors import FieldError
 from federator.simulate.inputs import Inputs
 from federator.simulate.report import amounts
+from federator.simulate.sweep.plan import Plan, Task
+from federator.simulate.sweep.running import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +40,50 @@ def of_both(made: Inputs, other: Inputs) -> Both:
         if alone == [(begin_s, end_s)] * 2
         else f"both are measured {when}, the time that both have.",
     )
+
+
+def of_sweep(planned: Plan, runner: Runner) -> Plan:
+    """The plan, with all tasks that have the same `until` and `warmUp` measured over the time that
+    all of them have: demands of several seeds do not end together. `runner` gives the time of each
+    (`running.spanned`). Raises FieldError where some have no time in common."""
+    firsts: dict[str, Task] = {}
+    for task in planned.tasks:
+        if task.span:
+            firsts.setdefault(task.span, task)
+    if len(firsts) < 2:
+        return planned
+    span_of = {task.id: span for span, task in firsts.items()}
+    alone = {
+        span_of[str(found["id"])]: tuple(found["window"])
+        for found in runner(list(firsts.values()))
+        if "window" in found  # what is wrong with the others is told when they run
+    }
+    groups: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for span, own in alone.items():
+        groups[firsts[span].times].append(own)
+    common = {
+        times: (max(begin for begin, _ in windows), min(end for _, end in windows))
+        for times, windows in groups.items()
+    }
+    for begin_s, end_s in common.values():
+        if end_s <= begin_s:
+            raise FieldError(
+                "vary",
+                f"some simulations have no time in common: one is measured from"
+                f" {amounts.length(begin_s)} on, one until {amounts.length(end_s)}; set until",
+            )
+    return replace(
+        planned,
+        tasks=tuple(_measured(task, alone.get(task.span), common) for task in planned.tasks),
+    )
+
+
+def _measured(
+    task: Task, alone: tuple[int, ...] | None, common: dict[str, tuple[int, int]]
+) -> Task:
+    """The task with its time, which is part of what its result depends on."""
+    if alone is None or common[task.times] == alone:
+        return task
+    window = common[task.times]
+    digest = hashlib.sha256(f"{task.id} {window}".encode()).hexdigest()[: len(task.id)]
+    return replace(task, id=digest, window=window)

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.model.errors import FieldError
+from federator.simulate.report import amounts
 from federator.simulate.scenario.loading import InvalidScenario
-from federator.simulate.sweep import frontier, page, plan, running
+from federator.simulate.sweep import frontier, page, plan, running, window
 from federator.simulate.sweep.plan import Plan, Task
 from federator.simulate.sweep.running import Result
 
@@ -209,7 +211,10 @@ def _summary(
     """Of combinations in their order, each with its cost and what was missing."""
     planned = plan.read(written(tmp_path, {"vary": vary}))
     results = {
-        task.id: {"figures": {"cost": cost, "missing_copy_s": 3600 * missing, "moves": 0}}
+        task.id: {
+            "measured": "",
+            "figures": {"cost": cost, "missing_copy_s": 3600 * missing, "moves": 0},
+        }
         for task, (cost, missing) in zip(planned.tasks, figures, strict=True)
     }
     for result in results.values():
@@ -268,13 +273,14 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
     waits = itertools.cycle([10.0, 30.0])
     results = {
         task.id: {
+            "measured": "",
             "figures": {
                 "cost": 4.0,
                 "missing_copy_s": next(waits),
                 "moves": 0,
                 "never_started": 0,
                 "wait_p99_s": 1,
-            }
+            },
         }
         for task in planned.tasks
     }
@@ -297,13 +303,66 @@ def test_combinations_are_averaged_over_seeds(tmp_path: Path) -> None:
     )
 
 
+def _spanned(tasks: Sequence[Task]) -> Iterator[Result]:
+    return map(running.spanned, tasks)
+
+
+def test_demands_that_end_at_different_times_are_measured_over_one(tmp_path: Path) -> None:
+    scenario = {key: value for key, value in SCENARIO.items() if key != "until"}
+    vary = {"fleet.capacity": {"all": 1, "same": "100%"}, "seed": [1, 2, 3], "demand.scale": [1, 2]}
+    alone = plan.read(written(tmp_path, {"vary": vary}, scenario))
+    read: list[str] = []
+
+    def spans(tasks: Sequence[Task]) -> Iterator[Result]:
+        read.extend(task.id for task in tasks)
+        return _spanned(tasks)
+
+    planned = window.of_sweep(alone, spans)
+
+    assert len(read) == 6, "choices do not change the time of a demand"
+    costs = {task.id: running.simulated(task)["figures"]["cost"] for task in alone.tasks}
+    assert len(set(costs.values())) > 1
+    results = {task.id: running.simulated(task) for task in planned.tasks}
+    assert len({result["figures"]["cost"] for result in results.values()}) == 1
+    (said,) = frontier.summarize(planned, results).measured
+    ends = [running.spanned(task)["window"][1] for task in alone.tasks]
+    assert said == f"Means and cost are of the time from 0 s to {amounts.length(min(ends))}."
+    assert said in page.render(frontier.summarize(planned, results))
+    kept = {task.id for task in alone.tasks} & results.keys()
+    assert len(kept) == sum(end == min(ends) for end in ends), "the others have another digest"
+
+
+def test_a_varied_end_is_a_time_of_its_own_and_said(tmp_path: Path) -> None:
+    planned = plan.read(written(tmp_path, {"vary": {"until": ["1h", "2h"]}}))
+
+    assert window.of_sweep(planned, lambda _: pytest.fail("nothing is to be read")) == planned
+    results = {task.id: running.simulated(task) for task in planned.tasks}
+    assert frontier.summarize(planned, results).measured == (
+        "Means and cost are of the time from 0 s to 1 h.",
+        "Means and cost are of the time from 0 s to 2 h.",
+    )
+
+
+def test_simulations_without_a_time_in_common_are_no_sweep(tmp_path: Path) -> None:
+    scenario = {key: value for key, value in SCENARIO.items() if key != "until"}
+    scenario["warmUp"] = "100m"
+    short = {**SCENARIO["demand"]["generate"][0], "over": "1m", "runtime": {"median": "1m"}}
+    vary = {"demand.generate": {"long": SCENARIO["demand"]["generate"], "short": [short]}}
+    planned = plan.read(written(tmp_path, {"vary": vary}, scenario))
+
+    with pytest.raises(FieldError, match="vary: some simulations have no time in common"):
+        window.of_sweep(planned, _spanned)
+
+
 def test_a_cell_of_runs_csv_never_begins_as_a_formula(tmp_path: Path) -> None:
     formula = '=HYPERLINK("http://evil.example/","open")'
     planned = plan.read(
         written(tmp_path, {"vary": {"fleet.capacity": {formula: 1, "half": "1/2"}}})
     )
     figures = {"missing_copy_s": -1.5, "moves": 0, "never_started": 0, "wait_p99_s": 1}
-    results = {task.id: {"figures": {"cost": 4.0, **figures}} for task in planned.tasks}
+    results = {
+        task.id: {"measured": "", "figures": {"cost": 4.0, **figures}} for task in planned.tasks
+    }
 
     made = page.files(planned, frontier.summarize(planned, results), results)["runs.csv"]
 
