@@ -27,8 +27,7 @@ def form_of(path: Path) -> str:
     if ".swf" in path.suffixes[-2:]:
         return "swf"
     if path.is_file():
-        first = table.text_of(path, Problems()).partition("\n")[0]
-        header = frozenset(table.header_of(first.removesuffix("\r"), FOUND))
+        header = frozenset(table.header_of(table.first_line_of(path), FOUND))
         if header >= openb.HEADER:
             return "openb"
         if header >= sacct.HEADER:

@@ -10,7 +10,8 @@ import difflib
 import gzip
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,12 @@ from federator.simulate.traces.problems import Problem, Problems, TraceError
 
 BYTES_MAX: Final = 2 << 30
 """Of one file, unpacked: an archive of zeros must not fill the memory."""
+ROWS_MAX: Final = 4_000_000
+"""Of one file: each takes about 1 KiB while it is read, and as much while it is simulated."""
+_LINE_MAX: Final = 1 << 20
 BOM: Final = "\ufeff"
 NUL: Final = "\0"
+_GZIP: Final = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,43 @@ class Table:
         return ", ".join((*shown[:40], *["..."][: len(shown) > 40]))
 
 
-def text_of(path: Path, problems: Problems) -> str:
-    """The text of a file. What is not UTF-8 is kept as surrogates, for its row to be named."""
+def first_line_of(path: Path) -> str:
+    """The first line without its end; the rest of the file is not read. Raises TraceError."""
+    with _named(path):
+        bounded.check(path, BYTES_MAX)
+        with path.open("rb") as file:
+            packed = file.read(2) == _GZIP
+            file.seek(0)
+            with gzip.open(file) if packed else file as text:
+                data = text.readline(_LINE_MAX)
+    return data.decode("utf-8", "surrogateescape").removeprefix(BOM).rstrip("\r\n")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is read is an error that names it."""
     try:
-        data = bounded.read(path, BYTES_MAX)
-        if data[:2] == b"\x1f\x8b":
-            with gzip.open(io.BytesIO(data)) as packed:
-                data = packed.read(BYTES_MAX + 1)
+        yield
     except (OSError, EOFError, zlib.error) as trouble:
         why = getattr(trouble, "strerror", None) or str(trouble)
         raise TraceError(path.name, 0, "", f"cannot be read: {why}") from None
+
+
+def text_of(path: Path, problems: Problems) -> str:
+    """The text of a file. What is not UTF-8 is kept as surrogates, for its row to be named."""
+    with _named(path):
+        data = bounded.read(path, BYTES_MAX)
+        if data[:2] == _GZIP:
+            with gzip.open(io.BytesIO(data)) as packed:
+                data = packed.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
         raise TraceError(path.name, 0, "", f"is longer than {BYTES_MAX >> 30} GiB")
+    rows = data.count(b"\n")
+    if rows > ROWS_MAX:
+        why = (
+            f"is one of {rows:,} lines, and at most {ROWS_MAX:,} are read; cut it to a shorter time"
+        )
+        raise TraceError(path.name, ROWS_MAX + 1, "", why)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise TraceError(path.name, 0, "", "is UTF-16; save it as UTF-8")
     text = data.decode("utf-8", "surrogateescape")

@@ -12,7 +12,7 @@ import pytest
 from federator.model.ask import Tier
 from federator.simulate.scenario import loading as scenarios
 from federator.simulate.scenario.loading import InvalidScenario
-from federator.simulate.traces import loading, table
+from federator.simulate.traces import loading, openb, table
 from federator.simulate.traces.columns import Columns
 from federator.simulate.traces.nodes import NodeGroup
 from federator.simulate.traces.problems import TraceError
@@ -276,6 +276,26 @@ def test_a_device_a_pipe_and_a_file_that_is_too_long_are_not_read(tmp_path: Path
             loading.demand(path)
         with pytest.raises(InvalidScenario, match=part.partition(": ")[2][:40]):
             scenarios.document(path)
+
+
+def test_a_file_with_too_many_rows_is_an_error_that_names_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, *(row(f"w{at}") for at in range(9)))
+    monkeypatch.setattr(table, "ROWS_MAX", 10)
+    assert len(loading.demand(path).works) == 9
+    monkeypatch.setattr(table, "ROWS_MAX", 8)
+
+    with pytest.raises(TraceError, match=r"row 9: is one of 10 lines, and at most 8 are read"):
+        loading.demand(path)
+
+
+def test_the_form_of_a_trace_is_found_from_its_first_line(tmp_path: Path) -> None:
+    cut = tmp_path / "pods.csv.gz"
+    header = ",".join(sorted(openb.HEADER))
+    cut.write_bytes(gzip.compress(f"{header}\n{'x' * 9_000}\n".encode())[:-9])
+
+    assert loading.form_of(cut) == "openb", "the rest of the file is not read, it is broken"
 
 
 def test_columns_and_units_are_mapped(tmp_path: Path) -> None:
