@@ -114,7 +114,7 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
         if record is not None and record.terms.reason is Reason.SUSPENDED:
             continue
         ask = situation.ask_of(workload)
-        if ask is not None and not ask.suspended and _missing(situation, ask, record):
+        if ask is not None and not ask.suspended and missing(situation, ask, record):
             asks.append(ask)
     asks += [ask for ask in situation.for_room or () if ask.key not in situation.workloads]
     ordered = cycle.order(asks, situation.snapshot, situation.commitments)
@@ -179,7 +179,7 @@ def _running(situation: Situation) -> Iterator[Commitment]:
             yield commitment.without(workload.progress().done)
 
 
-def _missing(situation: Situation, ask: Ask, record: Record | None) -> int:
+def missing(situation: Situation, ask: Ask, record: Record | None) -> int:
     """Copies that it lacks. Of a job set the shards that could run at once and may not: with one
     slot all its shards have a place."""
     if ask.unit is not Unit.SHARDS:
@@ -200,10 +200,10 @@ def _waiter(situation: Situation, ask: Ask) -> Waiter:
     status = situation.workloads[ask.key].live_status()
     placed = raw.condition({"status": status}, PLACED)
     since = raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else ""
-    missing = _missing(situation, ask, record)
+    lacks = missing(situation, ask, record)
     if record is None:
-        return Waiter(ask, missing, "", "", since)
-    return Waiter(ask, missing, str(record.terms.reason), record.terms.message, since)
+        return Waiter(ask, lacks, "", "", since)
+    return Waiter(ask, lacks, str(record.terms.reason), record.terms.message, since)
 
 
 def _in_order(whole: Tree) -> Iterator[str]:

@@ -57,6 +57,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.files.place",
         "Run the placement engine on files: test policies without a cluster.",
     ),
+    "plan": (
+        "federator.cli.planning.plan",
+        "Show what edits of policies, quotas, clusters and workloads would move.",
+    ),
     "headroom": (
         "federator.cli.planning.headroom",
         "Show how many more copies of a shape fit, where, and what binds first.",

@@ -291,8 +291,9 @@ class Situation:
         return {name: most for name, most in caps.items() if recent or name in waiting or most < 0}
 
 
-def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
-    """A decision as the hub would write it. `cause`: what led to it, in a few words."""
+def as_object(ask: Ask, decision: Decision, cause: str, *, content: bytes = b"") -> dict[str, Any]:
+    """A decision as the hub would write it. `cause`: what led to it, in a few words. `content`: the
+    digest of what is charged."""
     kind, short = registry.KINDS["PlacementDecision"], registry.KINDS[ask.key.kind].short_names[0]
     return {
         "apiVersion": kind.api_version,
@@ -301,7 +302,7 @@ def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
             "name": names.decision_name(short, ask.key.name, ask.uid),
             "namespace": ask.key.namespace,
         },
-        "spec": placementdecision.to_spec(decision, (cause,), ask),
+        "spec": placementdecision.to_spec(decision, (cause,), ask, content=content),
     }
 
 

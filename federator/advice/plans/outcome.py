@@ -1,0 +1,293 @@
+"""What a plan comes to: how workloads, accounts and losses differ from the present. Values, and how
+they are computed from the fleet before and after. Pure."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from federator.advice import drills, quotas
+from federator.advice.drills import Each
+from federator.advice.plans.edits import Edited
+from federator.advice.plans.settling import Settled
+from federator.hub.offline import Situation
+from federator.hub.records.decisions import Record
+from federator.model.ask import Ask, Tier
+from federator.model.decision import Reason
+from federator.model.fleet import Balance, copies_of
+from federator.model.names import WorkloadKey
+from federator.scheduling.drill import Outcome as LossOutcome
+
+Group = TypeVar("Group", bound=Hashable)
+NO_BALANCE: Final = Balance()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One workload whose shares, waiting copies or reason differ from the present."""
+
+    key: WorkloadKey
+    policy: str
+    """Of the decision that is in force then: `PlacementPolicy NAMESPACE/NAME`, or how else it was
+    chosen."""
+    project: str
+    tier: Tier
+    before: Mapping[str, int]
+    """Cluster -> copies that it has there."""
+    after: Mapping[str, int]
+    created: bool = False
+    deleted: bool = False
+    restarted_in_place: int = 0
+    """Copies that are replaced where they run, because what runs changes."""
+    short_before: int = 0
+    short: int = 0
+    """Copies without a place; of a job set, slots that could run and may not."""
+    waits: int = 0
+    """Copies that stay where the policy gives them no place, or move only when somebody asks for
+    it."""
+    held_back: bool = False
+    """The edit asks for more than there is: what ran before stays in force."""
+    preempted_by: WorkloadKey | None = None
+    """For whom copies leave."""
+    preempted: int = 0
+    reason: str = ""
+    """Why it does not get all; "" when it does."""
+    message: str = ""
+    by_budget: Mapping[str, int] | None = None
+    """Whose budget its moves draw on (`settling.Moved`)."""
+
+    @property
+    def leaves(self) -> dict[str, int]:
+        """Cluster -> copies that end there."""
+        return {
+            name: copies - self.after.get(name, 0)
+            for name, copies in self.before.items()
+            if copies > self.after.get(name, 0)
+        }
+
+    @property
+    def enters(self) -> dict[str, int]:
+        """Cluster -> copies that start there."""
+        return {
+            name: copies - self.before.get(name, 0)
+            for name, copies in self.after.items()
+            if copies > self.before.get(name, 0)
+        }
+
+    @property
+    def moves(self) -> int:
+        """Copies that leave one cluster and start in another."""
+        return min(sum(self.leaves.values()), sum(self.enters.values()))
+
+    @property
+    def restarted(self) -> int:
+        """Copies that end and start again, here or elsewhere."""
+        return self.moves + self.restarted_in_place
+
+    @property
+    def worse(self) -> bool:
+        """Whether it ends shorter than it is now."""
+        return self.short > self.short_before
+
+
+@dataclass(frozen=True, slots=True)
+class AccountChange:
+    """What one account uses of one resource in one tier, before and after."""
+
+    account: str
+    tier: Tier
+    resource: str
+    before: Balance
+    after: Balance
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """The loss of a cluster after which more copies have no place than after the same loss now."""
+
+    name: str
+    before: int
+    """Copies without a place if it were lost now."""
+    after: int
+    """The same once the plan is carried out."""
+    worst: tuple[tuple[WorkloadKey, int, str], ...]
+    """(workload, copies, why) of those with the most."""
+
+
+WORST: Final = 5
+"""Workloads that are named of one loss."""
+
+
+def changes(present: Situation, edited: Edited, settled: Settled) -> list[Change]:
+    """Every workload that differs, the most copies on the move first."""
+    rows = [
+        change
+        for key in sorted({*present.workloads, *settled.situation.workloads})
+        if (change := _change(key, present, edited, settled)) is not None
+    ]
+    return sorted(rows, key=lambda change: (-_weight(change), change.key))
+
+
+def _weight(change: Change) -> int:
+    return max(
+        change.restarted, sum(change.enters.values()), sum(change.leaves.values()), change.short
+    )
+
+
+def _change(
+    key: WorkloadKey, present: Situation, edited: Edited, settled: Settled
+) -> Change | None:
+    final = settled.situation
+    was, now = present.records.get(key), final.records.get(key)
+    workload = final.workloads.get(key)
+    deleted, created = workload is None, key not in present.workloads
+    before, after = _shares(was), _shares(None if deleted else now)
+    subject = workload or present.workloads[key]
+    restarted = sum(min(copies, after.get(name, 0)) for name, copies in before.items())
+    restarted = restarted if key in edited.restarted else 0
+    held_back = now is not None and bool(now.terms.held_back or now.terms.held_profile)
+    restarted = 0 if held_back else restarted
+    failure = settled.failed.get(key) or subject.problem
+    ask = None if workload is None else final.ask_of(workload)
+    short_before, short = _short(present, key, was), 0 if deleted else _short(final, key, now)
+    gone = now.terms.preempted if now is not None and not deleted else None
+    gone = None if was is not None and gone == was.terms.preempted else gone
+    newly_held = held_back and key in edited.edited
+    if before == after and short == short_before and not (restarted or newly_held or failure):
+        return None if not (created or deleted) else _plain(key, present, created=created)
+    terms = now.terms if now is not None and not deleted else None
+    shown = failure or (terms.message if terms is not None else "")
+    reason = "" if terms is None or terms.reason is Reason.CHOSEN else str(terms.reason)
+    return Change(
+        key=key,
+        policy=_policy(now or was),
+        project=_project(ask, subject.ask),
+        tier=subject.ask.tier if subject.ask is not None else Tier.ON_DEMAND,
+        before=before,
+        after=after,
+        created=created,
+        deleted=deleted,
+        restarted_in_place=restarted,
+        short_before=short_before,
+        short=short,
+        waits=(terms.held + terms.to_move) if terms is not None else 0,
+        held_back=held_back,
+        preempted_by=gone.by if gone is not None else None,
+        preempted=gone.copies if gone is not None else 0,
+        reason=str(Reason.MISCONFIGURED) if failure else reason,
+        message=shown if failure or reason or held_back else "",
+        by_budget=settled.moved.get(key),
+    )
+
+
+def _plain(key: WorkloadKey, present: Situation, *, created: bool) -> Change:
+    """A workload that appears or vanishes and holds nothing, such as one of 0 replicas."""
+    workload = present.workloads.get(key)
+    ask = workload.ask if workload is not None else None
+    return Change(
+        key=key,
+        policy="",
+        project=_project(None, ask),
+        tier=ask.tier if ask is not None else Tier.ON_DEMAND,
+        before={},
+        after={},
+        created=created,
+        deleted=not created,
+    )
+
+
+def _project(*asks: Ask | None) -> str:
+    return next((ask.project for ask in asks if ask is not None), "")
+
+
+def _shares(record: Record | None) -> dict[str, int]:
+    if record is None:
+        return {}
+    return {share.cluster: copies for share in record.shares if (copies := copies_of(share))}
+
+
+def _short(situation: Situation, key: WorkloadKey, record: Record | None) -> int:
+    workload = situation.workloads.get(key)
+    ask = situation.ask_of(workload) if workload is not None else None
+    if ask is None or ask.suspended or record is None:
+        return ask.slots if ask is not None and not ask.suspended else 0
+    return quotas.missing(situation, ask, record)
+
+
+def _policy(record: Record | None) -> str:
+    if record is None:
+        return ""
+    terms = record.terms
+    if terms.policy_origin in ("inline", "default"):
+        return {"inline": "(its own placement)", "default": "(no policy)"}[terms.policy_origin]
+    if terms.policy_namespace:
+        return f"PlacementPolicy {terms.policy_namespace}/{terms.policy_name}"
+    return f"ClusterPlacementPolicy {terms.policy_name}"
+
+
+def accounts(present: Situation, final: Situation) -> list[AccountChange]:
+    """What accounts use, borrow and lend otherwise than now."""
+    before, after = _balances(present), _balances(final)
+    keys = sorted({*before, *after}, key=lambda key: (key[0], list(Tier).index(key[1]), key[2]))
+    rows = (
+        AccountChange(*key, before.get(key, NO_BALANCE), after.get(key, NO_BALANCE)) for key in keys
+    )
+    return [change for change in rows if change.before != change.after]
+
+
+def _balances(situation: Situation) -> dict[tuple[str, Tier, str], Balance]:
+    return {
+        (account.name, tier, resource): balance
+        for account in quotas.tree(situation)
+        for tier, balances in account.balances.items()
+        for resource, balance in balances.items()
+    }
+
+
+def uncovered(
+    present: Situation, final: Situation, a_minute: int, gone: Iterable[str], each: Each = map
+) -> list[Uncovered]:
+    """The losses of single clusters that leave more copies without a place than they would now.
+    `gone`: clusters that are lost or removed by the plan itself."""
+    before = {out.loss.name: out for out in drills.of_all(present, "", a_minute, each)}
+    left_out = frozenset(gone)
+    rows = []
+    for out in drills.of_all(final, "", a_minute, each):
+        was = _unplaced(before.get(out.loss.name))
+        if out.loss.name not in left_out and _unplaced(out) > was:
+            worst = tuple((each.key, each.copies, each.why) for each in out.unplaced[:WORST])
+            rows.append(Uncovered(out.loss.name, was, _unplaced(out), worst))
+    return rows
+
+
+def _unplaced(out: LossOutcome | None) -> int:
+    return sum(lacking.copies for lacking in out.unplaced) if out is not None else 0
+
+
+Pair = tuple[str, str]
+
+
+def by_pair(change: Change) -> Iterator[tuple[Pair, int]]:
+    """((from, to), copies) of one workload: "" stands for nowhere. What leaves is matched with what
+    starts in the order of the clusters' names."""
+    leaves, enters = sorted(change.leaves.items()), sorted(change.enters.items())
+    while leaves and enters:
+        (source, out), (target, come) = leaves[0], enters[0]
+        copies = min(out, come)
+        yield (source, target), copies
+        leaves = ([(source, out - copies)] if out > copies else []) + leaves[1:]
+        enters = ([(target, come - copies)] if come > copies else []) + enters[1:]
+    yield from (((source, ""), out) for source, out in leaves)
+    yield from ((("", target), come) for target, come in enters)
+
+
+def totals(
+    changed: Sequence[Change], of: Callable[[Change], Iterable[tuple[Group, int]]]
+) -> list[tuple[Group, int, int]]:
+    """(group, workloads, copies) of all groups, the most copies first."""
+    sums: dict[Group, tuple[int, int]] = {}
+    for change in changed:
+        for group, copies in of(change):
+            workloads, total = sums.get(group, (0, 0))
+            sums[group] = (workloads + 1, total + copies)
+    rows = [(group, workloads, copies) for group, (workloads, copies) in sums.items()]
+    return sorted(rows, key=lambda row: (-row[2], str(row[0])))

@@ -1,0 +1,77 @@
+"""What clusters would report once the copies that leave them have ended. Pure.
+
+A report says how much is free on nodes, not which copies lie where. So what leaves is given back to
+the nodes that are used most, one copy to each of them in turn: where a scheduler that spreads has
+bound the copies. The room of a plan is exact where copies arrive, and an estimate where they leave.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity, NodeRow
+from federator.model.kubernetes import taints
+from federator.model.resources import PODS, Resources
+from federator.placement.room import nodes
+
+
+def without(capacity: Capacity, leaving: Mapping[PodShape, int]) -> Capacity:
+    """The report after so many copies of each shape have ended; those of a gang pod by pod."""
+    rows, copies = list(capacity.rows), dict(capacity.copies)
+    for shape, count in sorted(leaving.items(), key=lambda item: nodes.shape_id(item[0])):
+        if count <= 0:
+            continue
+        name = nodes.shape_id(shape)
+        if name in copies and not shape.every_node:
+            copies[name] += count
+        for pod, each in shape.pods:
+            rows = _given_back(rows, pod, count * each)
+    return replace(capacity, rows=tuple(rows), copies=copies)
+
+
+def _given_back(rows: list[NodeRow], pod: PodShape, count: int) -> list[NodeRow]:
+    """The rows with `count` pods fewer on their nodes."""
+    while count > 0:
+        open_rows = [row for row in rows if _may_hold(row, pod)]
+        if not open_rows:
+            break
+        fullest = max(map(_used, open_rows))
+        changed: list[NodeRow] = []
+        for row in rows:
+            if count > 0 and _used(row) == fullest and _may_hold(row, pod):
+                here = min(row.count, count)
+                count -= here
+                changed.append(replace(row, count=here, free=_free_after(row, pod)))
+                if here < row.count:
+                    changed.append(replace(row, count=row.count - here))
+            else:
+                changed.append(row)
+        rows = changed
+    return rows
+
+
+def _may_hold(row: NodeRow, pod: PodShape) -> bool:
+    """Whether a pod of the shape may be among those that run on these nodes."""
+    if row.count <= 0 or taints.untolerated(row.taints, pod.tolerations) is not None:
+        return False
+    if row.free.get(PODS) >= row.allocatable.get(PODS) > 0:
+        return False
+    return pod.requests.within(row.allocatable - row.free)
+
+
+def _used(row: NodeRow) -> Fraction:
+    """The part of the nodes that is used, of the resource that is used most."""
+    parts = [
+        Fraction(amount - row.free[name], amount)
+        for name, amount in row.allocatable.items()
+        if amount > 0
+    ]
+    return max(parts, default=Fraction(0))
+
+
+def _free_after(row: NodeRow, pod: PodShape) -> Resources:
+    pods = Resources({PODS: max(pod.requests[PODS], 1)}) if PODS in row.allocatable else Resources()
+    more = Resources({name: need for name, need in pod.requests.items() if name != PODS})
+    free = row.free + more + pods
+    return Resources({name: min(free[name], row.allocatable[name]) for name in row.allocatable})

@@ -1,0 +1,333 @@
+"""Where a fleet settles after edits: the scheduling cycle of the hub, again and again, until no
+decision changes any more. Nothing is charged to the situation that is given.
+
+Between two cycles every member is taken to report what arrived and what left. Moves are not paced,
+nobody is given notice, and roll-outs end: `pacing` says how long that takes. What is due follows
+from the same rule as in the hub (`scheduling.due`).
+"""
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from federator.advice.plans import reports
+from federator.advice.plans.edits import Edited
+from federator.advice.trials import Stop, Stopped, never
+from federator.hub import offline
+from federator.hub.offline import Situation
+from federator.hub.placing import move_budget
+from federator.hub.records import decisions
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.model.ask import Ask, PodShape
+from federator.model.decision import REFUSALS, Decision, Reason
+from federator.model.fleet import Commitment, FleetSnapshot, Views, copies_of
+from federator.model.names import WorkloadKey
+from federator.placement import inputs
+from federator.placement.room import trails
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection.leaving import Allowance, everywhere
+from federator.scheduling import cycle
+from federator.scheduling import due as due_rule
+from federator.scheduling.due import Comparison
+from federator.scheduling.entry import Entry
+from federator.scheduling.queue import Queue
+from federator.scheduling.write_order import Decided
+
+ROUNDS_MAX: Final = 24
+"""Cycles at most. A fleet settles after a few; what does not by then is reported as unsettled."""
+CAUSE: Final = "planned"
+Moved = dict[str, int]
+"""By whose budget copies move: the names of Required policies, `leaving.EVACUATION`, and "" for the
+workload's own policy."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """The fleet once nothing changes any more."""
+
+    situation: Situation
+    """With the decisions that are in force then, and what they charge."""
+    decisions: dict[WorkloadKey, Decision]
+    """The last new decision of each workload that got one."""
+    failed: dict[WorkloadKey, str]
+    """Workloads that could not be decided because of an error, and which."""
+    moved: dict[WorkloadKey, Moved]
+    """What moved of each workload, by whose budget."""
+    rounds: int
+    unsettled: bool = False
+    """It was still changing after `ROUNDS_MAX` cycles."""
+
+
+def settle(present: Situation, edited: Edited, stop: Stop = never) -> Settled:
+    """Where the fleet settles after the edits. Raises `Stopped` once `stop` returns True."""
+    run = _Run(present, edited, stop)
+    run.until_quiet(first=True)
+    run.rolled_out = True
+    run.until_quiet(first=False)
+    return Settled(
+        run.situation(),
+        run.decided,
+        run.failed,
+        run.moved,
+        run.rounds,
+        unsettled=run.rounds >= ROUNDS_MAX,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """One settling. `changed` has what was decided otherwise than at present."""
+
+    present: Situation
+    edited: Edited
+    stop: Stop
+    records: dict[WorkloadKey, Record] = field(default_factory=dict)
+    changed: set[WorkloadKey] = field(default_factory=set)
+    decided: dict[WorkloadKey, Decision] = field(default_factory=dict)
+    failed: dict[WorkloadKey, str] = field(default_factory=dict)
+    moved: dict[WorkloadKey, Moved] = field(default_factory=dict)
+    rounds: int = 0
+    rolled_out: bool = False
+    """The copies of edited workloads are all as they are asked for now."""
+    _queue: Queue = field(default_factory=Queue)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _caps: dict[WorkloadKey, Mapping[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        after = self.edited.situation
+        self.records = {
+            key: record
+            for key, record in after.records.items()
+            if key not in self.edited.deleted and key in after.workloads
+        }
+        highest = max((record.seq for record in self.present.records.values()), default=0)
+        for view in after.snapshot.clusters.values():
+            if view.capacity is not None:
+                highest = max(highest, view.capacity.includes_seq)
+        self._numbers = itertools.count(highest + 1)
+
+    def until_quiet(self, *, first: bool) -> None:
+        """Cycles until one changes nothing. `first`: everything is looked at; later what waits or
+        moves, or was edited."""
+        while self.rounds < ROUNDS_MAX:
+            if self.stop():
+                raise Stopped
+            situation = self.situation()
+            entries = list(self._due(situation, first=first))
+            if not entries:
+                return
+            self.rounds += 1
+            first = False
+            if not self._cycle(entries, situation):
+                return
+
+    def situation(self) -> Situation:
+        """The fleet as it is now in the plan: decisions in force, what they charge, and what
+        members report."""
+        after = self.edited.situation
+        commitments, leaving = self._charged(after.snapshot)
+        views = dict(after.snapshot.clusters)
+        for name, copies in leaving.items():
+            view = views.get(name)
+            if view is not None and view.capacity is not None:
+                views[name] = replace(view, capacity=reports.without(view.capacity, copies))
+        quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
+        snapshot = replace(after.snapshot, clusters=Views(views), quotas=quotas)
+        return replace(
+            after,
+            snapshot=snapshot,
+            records=self.records,
+            commitments=commitments,
+            _claims=None,
+            _bindings=None,
+        )
+
+    def _charged(
+        self, snapshot: FleetSnapshot
+    ) -> tuple[Commitments, dict[str, dict[PodShape, int]]]:
+        """What all workloads hold, and by cluster what its report includes of copies that have
+        left."""
+        made = self.present.commitments.copy()
+        leaving: dict[str, dict[PodShape, int]] = {}
+        reported = {
+            name: view.capacity.includes_seq
+            for name, view in snapshot.clusters.items()
+            if view.capacity is not None
+        }
+        for key in sorted({*self.changed, *self.edited.deleted}):
+            record = self.records.get(key)
+            uid = self._uid_of(key)
+            before = made.commitment(uid)
+            after = self._commitment(key, record) if record is not None else None
+            had, has = trails.steps(before), trails.steps(after)
+            flying = any(step[0] > reported.get(name, -1) for name, step in had.items())
+            if flying or after is None:
+                made.forget(uid)
+            if after is not None:
+                made.record(after)
+            for name, (seq, shape, copies) in had.items():
+                step = has.get(name)
+                if seq > reported.get(name, -1) or (step is not None and step[0] == seq):
+                    continue
+                stays = step[2] if step is not None and step[1] == shape and not flying else 0
+                if copies > stays:
+                    there = leaving.setdefault(name, {})
+                    there[shape] = there.get(shape, 0) + copies - stays
+        return made, leaving
+
+    def _uid_of(self, key: WorkloadKey) -> str:
+        workload = self.edited.situation.workloads.get(key) or self.present.workloads.get(key)
+        assert workload is not None
+        return workload.uid
+
+    def _commitment(self, key: WorkloadKey, record: Record) -> Commitment | None:
+        workload = self.edited.situation.workloads.get(key)
+        return record.commitment(workload.ask if workload is not None else None)
+
+    # -- what is due ----------------------------------------------------------
+
+    def _due(self, situation: Situation, *, first: bool) -> Iterator[Entry]:
+        memo: dict[Any, Any] = {}
+        for key, workload in situation.workloads.items():
+            record = self.records.get(key)
+            if not (first or self._may_change(key, record)):
+                continue
+            ask = situation.ask_of(workload)
+            if ask is None or ask.suspended or key in self.failed or workload.deleting:
+                continue
+            entry = self._entry(situation, workload, ask)
+            if first or key in self.edited.edited:
+                now = self._compared(situation.snapshot, entry, record, memo)
+                if due_rule.is_settled(now):
+                    continue
+            yield entry
+
+    def _may_change(self, key: WorkloadKey, record: Record | None) -> bool:
+        """Whether something that a later report says could change its decision."""
+        if key in self._queue or record is None:
+            return True
+        terms = record.terms
+        return (
+            (self.rolled_out and key in self.edited.edited)
+            or terms.reason is not Reason.CHOSEN
+            or terms.held_back > 0
+            or terms.to_move > 0
+        )
+
+    def _compared(
+        self,
+        snapshot: FleetSnapshot,
+        entry: Entry,
+        record: Record | None,
+        memo: dict[Any, Any],
+    ) -> Comparison:
+        if record is None:
+            return Comparison(decided=False)
+        ask, terms = entry.ask, record.terms
+        present = inputs.inputs_hash(ask, snapshot, memo)
+        clusters = snapshot.clusters
+        charged = terms.charged
+        return Comparison(
+            same_inputs=inputs.unchanged(record.facts.inputs_hash, present, ask, snapshot, memo),
+            inadmissible=entry.key in self._queue,
+            chosen=terms.reason is Reason.CHOSEN and not (terms.held_back or terms.held_profile),
+            for_all=everywhere(ask) or ask.shape.every_node,
+            moving=terms.to_move > 0 or record.rebalance != terms.rebalanced,
+            refused=entry.refused is not None or terms.reason in REFUSALS,
+            leaves=any(
+                copies_of(share) > 0
+                and (view := clusters.get(share.cluster)) is not None
+                and view.empties
+                for share in record.shares
+            ),
+            vacated=any(share.cluster not in clusters for share in record.shares),
+            frees=charged is not None
+            and (bool(charged.former) or charged.shape.requests != ask.shape.requests),
+        )
+
+    def _entry(self, situation: Situation, workload: Workload, ask: Ask) -> Entry:
+        """As the hub makes it, with no budget on moves but that of a Lazy policy, which none
+        lifts."""
+        key, record = workload.key, self.records.get(workload.key)
+        entry = situation.entry(workload, ask, situation.snapshot)
+        if key not in self._caps:
+            edited = key in self.edited.edited
+            self._caps[key] = {} if edited else entry.standing.capped
+        replaced = self.rolled_out or key not in self.edited.edited
+        standing = replace(entry.standing, capped=self._caps[key], replaced=replaced)
+        return replace(entry, standing=standing, leave=functools.partial(self._leave, ask, record))
+
+    def _leave(
+        self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
+    ) -> Allowance:
+        """All that may ever move, noted by whose budget it moves."""
+        policy, own = ask.policy, moving - sum(forced.values())
+        if move_budget.is_held(policy, record):
+            own = 0
+        taken = {name: copies for name, copies in forced.items() if copies}
+        taken |= {"": own} if own > 0 else {}
+        there = self.moved.setdefault(ask.key, {})
+        for name, copies in taken.items():
+            there[name] = there.get(name, 0) + copies
+        then = " when somebody asks for it: federator rebalance" if own < moving else ""
+        return Allowance(sum(taken.values()), then)
+
+    # -- one cycle ------------------------------------------------------------
+
+    def _cycle(self, entries: list[Entry], situation: Situation) -> bool:
+        """One cycle. Returns whether any decision changed."""
+
+        def other(key: WorkloadKey) -> Entry | None:
+            workload = situation.workloads.get(key)
+            ask = situation.ask_of(workload) if workload is not None else None
+            if workload is None or ask is None:
+                return None
+            return self._entry(situation, workload, ask)
+
+        made = cycle.run(
+            entries,
+            self._queue,
+            situation.snapshot,
+            situation.commitments,
+            seq=self._numbers.__next__,
+            others=other,
+        )
+        for key, bug in made.failed.items():
+            self.failed[key] = f"it cannot be decided: {bug}"
+        changes = [self._take(decided, situation) for decided in made.decided]
+        self._queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        return any(changes)
+
+    def _take(self, decided: Decided, situation: Situation) -> bool:
+        """Puts a decision in force. Returns whether it says anything new."""
+        decision, key = decided.decision, decided.key
+        before = self.records.get(key)
+        if before is not None and decisions.says(before, decision):
+            return False
+        self.records[key] = _record(decided, situation.workloads[key], before)
+        self.changed.add(key)
+        self.decided[key] = decision
+        return True
+
+
+def _record(decided: Decided, workload: Workload, before: Record | None) -> Record:
+    """The decision as the hub would read it after it was written."""
+    decision, charged = decided.decision, decided.entry.charged
+    generation = (decision.under or charged).generation
+    was = before.terms.charged if before is not None else None
+    if was is not None and generation == was.generation:
+        content = was.content
+    else:
+        content = workload.content if generation == workload.generation else b""
+    obj = offline.as_object(charged, decision, CAUSE, content=content)
+    record = decisions.summarise(obj)
+    if before is None:
+        return record
+    unfinished = decision.to_move or decision.held
+    rebalanced = before.terms.rebalanced if unfinished else before.rebalance
+    terms = replace(record.terms, rebalanced=rebalanced)
+    facts = replace(record.facts, uid=before.facts.uid, name=before.facts.name, terms=terms)
+    return replace(record, facts=facts, rebalance=before.rebalance)

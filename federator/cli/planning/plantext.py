@@ -1,0 +1,205 @@
+"""A plan in words and tables, from its document: the same whether it was computed here or by the
+leading hub."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from federator.cli import common
+from federator.model.plaintext import counted
+
+SHOWN: Final = 20
+"""Rows of each table; all are in -o json."""
+MESSAGES: Final = 5
+NOWHERE: Final = "-"
+
+
+def rendered(document: Mapping[str, Any], max_moves: int | None = None) -> str:
+    """The whole plan."""
+    parts = [_head(document, max_moves), _workloads(document), *_groups(document)]
+    parts += [_messages(document), _accounts(document), _budgets(document), *_losses(document)]
+    if not document["settled"]:
+        parts.append(
+            "The decisions were still changing when the plan was cut off: apply these edits in"
+            " smaller parts."
+        )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
+    summary, looked = document["summary"], document["looked"]
+    among = (
+        f"{counted(looked['workloads'], 'workload', 'workloads')} in"
+        f" {counted(looked['clusters'], 'cluster', 'clusters')}"
+    )
+    if not summary["workloads"]:
+        return f"Nothing changes, of {among}."
+    said = [f"{counted(summary['workloads'], 'workload changes', 'workloads change')}, of {among}."]
+    moves = counted(summary["moves"], "copy moves", "copies move")
+    more = f" (more than --max-moves {max_moves})" if _exceeds(summary, max_moves) else ""
+    said.append(
+        f"{moves} between clusters{more}, {summary['restarted']} restart, {summary['started']}"
+        f" start, {summary['ended']} end."
+    )
+    if summary["preempted"]:
+        said.append(f"{counted(summary['preempted'], 'copy leaves', 'copies leave')} for others.")
+    if summary["waiting"]:
+        said.append(f"{counted(summary['waiting'], 'copy waits', 'copies wait')} for a place.")
+    if summary["shorter"]:
+        lacking = counted(summary["shorter"], "workload ends", "workloads end")
+        said.append(f"{lacking} with more copies without a place than now.")
+    if document["seconds"]:
+        said.append(f"The last copy may move after {duration(document['seconds'])}.")
+    return "\n".join(said)
+
+
+def _exceeds(summary: Mapping[str, int], max_moves: int | None) -> bool:
+    return max_moves is not None and summary["moves"] > max_moves
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`: rounded up, as a person plans."""
+    whole = -int(-seconds // 1)
+    return f"{whole} s" if whole < 120 else f"{-(-whole // 60)} min"
+
+
+def _workloads(document: Mapping[str, Any]) -> str:
+    rows = document["workloads"]
+    table = [
+        [
+            row["workload"],
+            _what(row),
+            _copies(row["leaves"]),
+            _copies(row["enters"]),
+            str(row["restarted"]),
+            _short(row),
+            row.get("reason", ""),
+        ]
+        for row in rows[:SHOWN]
+    ]
+    if not table:
+        return ""
+    headers = ["WORKLOAD", "CHANGE", "LEAVES", "ENTERS", "RESTARTED", "SHORT", "REASON"]
+    return _cut(common.table(headers, table), len(rows), "workload", "workloads")
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    if row.get("created"):
+        return "new"
+    if row.get("deleted"):
+        return "deleted"
+    if row.get("heldBack"):
+        return "held back"
+    before, after = sum(row["before"].values()), sum(row["after"].values())
+    if before != after:
+        return f"{before} -> {after}"
+    return "moves" if row["moves"] else "restarts" if row["restarted"] else "waits"
+
+
+def _copies(by_cluster: Mapping[str, int]) -> str:
+    """`a: 3, b: 2`, the most first; at most three clusters by name."""
+    ordered = sorted(by_cluster.items(), key=lambda pair: (-pair[1], pair[0]))
+    named = [f"{name}: {copies}" for name, copies in ordered[:3]]
+    if len(ordered) > 3:
+        named.append(f"{len(ordered) - 3} more: {sum(copies for _, copies in ordered[3:])}")
+    return ", ".join(named) or NOWHERE
+
+
+def _short(row: Mapping[str, Any]) -> str:
+    now, then = row["shortBefore"], row["short"]
+    return f"{now} -> {then}" if now != then else str(then) if then else NOWHERE
+
+
+def _cut(table: str, rows: int, singular: str, plural: str) -> str:
+    if rows <= SHOWN:
+        return table
+    left = rows - SHOWN
+    return f"{table}\n... and {left} more {singular if left == 1 else plural} (-o json)"
+
+
+def _groups(document: Mapping[str, Any]) -> Iterator[str]:
+    """By policy and by pair of clusters, where there are more workloads than are listed."""
+    if len(document["workloads"]) <= SHOWN:
+        return
+    policies = document["byPolicy"]
+    table = [
+        [row["policy"] or NOWHERE, str(row["workloads"]), str(row["copies"])]
+        for row in policies[:SHOWN]
+    ]
+    headers = ["POLICY", "WORKLOADS", "COPIES"]
+    yield _cut(common.table(headers, table), len(policies), "policy", "policies")
+    pairs = document["byClusters"]
+    table = [
+        [
+            row["from"] or NOWHERE,
+            row["to"] or NOWHERE,
+            str(row["workloads"]),
+            str(row["copies"]),
+        ]
+        for row in pairs[:SHOWN]
+    ]
+    headers = ["FROM", "TO", "WORKLOADS", "COPIES"]
+    yield _cut(common.table(headers, table), len(pairs), "pair", "pairs")
+
+
+def _messages(document: Mapping[str, Any]) -> str:
+    """Why workloads end short, are held back or leave for others."""
+    noted = [row for row in document["workloads"] if row.get("message") or "preempted" in row]
+    lines = []
+    for row in noted[:MESSAGES]:
+        left = row.get("preempted")
+        if left is not None:
+            copies = counted(left["copies"], "copy leaves", "copies leave")
+            lines.append(f"{row['workload']}: {copies} for {left['by']}")
+        if row.get("message"):
+            lines.append(f"{row['workload']}: {row['message']}")
+    if len(noted) > MESSAGES:
+        lines.append(f"... and {len(noted) - MESSAGES} more with a reason (-o json)")
+    return "\n".join(lines)
+
+
+def _accounts(document: Mapping[str, Any]) -> str:
+    rows = document.get("accounts", ())
+    table = [
+        [
+            row["account"],
+            row["tier"],
+            row["resource"],
+            _changed(row, "guaranteed"),
+            _changed(row, "used"),
+            _changed(row, "borrowed"),
+            _changed(row, "lent"),
+        ]
+        for row in rows[:SHOWN]
+    ]
+    if not table:
+        return ""
+    headers = ["ACCOUNT", "TIER", "RESOURCE", "GUARANTEED", "USED", "BORROWED", "LENT"]
+    return _cut(common.table(headers, table), len(rows), "row", "rows")
+
+
+def _changed(row: Mapping[str, Any], field: str) -> str:
+    before, after = row["before"].get(field, "0"), row["after"].get(field, "0")
+    return f"{before} -> {after}" if before != after else str(after)
+
+
+def _budgets(document: Mapping[str, Any]) -> str:
+    rows: Sequence[Mapping[str, Any]] = document.get("budgets", ())
+    table = [
+        [row["budget"], str(row["copies"]), str(row["aMinute"]), duration(row["seconds"])]
+        for row in rows[:SHOWN]
+    ]
+    headers = ["BUDGET", "COPIES", "A MINUTE", "LAST AFTER"]
+    return _cut(common.table(headers, table), len(rows), "budget", "budgets") if table else ""
+
+
+def _losses(document: Mapping[str, Any]) -> Iterable[str]:
+    for loss in document.get("uncovered", ())[:SHOWN]:
+        now, then = loss["copiesWithoutPlaceNow"], loss["copiesWithoutPlaceThen"]
+        lines = [
+            f"Without {loss['cluster']}, {counted(then, 'copy', 'copies')} would have no place"
+            f" (now {now}):"
+        ]
+        lines += [
+            f"  {row['workload']}: {row['copies']}: {row['why']}" for row in loss["workloads"]
+        ]
+        yield "\n".join(lines)
