@@ -2,9 +2,9 @@
 pods, in its words.
 
 Which fields a level forbids is `model.kubernetes.pod_security`'s; here is how a server says it.
-Labels that ask for an older version switch off the checks that came later, and what 1.37 allows
-and 1.36 did not is allowed from v1.37 on; what still older versions allowed less of (types,
-sysctls) is not told apart. Pure; used by the REST layer and by the stand-in controllers, whose pods
+Labels that ask for an older version switch off the checks that came later, and what 1.37 allows and
+1.36 did not is allowed from v1.37 on; what still older versions allowed less of (types, sysctls) is
+not told apart. Pure; used by the REST layer and by the stand-in controllers, because their pods
 pass no REST layer.
 """
 
@@ -192,8 +192,8 @@ def _some(noun: str, names: Sequence[object]) -> str:
     return f"{noun}{'' if len(names) == 1 else 's'} {_quoted(names)}"
 
 
-def _who(pod: Pod, violations: Sequence[Violation]) -> list[str]:
-    """Whose fields they are: the pod's, some containers', or both."""
+def _subjects(pod: Pod, violations: Sequence[Violation]) -> list[str]:
+    """The subjects of the sentence: the pod, the containers that set the fields, or both."""
     names = _names(pod, violations)
     whole = (
         ["pod"]
@@ -224,17 +224,18 @@ def _apparmor(pod: Pod, violations: Sequence[Violation]) -> Finding:
         if annotations[key] == "unconfined":
             values.add("Unconfined")
             names += [name for name in (key.removeprefix(APPARMOR),) if name not in names]
-    who = (
+    subjects = (
         ["pod"]
         if any(violation.path.startswith("spec.securityContext.") for violation in fields)
         else []
     )
-    who += [_some("container", names)] if names else []
-    who += ["annotation" if len(shown) == 1 else "annotations"] if shown else []
+    subjects += [_some("container", names)] if names else []
+    subjects += ["annotation" if len(shown) == 1 else "annotations"] if shown else []
     values_shown = sorted((*values, *shown))
     reason = "forbidden AppArmor profile" + ("" if len(values_shown) == 1 else "s")
     return Finding(
-        reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values_shown)}"
+        reason,
+        f"{' and '.join(subjects)} must not set AppArmor profile type to {_quoted(values_shown)}",
     )
 
 
@@ -244,12 +245,12 @@ def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
         added = [violation for violation in violations if violation not in lacking]
         parts = []
         if lacking:
-            who = _some("container", _names(pod, lacking))
-            parts.append(f'{who} must set securityContext.capabilities.drop=["ALL"]')
+            subject = _some("container", _names(pod, lacking))
+            parts.append(f'{subject} must set securityContext.capabilities.drop=["ALL"]')
         if added:
-            who = _some("container", _names(pod, added))
+            subject = _some("container", _names(pod, added))
             parts.append(
-                f"{who} must not include {_quoted(_distinct(pod, added))} in"
+                f"{subject} must not include {_quoted(_distinct(pod, added))} in"
                 " securityContext.capabilities.add"
             )
         return Finding(reason, "; ".join(parts))
@@ -283,8 +284,8 @@ def _host_ports(pod: Pod, violations: Sequence[Violation]) -> Finding:
 
 def _probed_hosts(pod: Pod, violations: Sequence[Violation]) -> Finding:
     hosts = _distinct(pod, violations)
-    who = _uses("container", _names(pod, violations), "probe or lifecycle host", hosts)
-    return Finding("probe or lifecycle host", f"{who} {_quoted(hosts)}")
+    subject = _uses("container", _names(pod, violations), "probe or lifecycle host", hosts)
+    return Finding("probe or lifecycle host", f"{subject} {_quoted(hosts)}")
 
 
 def _selinux(pod: Pod, violations: Sequence[Violation]) -> Finding:
@@ -297,17 +298,18 @@ def _selinux(pod: Pod, violations: Sequence[Violation]) -> Finding:
         for field in ("user", "role")
         if any(violation.path.endswith(field) for violation in violations)
     ]
-    who = " and ".join(_who(pod, violations))
+    subject = " and ".join(_subjects(pod, violations))
     return Finding(
-        "seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}"
+        "seLinuxOptions",
+        f"{subject} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}",
     )
 
 
 def _values(reason: str, field: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
     def words(pod: Pod, violations: Sequence[Violation]) -> Finding:
-        who = " and ".join(_who(pod, violations))
+        subject = " and ".join(_subjects(pod, violations))
         return Finding(
-            reason, f"{who} must not set {field} to {_quoted(_distinct(pod, violations))}"
+            reason, f"{subject} must not set {field} to {_quoted(_distinct(pod, violations))}"
         )
 
     return words
@@ -315,7 +317,7 @@ def _values(reason: str, field: str) -> Callable[[Pod, Sequence[Violation]], Fin
 
 def _fixed(reason: str, demand: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
     return lambda pod, violations: Finding(
-        reason, f"{' and '.join(_who(pod, violations))} {demand}"
+        reason, f"{' and '.join(_subjects(pod, violations))} {demand}"
     )
 
 
@@ -336,20 +338,20 @@ def _volume_types(pod: Pod, violations: Sequence[Violation]) -> Finding:
             )
         )
     names = _names(pod, violations)
-    who = _uses("volume", names, "restricted volume type", sorted(types))
-    return Finding("restricted volume types", f"{who} {_quoted(sorted(types))}")
+    subject = _uses("volume", names, "restricted volume type", sorted(types))
+    return Finding("restricted volume types", f"{subject} {_quoted(sorted(types))}")
 
 
 def _non_root(pod: Pod, violations: Sequence[Violation]) -> Finding:
     set_paths = [violation for violation in violations if _value(pod, violation.path) is not None]
     if set_paths:
-        who = " and ".join(_who(pod, set_paths))
+        subject = " and ".join(_subjects(pod, set_paths))
         return Finding(
-            "runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false"
+            "runAsNonRoot != true", f"{subject} must not set securityContext.runAsNonRoot=false"
         )
-    who = _some("container", _names(pod, violations))
+    subject = _some("container", _names(pod, violations))
     return Finding(
-        "runAsNonRoot != true", f"pod or {who} must set securityContext.runAsNonRoot=true"
+        "runAsNonRoot != true", f"pod or {subject} must set securityContext.runAsNonRoot=true"
     )
 
 
@@ -360,9 +362,9 @@ _seccomp = _values("seccompProfile", _PROFILE)
 def _seccomp_set(pod: Pod, violations: Sequence[Violation]) -> Finding:
     if any(_value(pod, violation.path) is not None for violation in violations):
         return _seccomp(pod, violations)
-    who = _some("container", _names(pod, violations))
+    subject = _some("container", _names(pod, violations))
     return Finding(
-        "seccompProfile", f'pod or {who} must set {_PROFILE} to "RuntimeDefault" or "Localhost"'
+        "seccompProfile", f'pod or {subject} must set {_PROFILE} to "RuntimeDefault" or "Localhost"'
     )
 
 

@@ -1,1 +1,1 @@
-"""Server-side apply and patches: who owns which field."""
+"""Server-side apply and patches: the field managers and the fields that each owns."""

@@ -372,7 +372,7 @@ def removed_from(value: Any, doomed: Trie, node: Node | None) -> Any:
             elif not is_member(below):
                 items.append(removed_from(item, below, node.items))
         return items or None
-    # The place now holds something whole, whose owner is known under the place's own name.
+    # The place now holds a whole value. Its owner is recorded under the place's own name.
     return value
 
 

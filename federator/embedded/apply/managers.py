@@ -1,4 +1,4 @@
-"""Entries of `metadata.managedFields`: who wrote, how, when, and which paths are theirs.
+"""Entries of `metadata.managedFields`: the manager, its operation, the time, and the paths it owns.
 
 Entries and their tries are shared between objects and versions, and never changed in place. Used by
 `ownership` alone.

@@ -63,7 +63,7 @@ class Applied:
     conflicts: list[Conflict]
 
 
-def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, what, when, where
+def track(  # noqa: PLR0917 - the order of a write: before, after, manager, how, what, when, where
     old: Object | None,
     new: Object,
     manager: str,

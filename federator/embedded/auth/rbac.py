@@ -119,10 +119,10 @@ def _is(caller: Caller, subject: JsonObject, space: str) -> bool:
 def _source(binding: JsonObject, subject: JsonObject, space: str) -> str:
     reference, name = binding["roleRef"], binding["metadata"]["name"]
     bound = f'RoleBinding "{name}/{space}"' if space else f'ClusterRoleBinding "{name}"'
-    whom = subject["name"]
+    named = subject["name"]
     if subject["kind"] == "ServiceAccount":
-        whom = f"{whom}/{subject.get('namespace') or space}"
-    return f'{bound} of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{whom}"'
+        named = f"{named}/{subject.get('namespace') or space}"
+    return f'{bound} of {reference["kind"]} "{reference["name"]}" to {subject["kind"]} "{named}"'
 
 
 def _allows(rule: JsonObject, wanted: Attributes) -> bool:

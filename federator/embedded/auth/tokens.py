@@ -1,5 +1,5 @@
-"""Bearer tokens: the administrator's, and those of service accounts, which are signed and carry
-whose they are.
+"""Bearer tokens: the administrator's, and those of service accounts, which are signed and name
+their service account.
 
 A service account's token is a JWT like a real one, signed with a key of this server (HS256 where a
 real server signs with RS256: only this server verifies it). It counts as long as its account lives,

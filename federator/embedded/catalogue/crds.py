@@ -187,8 +187,7 @@ def initial_status(crd: Crd) -> dict[str, Any]:
 
 
 def established_status(crd: Crd, now: str) -> dict[str, Any]:
-    """The status of a CRD whose names are accepted and which is served; times that need not change
-    stay."""
+    """The status of a served CRD with accepted names. Times that need not change stay."""
     before = crd.get("status") or {}
     by_type = {condition["type"]: condition for condition in before.get("conditions") or ()}
     wanted = (

@@ -18,7 +18,7 @@ from federator.embedded.validation import service_addresses
 Object = dict[str, Any]
 
 _KEEPS_STATUS: Final = frozenset({("", "nodes")})
-"""Kinds whose status may be set on create (kubelets register themselves with one)."""
+"""Kinds for which a create request may set the status (kubelets register themselves with one)."""
 
 _SERVER_FIELDS: Final = ("apiVersion", "kind", "metadata")
 

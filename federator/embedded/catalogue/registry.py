@@ -57,7 +57,7 @@ class Registry:
         return self._by_key[(group, plural)]
 
     def for_kind(self, api_version: str, kind: str) -> ResourceInfo | None:
-        """The resource whose objects say `apiVersion` and `kind`."""
+        """The resource of objects with this `apiVersion` and `kind`."""
         return self._by_kind.get((api_version, kind))
 
     def all(self) -> Iterable[ResourceInfo]:

@@ -118,7 +118,7 @@ class PodIndex:
         self.listeners: list[Listener] = []
 
     def group(self, uid: str) -> Group:
-        """The pods whose controller has this uid; do not change it."""
+        """The pods of the controller with this uid; do not change it."""
         return self._groups.get(uid, _EMPTY)
 
     def notice(self, event: Event) -> None:

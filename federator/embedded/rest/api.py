@@ -171,7 +171,7 @@ def _attributes(request: ApiRequest, verb: str, target: Target) -> Attributes:
         try:
             name = field_selectors.only_name(request.param("fieldSelector")) or ""
         except refusals.Refusal:
-            # The handler says what is wrong with it, to those who may ask.
+            # The handler reports the error, after the caller is authorized.
             name = ""
     return Attributes(verb, info.group, info.plural, target.subresource, namespace, name)
 

@@ -1,5 +1,5 @@
 """What every request handler of one embedded server needs: its store, its registry, its clock, its
-address pool, and who may do what.
+address pool, and its authorization rules.
 """
 
 import random

@@ -37,8 +37,8 @@ _ANSWERED_WITH_OBJECT = frozenset(
         "resourcequotas",
     )
 )
-"""Resources whose deletion is answered with the object even when it is gone (their registries say
-so)."""
+"""Resources for which a deletion returns the object even when it is gone, as their registries say.
+"""
 
 
 def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:

@@ -106,7 +106,7 @@ def _versions(
             return number, after, store.items_at(home, target.namespace, number)
         except refusals.Refusal:
             refusal = refusals.expired(_CONTINUE_EXPIRED)
-            # For who would rather have an inconsistent rest than begin again.
+            # For clients that prefer an inconsistent rest to a new list from the start.
             refusal.metadata = {"continue": _token(_WHATEVER_IS, after)}
             raise refusal from None
     number = check_not_ahead(store, given)

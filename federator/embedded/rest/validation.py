@@ -43,7 +43,7 @@ _ANY_FINALIZER: Final = frozenset(
         ("events.k8s.io", "events"),
     }
 )
-"""Builtins whose strategies do not look at finalizers."""
+"""Builtins with strategies that do not look at finalizers."""
 
 
 def check(
@@ -92,8 +92,8 @@ def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo
 def admit(
     obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, labels: Labels
 ) -> None:
-    """The PodSecurity plugin: pods within the level of their namespace, whose `labels` these are,
-    and namespaces with levels that there are. Raises `Refusal` 403 or 422."""
+    """The PodSecurity plugin: it accepts pods within the level of their namespace (`labels`), and
+    namespaces with known levels. Raises `Refusal` 403 or 422."""
     if info.key == pod_security.NAMESPACES:
         _admit_namespace(obj, old, info)
     elif info.key == pod_security.PODS and (

@@ -417,7 +417,7 @@ def _own(
     *,
     subresource: str = "",
 ) -> None:
-    """Records who set which field. An object without owned fields stays so until the first
+    """Records the manager of each field. An object without owned fields stays so until the first
     apply."""
     if (
         old is not None

@@ -1,5 +1,4 @@
-"""The messages of the REST layer: what comes in, who asks, and what goes out, free of any
-transport.
+"""The messages of the REST layer: the request, its caller and the answer, free of any transport.
 
 Made by the in-process transport and by the HTTP server; consumed by `api`. Bodies are bytes; a
 watch is a stream.
@@ -115,7 +114,7 @@ def warning_value(text: str) -> str:
 
 
 def json_answer(body: Any, status: int = 200, warnings: tuple[str, ...] = ()) -> Answer:
-    """An answer whose body is `body` as JSON."""
+    """An answer with `body` as JSON."""
     return Answer(status=status, body=_encode(body), warnings=warnings)
 
 

@@ -47,7 +47,7 @@ _WITHOUT_GENERATION = frozenset(
     ]
     + [("apps", "controllerrevisions")]
 )
-"""Built-in resources whose objects carry no metadata.generation (from the registry strategies of
+"""Built-in resources that carry no metadata.generation (from the registry strategies of
 Kubernetes 1.37)."""
 
 

@@ -44,7 +44,7 @@ def check(value: Any, old: Any, node: Node) -> list[FieldError]:
 
 
 def check_part(value: Any, old: Any, node: Node, prefix: str) -> list[FieldError]:
-    """Complaints about one part (the status), whose paths begin at the part and are reported below
+    """Complaints about one part (the status). Their paths begin at the part and are reported below
     `prefix`."""
     if _fits(node)(value):
         return []

@@ -1,8 +1,9 @@
 """The owner garbage collector: background, foreground and orphaning deletion over all kinds of a
 cluster.
 
-It keeps who owns whom by uid and looks only at objects whose owners changed. The API layer sets the
-finalizers `foregroundDeletion` and `orphan`; this collector acts on them and takes them away.
+It keeps the owners and dependents of each uid and looks only at the dependents of changed owners.
+The API layer sets the finalizers `foregroundDeletion` and `orphan`; this collector acts on them and
+takes them away.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -161,7 +162,7 @@ class Garbage:
     # Dependents
 
     def _check(self, item: _Item) -> None:
-        """Deletes an object whose owners are all gone or going, or trims its references."""
+        """Deletes an object if all its owners are gone or going, or trims its references."""
         resource, key = self._infos[item[0]], item[1]
         obj = self._get(item)
         if obj is None or "deletionTimestamp" in obj["metadata"]:

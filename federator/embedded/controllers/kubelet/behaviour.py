@@ -20,8 +20,8 @@ absent) |
 (`podlogs`) |
 | `log-text` | any text | what those lines say |
 
-Images of a registry whose name ends with `.invalid` (no such host exists, RFC 2606) cannot be
-pulled either, and only the containers that name them wait.
+Images of a registry with a name that ends with `.invalid` (no such host exists, RFC 2606) cannot be
+pulled either. Only the containers that name them wait.
 
 Pure: the generator for ranges is an argument. A value that cannot be read counts as absent.
 """
@@ -74,7 +74,7 @@ class Behaviour:
     exit_code: int
     never_ready: bool
     unpulled: tuple[str, ...] = ()
-    """Containers whose image cannot be pulled, by name; of init containers when they are what fails
+    """Names of the containers with an image that cannot be pulled; of init containers if they fail
     first."""
 
 

@@ -43,7 +43,7 @@ class Kubelet:
         """What came due on nodes that are down."""
         self._plans: dict[str, Behaviour] = {}
         self._mounting: dict[str, float] = {}
-        """By uid of pods whose volumes cannot be set up: how long the next try waits."""
+        """Uid of a pod with volumes that cannot be set up -> seconds that the next try waits."""
         self._addresses = podstatus.Addresses()
         self._texts = podstatus.Texts()
         self._actions: dict[str, Callable[[Pod], None]] = {

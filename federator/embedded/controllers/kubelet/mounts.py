@@ -20,8 +20,8 @@ _KINDS: Final = (("configMap", "name", "configmap"), ("secret", "secretName", "s
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """`container` "" for a volume, else the container whose variables cannot be made; `text` in the
-    kubelet's words."""
+    """A missing volume (`container` is "") or a container with variables that cannot be made;
+    `text` in the kubelet's words."""
 
     container: str
     text: str
@@ -42,7 +42,7 @@ def unmounted(world: World, pod: JsonObject) -> Missing | None:
 
 
 def unset(world: World, pod: JsonObject) -> Missing | None:
-    """The first container whose variables cannot be made; init containers first."""
+    """The first container with variables that cannot be made; init containers first."""
     spec, namespace = pod["spec"], pod["metadata"]["namespace"]
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         for kind, name, key in _of_container(container):

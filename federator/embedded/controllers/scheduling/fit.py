@@ -27,7 +27,7 @@ _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """What placing a pod depends on. `kept` holds the parts whose identity names the shape."""
+    """What placing a pod depends on. `kept` holds the parts that identify the shape."""
 
     wanted: Amounts
     node_selector: Mapping[str, str]

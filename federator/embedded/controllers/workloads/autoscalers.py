@@ -31,7 +31,7 @@ class Autoscalers:
         self._by_target: dict[Key, Key] = {}
         """Deployment -> its autoscaler."""
         self._new: set[Key] = set()
-        """Those whose first look is still to come."""
+        """Autoscalers that this controller has not examined yet."""
 
     def notice(self, event: Event) -> None:
         if event.resource is self._targets:

@@ -166,7 +166,7 @@ class JobState:
         self.not_before[index] = now + job_rules.backoff_s(self.index_failures[index])
 
     def next_index(self, job: JsonObject, now: float) -> tuple[int | None, float | None]:
-        """(the lowest free index whose back-off is over, else seconds until one is)."""
+        """(the lowest free index that is not in back-off, else seconds until one is)."""
         completions = job["spec"].get("completions") or 0
         while self._known_to < completions:
             heapq.heappush(self._heap, self._known_to)

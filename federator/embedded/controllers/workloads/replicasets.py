@@ -29,7 +29,7 @@ class ReplicaSets:
         self._dirty: Dirty[Key] = Dirty()
         self._relabelled: set[Key] = set()
         self._odd: set[str] = set()
-        """Uids of sets whose pods may carry other labels than the template says."""
+        """Uids of sets with pods that may carry other labels than the template says."""
         self._moulds = Moulds(world, self._resource)
         self._refused: dict[Key, str] = {}
         """Why the last pod of a set could not be made."""

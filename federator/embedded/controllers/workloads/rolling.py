@@ -1,5 +1,5 @@
-"""The arithmetic of rolling updates: who may grow and shrink by how much. Pure; `deployments`
-carries it out.
+"""The arithmetic of rolling updates: by how many pods each ReplicaSet may grow or shrink. Pure;
+`deployments` carries it out.
 
 Rules of the Kubernetes deployment controller 1.37: surge rounds up, unavailable rounds down, both
 zero makes unavailable one; unhealthy old pods go first; scaling while several sets are active is

@@ -1,5 +1,5 @@
-"""Reviews: questions that are posted, answered and forgotten (access reviews, token reviews, who am
-I)."""
+"""Reviews: questions that are posted, answered and forgotten (access reviews, token reviews,
+`whoami`)."""
 
 from federator.embedded.auth.rbac import Attributes, Rbac
 from federator.embedded.auth.tokens import AUDIENCE
