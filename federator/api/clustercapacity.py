@@ -29,7 +29,7 @@ NAME: Final = "cluster"
 
 
 MAX_HIGHEST: Final = 512
-"""Workloads whose highest seq the status keeps."""
+"""Number of workloads for which the status keeps the highest seq."""
 MAX_KINDS: Final = 32
 MAX_VERSION: Final = 40
 """Characters of a resource version."""
@@ -48,7 +48,7 @@ class Status(CapacityFields):
     """What this cluster's nodes offer and have left."""
 
     observed_generation: Amount = 0
-    """The newest generation whose shapes are answered."""
+    """The newest generation with answers for all its shapes."""
     highest: Annotated[
         dict[Annotated[str, Field(max_length=64)], Seq], Field(max_length=MAX_HIGHEST)
     ] = Field(default_factory=dict)

@@ -62,7 +62,7 @@ IMMUTABLE = rules(("self == oldSelf", "is fixed once it has been set"))
 
 
 def list_map(*keys: str) -> dict[str, Any]:
-    """Schema extras of a list whose entries are known by these fields."""
+    """Schema extras of a list with these fields as keys of its entries."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
@@ -255,7 +255,7 @@ class SliceBlock(Model):
     the host."""
 
     fleet: Annotated[str, Field(min_length=1, max_length=63)]
-    """Id of the fleet whose hub wrote this slice; members expand slices of their own fleet only."""
+    """Id of the hub's fleet. Members expand slices of their own fleet only."""
     workload_uid: Annotated[str, Field(min_length=1, max_length=64)] = Field(alias="workloadUID")
     """Uid of the workload on the host."""
     origin_generation: Amount

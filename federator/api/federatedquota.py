@@ -47,9 +47,9 @@ VALID: Final = "Valid"
 """The condition that says whether anything is wrong with the account."""
 _ORDERINGS: Final = {str(ordering): ordering for ordering in Ordering}
 COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
-"""Resources whose guarantee is held beside the maximum when an account is written; of the others
-its condition tells. API servers reckon a rule with amounts as long as a request may be, and take
-none that looks at all of them."""
+"""Resources for which the API server compares the guarantee with the maximum when an account is
+written. For the others a condition of the account reports it. API servers estimate the cost of a
+rule for amounts as long as a request may be, and accept no rule that compares all resources."""
 ABOVE_MAX = "guaranteed may not be above max"
 MAX_OR_BORROWING = (
     "max and borrowingLimit say the same (max = guaranteed + borrowingLimit): only one of them"
@@ -266,8 +266,8 @@ class Spec(doorfields.DoorFields):
     """Others that leave for a workload of this account are told so long before, except in tier
     Preemptible. They leave at once when left out."""
     ordering: Literal["Priority", "FairShare", "BorrowLast"] | None = None
-    """Of an account without a parent: who is first in its tree; then the higher priority, then the
-    older. BorrowLast when left out: those that borrow less."""
+    """Of an account without a parent: which workloads are first in its tree; then the higher
+    priority, then the older. BorrowLast when left out: workloads that borrow less are first."""
     queueing: Literal["BestEffort", "StrictFIFO", "Backfilling"] | None = None
     """StrictFIFO: while the first of its waiting workloads does not fit, none after it is admitted.
     Backfilling: room is kept for the first of them, here or below, that waits for room in one

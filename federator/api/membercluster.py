@@ -39,11 +39,11 @@ CLOCK_SYNCED: Final = "ClockSynced"
 NOT_ASKED: Final = "NotAsked"
 """Reason of Ready: the hub lacks file descriptors to ask it; nothing is known against it."""
 NOT_REPORTING: Final = "NotReporting"
-"""Reason of a cluster that answers, and of whose work nothing is told."""
+"""Reason of a reachable cluster that reports nothing about its workloads."""
 
 
 _EVERY_API: Final = WORKLOAD_APIS | OPERATOR_APIS
-"""Of a cluster whose discovery nobody has read."""
+"""The APIs assumed of a cluster before its discovery is read."""
 
 UNTRUSTWORTHY: Final = "Untrustworthy"
 """Condition of a cluster that says what cannot be."""
@@ -197,8 +197,8 @@ class Spec(Model):
     ] = Field(default_factory=list)
     """Projects that are welcome; all when empty."""
     take_over_from: Annotated[str, Field(max_length=64)] | None = None
-    """Uid of a host whose place this host has taken for good: the cluster's slices are this host's
-    from then on."""
+    """Uid of a host that this host replaces permanently: the cluster's slices are this host's from
+    then on."""
 
 
 class ForgottenWorkload(Model):
@@ -268,8 +268,8 @@ class Status(Model):
     cluster_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="clusterUID")
     """Uid of the kube-system namespace that was seen."""
     host_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="hostUID")
-    """Uid of another host that is recorded there as the one whose slices it holds; empty when that
-    is this host."""
+    """Uid of another host, if the cluster records that it holds that host's slices; empty when it
+    records this host."""
     version: ShortText = ""
     """Version of its API server."""
     apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(

@@ -154,7 +154,7 @@ class SpreadFields(Model):
     """Bounds how unevenly copies may lie over the values of one cluster label."""
 
     topology_key: LabelKey
-    """The cluster label whose values are the domains, such as zone or region."""
+    """The cluster label with the domains as values, such as zone or region."""
     min_domains: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] = 1
     """At least this many domains are used."""
     max_skew: Count = 0

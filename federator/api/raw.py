@@ -133,7 +133,7 @@ def flag(obj: Any, *path: str) -> bool:
 
 
 def text_map(obj: Any, *path: str) -> dict[str, str]:
-    """The entries of a map whose values are texts."""
+    """The entries of a map that have texts as values."""
     return {name: value for name, value in mapping(obj, *path).items() if isinstance(value, str)}
 
 

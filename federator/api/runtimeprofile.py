@@ -77,7 +77,7 @@ class Guard(Model):
     """The sidecar that guards pods of Exclusive job sets with `guard`."""
 
     image: Annotated[str, Field(min_length=1, max_length=512)]
-    """An image of federator, whose entry point is the program."""
+    """An image of federator. Its entry point is the program."""
 
 
 class GatewayName(Model):
@@ -184,8 +184,8 @@ def content_hash(obj: Obj) -> str:
 
 
 def versions(obj: Obj) -> dict[str, dict[str, Any]]:
-    """Hash -> profile object of the versions that the status keeps, the newest first. An
-    entry whose spec does not match its hash is left out."""
+    """Hash -> profile object of the versions that the status keeps, the newest first. An entry with
+    a spec that does not match its hash is left out."""
     kept: dict[str, dict[str, Any]] = {}
     for entry in raw.objects(obj, "status", "versions"):
         version = with_spec(obj, raw.mapping(entry, "spec"))

@@ -39,7 +39,7 @@ class FormerCharge(Model):
     runs in it."""
 
     project: Annotated[str, Field(max_length=253)]
-    """Project to whose quota the copies count."""
+    """Project with the quota that the copies count against."""
     tier: TierName
     """Tier that is charged."""
     requests: Amounts
@@ -55,7 +55,7 @@ class Charge(Model):
     decisions alone."""
 
     project: Annotated[str, Field(max_length=253)]
-    """Project to whose quota the copies count."""
+    """Project with the quota that the copies count against."""
     tier: TierName
     """Tier that is charged."""
     shape: GangShape

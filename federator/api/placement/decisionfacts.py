@@ -96,7 +96,7 @@ class Terms:
     revision: str
     """ControllerRevision that keeps the spec in force then; "" when that is not known."""
     held_profile: str
-    """RuntimeProfile whose present version asks for more than there is; "" for none."""
+    """RuntimeProfile with a present version that asks for more than there is; "" for none."""
     required: tuple[str, ...]
     """Names of the Required policies that were in force beside it."""
     deletion_reason: str

@@ -192,7 +192,7 @@ class Deletion(Model):
     reason: ShortText
     """DeletionBlocked, or Emptying while members are being emptied."""
     message: Sentence = ""
-    """A sentence that names who is waited for."""
+    """A sentence that names the members that the deletion waits for."""
     waiting_for: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list)
     )
@@ -215,7 +215,7 @@ class Spec(Model):
     workload: WorkloadRef
     """What is decided about."""
     seq: Seq
-    """Number of this decision; it rises with every change, whoever leads."""
+    """Number of this decision; it rises with every change, also under another leader."""
     unit: Literal["replicas", "shards"]
     """What is divided."""
     wanted: Amount

@@ -176,8 +176,8 @@ def to_demand(obj: Obj) -> Demand | None:
 
 
 def matching(obj: Obj) -> dict[str, Any]:
-    """Keyword arguments of `placement.policy.policies.Rule` beside the policy: for whom it speaks,
-    with which priority, and what it demands."""
+    """Keyword arguments of `placement.policy.policies.Rule` next to the policy: the workloads that
+    it matches, its priority, and what it demands."""
     workloads = raw.mapping(obj, "spec", "workloads")
     return {
         "namespaces": frozenset(raw.texts(workloads, "namespaces")),
