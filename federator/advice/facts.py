@@ -35,7 +35,7 @@ from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
 UNHEARD: Final = "ClusterUnknown"
-"""Reason of a row of the status whose figures are the last ones seen."""
+"""Reason of a row of the status that shows the last figures seen."""
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",

@@ -1,5 +1,6 @@
-"""The tree of quotas with what is used, borrowed, lent and waited for, and who holds it; and the
-queue of those who lack copies, in the order in which the next cycle takes them. Pure."""
+"""The tree of quotas with the used, borrowed, lent and pending amounts and the workloads that hold
+them. The queue of workloads that lack copies, in the order in which the next cycle takes them.
+Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

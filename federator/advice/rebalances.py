@@ -46,9 +46,10 @@ class Planned:
 def plan(
     situation: Situation, keys: Collection[WorkloadKey], most: int | None = None
 ) -> list[Planned]:
-    """One entry for each of these workloads that has a decision, in the order of an evacuation,
-    each decided beside those before it. `most`: copies that may move in all; who would move more
-    than is left of it is left out, and stays as it is for those after it."""
+    """One entry for each of these workloads that has a decision, in the order of an evacuation.
+    Each is decided next to those before it. `most`: copies that may move in all. A workload that
+    would move more than remains of it is left out, and stays as it is for the workloads after
+    it."""
     numbers = itertools.count(
         max((record.seq for record in situation.records.values()), default=0) + 1
     )

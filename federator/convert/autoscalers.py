@@ -1,5 +1,5 @@
-"""HorizontalPodAutoscalers -> `spec.autoscaling` of the PinterestServices whose Deployments they
-scale. Pure.
+"""HorizontalPodAutoscalers -> `spec.autoscaling` of the PinterestServices of the Deployments that
+they scale. Pure.
 
 One with something that `autoscaling` cannot say (metrics of objects, pace of scaling) is left.
 """

@@ -42,7 +42,7 @@ def absorb_configs(drafts: Drafts) -> None:
 
 
 def _user(item: Item, drafts: Drafts) -> Draft:
-    """The only draft whose template uses the ConfigMap. Raises LeftAlone."""
+    """The only draft with a template that uses the ConfigMap. Raises LeftAlone."""
     users = [
         draft
         for draft in drafts.made

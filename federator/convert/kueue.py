@@ -42,7 +42,7 @@ KINDS: Final = (
 )
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 NO_NAMESPACE: Final = "no-namespace-is-selected"
-"""Stands in an account whose queue selects none of the namespaces that have a LocalQueue of it."""
+"""Stands in an account if its queue selects none of the namespaces that have a LocalQueue of it."""
 
 
 def absorb(drafts: Drafts) -> None:

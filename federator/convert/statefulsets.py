@@ -99,7 +99,7 @@ def _claims(item: Item) -> list[dict[str, Any]]:
 
 
 def _retention(item: Item, notes: list[str]) -> str:
-    """Delete where both say so; whoever keeps claims in one case keeps them in both."""
+    """Delete if both fields say so. A set that keeps claims in one case keeps them in both."""
     policy = raw.mapping(item.obj, "spec", "persistentVolumeClaimRetentionPolicy")
     both = {raw.text(policy, when, default="Retain") for when in ("whenDeleted", "whenScaled")}
     if len(both) > 1:

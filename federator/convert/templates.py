@@ -139,7 +139,7 @@ def _fold(entries: list[dict[str, Any]], gone: int, path: str) -> None:
         if name in _named(value):
             why = f"{path}[{index}]: builds on {path}[{gone}], "
             if "valueFrom" in entries[gone]:
-                raise LeftAlone(f"{why}whose value comes from elsewhere; give it another name")
+                raise LeftAlone(f"{why}which has its value from elsewhere; give it another name")
             text = raw.text(entries[gone], "value")
             if redefined & _named(text):
                 raise LeftAlone(f"{why}which refers to a variable that changes in between")

@@ -40,7 +40,7 @@ STOP_S: Final = PROBE_PERIOD_S * PROBE_FAILURES + PROBE_TIMEOUT_S + 2 * GRACE_MA
 """From the end of a lease until the containers of a pod have ended. Native sidecars of the workload
 are told to end after the others, so the grace counts twice."""
 LATE_WRITE_S: Final = 60.0
-"""An API server carries a request out within this, whoever has given it up."""
+"""An API server carries a request out within this, even after the client has given it up."""
 TAKE_OVER_S: Final = 2
 """Renewals that a change of leader may cost."""
 
@@ -73,8 +73,8 @@ class Times:
         if self.skew_s < self.skew_told_s:
             raise ValueError(
                 f"the skew budget ({self.skew_s:g} s) must not be less than the skew that is told"
-                f" ({self.skew_told_s:g} s): shards would start before those of a cluster whose"
-                " clock counts as right have stopped"
+                f" ({self.skew_told_s:g} s): shards would start before those of a cluster with a"
+                " clock that counts as right have stopped"
             )
         gap_s = self.leader_s + TAKE_OVER_S * self.renew_s + self.write_s + POLL_S + READ_S
         if self.lease_s <= gap_s:
@@ -117,8 +117,8 @@ class Promise:
         return max(self.elapsed_s - elapsed_s, self.wall_s - wall_s) + after_s
 
     def outlasting(self, former: "Promise | None") -> "Promise":
-        """This renewal, or a former one whose lease ends later: a guard keeps to the later end, and
-        a leader with a shorter lease than the one before must too."""
+        """This renewal, or a former one if its lease ends later. A guard keeps to the later end, so
+        a leader with a shorter lease than the former leader's must too."""
         return self if former is None or former.ends_s <= self.ends_s else former
 
 

@@ -171,7 +171,7 @@ class Guard:
                 writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
                 await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
-            pass  # whoever asked has gone, or asks something else than HTTP
+            pass  # the client has gone, or sends something else than HTTP
         finally:
             writer.close()
 

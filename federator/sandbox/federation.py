@@ -334,7 +334,7 @@ class Federation:
         yield from self.hub.aggregation.unsettled()
 
     def _unheard(self) -> Iterator[str]:
-        """Objects whose last change has not reached the hub's memory yet."""
+        """Objects with a last change that has not reached the hub's memory yet."""
         for store in self.hub.hosting.stores:
             yield from _behind(self.host, store.name.removeprefix("host/"), store)
         for name, member in self.hub.state.members.items():

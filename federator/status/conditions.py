@@ -40,8 +40,8 @@ def merge(
 ) -> list[dict[str, Any]]:
     """The list to write: `wanted` over `live`, in the order of the live list, new ones at the end.
 
-    A condition whose status did not change keeps its lastTransitionTime; others get `now` (RFC
-    3339). Types in `owned` that are no longer wanted are dropped; other types stay unchanged.
+    A condition with an unchanged status keeps its lastTransitionTime; others get `now` (RFC 3339).
+    Types in `owned` that are no longer wanted are dropped; other types stay unchanged.
     """
     fresh = {condition.type: condition for condition in wanted}
     dropped = set(owned) - fresh.keys()

@@ -96,8 +96,7 @@ class DecisionInput:
     """Clusters that copies leave before their replacements are ready, up to maxUnavailable, because
     no cluster has room for the replacements."""
     notice: str = ""
-    """Which copies will leave for another workload, for whom and when, as a sentence; "" for
-    none."""
+    """Which copies will be preempted, for which workload and when, as a sentence; "" for none."""
 
     @property
     def unreadable(self) -> bool:

@@ -161,8 +161,8 @@ def _start_time(wanted: Wanted, tally: Tally) -> str:
 
 def _claimed(wanted: Wanted, placing: DecisionInput | None, rows: Sequence[Row]) -> bool:
     """Whether this generation may be reported as observed. A suspended or refused workload is left
-    unchanged on purpose, so reading it is enough. So it is for a cluster whose turn in a rollout
-    has not come: people learn about a failure before that from the status of this generation."""
+    unchanged on purpose, so reading it is enough. The same holds for a cluster that waits for its
+    turn in a rollout: people learn about an earlier failure from the status of this generation."""
     if wanted.suspended or (placing is not None and placing.refused and placing.current):
         return all(row.known for row in rows)
     seen = all(row.caught_up or (row.known and row.waits_its_turn) for row in rows)
@@ -190,7 +190,7 @@ def _replicas(
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
         old += max(seen.actual - max(updated, seen.idle), 0)
-        # A workload that is left alone, or whose edit is held back, keeps what it has: it is
+        # A workload that is left alone, or has an edit that is held back, keeps what it has. It is
         # complete when all of that runs.
         rolled = (seen.updated if kept or wanted.in_force else updated) >= share
         exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled

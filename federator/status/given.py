@@ -76,8 +76,8 @@ def former(
     """What a new decision (`now`) must record of earlier ones: what clusters had and no longer
     have.
 
-    `before`: what the last decision recorded; `shares`: its shares. `gone`: clusters of which
-    nothing is left, or whose slice is already as small as the new share. `by_index`: for shards. Of
+    `before`: what the last decision recorded; `shares`: its shares. `gone`: clusters with nothing
+    left, or with a slice that is already as small as the new share. `by_index`: for shards. Of
     ordinals only the number counts, as of interchangeable copies. `seq`: of the last decision;
     recorded with copies that the new one takes.
     """

@@ -50,8 +50,8 @@ def deployment(obj: Obj) -> Health:
 
 
 def failed_deployment(obj: Obj) -> tuple[str, str] | None:
-    """Reason and message of a Deployment whose pods cannot be created, or that made no progress
-    within progressDeadlineSeconds; None for any other."""
+    """Reason and message of a Deployment that cannot create its pods, or made no progress within
+    progressDeadlineSeconds; None for any other."""
     live = _part(obj, "status").get("conditions")
     for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
         condition = conditions.find(live if isinstance(live, list) else None, kind)

@@ -118,8 +118,8 @@ def _preempted(status: Mapping[str, Any]) -> Trouble | None:
 
 
 def of_mount(message: str) -> Trouble | None:
-    """The trouble in an Event FailedMount of a pod whose containers are being created; None when
-    the mount is only slow. Kubelets report it nowhere else."""
+    """The trouble in an Event FailedMount of a pod while its containers are being created; None
+    when the mount is only slow. Kubelets report it nowhere else."""
     match = ABSENT.search(message)
     return (
         None

@@ -63,7 +63,7 @@ def test_what_cannot_be_folded_is_left_with_the_field() -> None:
     done = converted(deployment(container={"env": [from_field, *env(("O", "$(O)-b"))]}))
     assert list(left(done).values()) == [
         "spec.template.spec.containers[0].env[1]: builds on"
-        " spec.template.spec.containers[0].env[0], whose value comes from elsewhere; give it"
+        " spec.template.spec.containers[0].env[0], which has its value from elsewhere; give it"
         " another name"
     ]
     changed = env(("O", "$(X)"), ("X", "2"), ("O", "$(O)!"))
