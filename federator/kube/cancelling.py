@@ -1,7 +1,7 @@
 """Distinguishes the cancellation of a task from a cancellation that only strayed into it.
 
-A library may cancel a future that a task of ours waits for (aiohttp does, with those who wait for a
-connection or for the name of a server while their connector is closed). The task sees a
+A library may cancel a future that a task of ours waits for (aiohttp does, with tasks that wait for
+a connection or for the name of a server while their connector is closed). The task sees a
 CancelledError as if it had been cancelled itself, and a worker of a queue that ends on it is gone
 without an error.
 """

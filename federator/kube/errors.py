@@ -127,4 +127,4 @@ def ends_namespace(error: ApiError | None) -> bool:
 
 
 class Unauthenticated(ApiError):
-    """401: who we say we are is not accepted."""
+    """401: the server does not accept our credentials."""

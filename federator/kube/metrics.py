@@ -133,7 +133,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_standby_accounts",
         Gauge,
-        "Standby hubs whose account of the members is fresh, as the leader reads them.",
+        "Standby hubs with a fresh account of the members, as the leader reads them.",
     ),
     Row(
         "federator_clusters_heard_by_standby",
@@ -260,7 +260,7 @@ FIGURES: tuple[Row, ...] = (
     Row(
         "federator_reconcile_waiting",
         Gauge,
-        "Changes whose next step has not been taken, such as `ready`.",
+        "Changes that still wait for their next step, such as `ready`.",
         ("kind", "step"),
     ),
     Row(

@@ -80,19 +80,19 @@ def is_ours(trouble: BaseException | None) -> bool:
 
 
 @contextlib.contextmanager
-def translated(who: str) -> Iterator[None]:
+def translated(peer: str) -> Iterator[None]:
     """Turns an OSError about this process into `errors.OwnShortage`; any other passes."""
     try:
         yield
     except OSError as trouble:
         if is_ours(trouble):
-            raise of(who) from trouble
+            raise of(peer) from trouble
         raise
 
 
-def of(who: str) -> errors.OwnShortage:
-    """The error for a connection to `who` that could not be tried."""
-    return errors.OwnShortage(f"{who}: not asked, {sentence()}")
+def of(peer: str) -> errors.OwnShortage:
+    """The error for a connection to `peer` that could not be tried."""
+    return errors.OwnShortage(f"{peer}: not asked, {sentence()}")
 
 
 class ShortageMeter(Protocol):

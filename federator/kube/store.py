@@ -134,8 +134,8 @@ class Store(Generic[T]):
 
         `refused`: the version of a list that was refused just before because it was older than the
         store; -1 for none. What was written since that list must then be here in the same version,
-        or be newer than the whole store: a restored server whose objects have been brought up to
-        date again meanwhile shows nothing that is older.
+        or be newer than the whole store: a restored server with objects that were brought up to
+        date meanwhile shows nothing that is older.
         """
         newest = version_number(self.resource_version)
         for key in rows:

@@ -1,7 +1,7 @@
 """A small HTTPS server on aiohttp, with every byte, wait and connection bounded.
 
 What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler
-decides who may ask, from the Authorization header or the client certificate, before anything else
+authorizes the caller, from the Authorization header or the client certificate, before anything else
 of the request is looked at. A body is read only when the handler asks for it, and then up to the
 bound that it says.
 """
@@ -54,7 +54,7 @@ class Incoming:
     path: str
     """Percent-encoded, as it was sent."""
     query: str = ""
-    """As it was sent: read only after it is known who asks."""
+    """As it was sent. The handler reads it only after it knows the caller."""
     authorization: str = field(default="", repr=False)
     certificate: Certificate | None = None
     impersonates: bool = False
@@ -67,7 +67,7 @@ class Incoming:
 
 
 class BodyRefused(ValueError):
-    """The body is too long, encoded, or does not arrive. The message is for who sent it."""
+    """The body is too long, encoded, or does not arrive. The message is for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _Connections(web.Server):
         super().__init__(
             self._answer,
             request_factory=self._made,
-            handler_cancellation=True,  # who went away is not answered to the end
+            handler_cancellation=True,  # a caller that went away needs no complete answer
             access_log=None,
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # what follows a head is not read

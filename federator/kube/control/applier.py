@@ -61,7 +61,7 @@ class Applier:
         self.recorder = EventRecorder(client, clock=clock, component=component, instance=instance)
 
     async def apply(self, step: Step, key: Hashable = None) -> Outcome:
-        """Carries out one step. `key` is whose turn in the lane this is; by default the object's
+        """Carries out one step. `key` is the owner of the turn in the lane; by default the object's
         namespace and name."""
         ref = target(step)
         try:

@@ -43,18 +43,18 @@ class QueueMeter(Protocol):
 
 
 class Batch(list[K]):
-    """Keys whose turns began together. Each turn may end by itself; those that have not end with
-    the batch."""
+    """Keys with turns that began together. Each turn may end by itself; the others end with the
+    batch."""
 
     def __init__(self, queue: "WorkQueue[K]", keys: Iterable[K]) -> None:
         super().__init__(keys)
         self._queue = queue
         self.held = dict.fromkeys(self)
-        """Those whose turns have not ended, in order."""
+        """Keys with turns that have not ended, in order."""
 
     def join(self, key: K) -> bool:
-        """Takes a key besides, whose turn begins now. False for one that has its turn already, or
-        waits for it."""
+        """Adds a key and begins its turn now. False for a key that has its turn already, or waits
+        for it."""
         if key in self.held or not self._queue.begin(key):
             return False
         self.held[key] = None
@@ -299,7 +299,7 @@ class WorkQueue(Generic[K]):
         at_once: int = 1,
     ) -> None:
         """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch
-        backs off all of its keys whose turns have not ended.
+        backs off all of its keys with turns that have not ended.
 
         One more serves starved groups alone: what is new there does not wait for a thousand
         keys of others that are in work.

@@ -313,7 +313,7 @@ class Elector:
             asked.cancel()
 
     async def _renew(self) -> LeaseEvent:
-        """Renews the lease, and passes the result to those who asked for a renewal."""
+        """Renews the lease, and passes the result to the tasks that asked for a renewal."""
         asking, self._asking = self._asking, []
         self._asked.clear()
         event = LeaseEvent.FAILED

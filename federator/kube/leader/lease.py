@@ -156,7 +156,7 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
 
 
 def unheld(seen: Seen) -> bool:
-    """Whether the Lease is not there, or a hand has emptied it: it says nothing about who leads
+    """Whether the Lease is not there, or a person has emptied it: it says nothing about the leader
     (F7).
 
     Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between

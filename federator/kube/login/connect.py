@@ -201,8 +201,8 @@ class _Login:
         )
 
     async def authorization(self) -> str:
-        """The header. Changed certificate files are loaded for new connections; a plugin whose
-        credential has expired runs again."""
+        """The header. Changed certificate files are loaded for new connections; a plugin runs again
+        when its credential has expired."""
         now = asyncio.get_running_loop().time()
         if self._files and now - self._looked_at >= REREAD_S:
             self._looked_at = now
@@ -217,12 +217,12 @@ class _Login:
     async def refresh(self) -> bool:
         """Reads files and runs the credential plugin again; True when something is new.
 
-        One run serves all who ask meanwhile. It goes on when those have no time left: a renewal of
-        the lease has less than many a plugin takes.
+        One run serves all callers meanwhile. It goes on when the callers have no time left: a
+        renewal of the lease has less time than some plugins take.
         """
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew(), name="login")
-            # Those who asked may all have gone: what it raises is seen all the same.
+            # All callers may be gone. The exception is retrieved all the same.
             self._renewing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return await asyncio.shield(self._renewing)
 

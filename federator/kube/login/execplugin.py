@@ -48,20 +48,20 @@ class Plugin:
 
     def __init__(self, chosen: Chosen, proxy: str = "") -> None:
         self._fields = chosen.user["exec"]
-        self._who = f"The credential plugin (exec) of the user {shown(chosen.user_name)}"
+        self._plugin = f"The credential plugin (exec) of the user {shown(chosen.user_name)}"
         self._cluster = chosen.cluster
         self._proxy = proxy
         self._version = self._fields.get("apiVersion", "")
         self._mode = self._fields.get("interactiveMode") or _DEFAULT_MODE.get(self._version, "")
         if not self._fields.get("command"):
-            raise NotConfigured(f"{self._who} has no command.")
+            raise NotConfigured(f"{self._plugin} has no command.")
         if self._version not in _DEFAULT_MODE:
             raise NotConfigured(
-                f"{self._who} has the apiVersion {shown(self._version)}; accepted are"
+                f"{self._plugin} has the apiVersion {shown(self._version)}; accepted are"
                 f" {' and '.join(_DEFAULT_MODE)}."
             )
         if self._mode not in _MODES:
-            raise NotConfigured(f"{self._who} needs an interactiveMode: {', '.join(_MODES)}.")
+            raise NotConfigured(f"{self._plugin} needs an interactiveMode: {', '.join(_MODES)}.")
 
     async def run(self) -> Credential:
         """Runs it once. Raises `NotConfigured`."""
@@ -86,14 +86,14 @@ class Plugin:
             async with asyncio.timeout(INTERACTIVE_S if interactive else RUN_S):
                 written, _ = await process.communicate()
         except TimeoutError as exc:
-            raise NotConfigured(f"{self._who} has not ended in time.") from exc
+            raise NotConfigured(f"{self._plugin} has not ended in time.") from exc
         finally:
             # Ends it, and closes its output, which a child of it may hold open for long.
             process._transport.close()  # type: ignore[attr-defined]
             await process.wait()
         if process.returncode:
             raise NotConfigured(
-                f"{self._who}: {shown(self._fields['command'])} failed with exit code"
+                f"{self._plugin}: {shown(self._fields['command'])} failed with exit code"
                 f" {process.returncode}."
             )
         return self._credential(written)
@@ -102,7 +102,7 @@ class Plugin:
         terminal = sys.stdin is not None and sys.stdin.isatty()
         if self._mode == "Always" and not terminal:
             raise NotConfigured(
-                f"{self._who} has interactiveMode Always, and standard input is no terminal."
+                f"{self._plugin} has interactiveMode Always, and standard input is no terminal."
             )
         return terminal and self._mode != "Never"
 
@@ -136,20 +136,21 @@ class Plugin:
         command = shown(self._fields["command"])
         if isinstance(exc, FileNotFoundError):
             hint = plaintext.visible(self._fields.get("installHint", ""), keep="\n\t")
-            return f"{self._who}: the program {command} is not installed.{_below(hint)}"
+            return f"{self._plugin}: the program {command} is not installed.{_below(hint)}"
         why = getattr(exc, "strerror", None) or "its command or env cannot be used"
-        return f"{self._who}: the program {command} cannot be run: {why}."
+        return f"{self._plugin}: the program {command} cannot be run: {why}."
 
     def _credential(self, written: bytes) -> Credential:
         try:
             answer = json.loads(written)
         except (ValueError, RecursionError) as exc:
-            raise NotConfigured(f"{self._who} did not answer with JSON.") from exc
+            raise NotConfigured(f"{self._plugin} did not answer with JSON.") from exc
         if not isinstance(answer, Mapping) or answer.get("kind") != "ExecCredential":
-            raise NotConfigured(f"{self._who} did not answer with an ExecCredential.")
+            raise NotConfigured(f"{self._plugin} did not answer with an ExecCredential.")
         if answer.get("apiVersion") != self._version:
             raise NotConfigured(
-                f"{self._who} is configured for {self._version} and answered with another version."
+                f"{self._plugin} is configured for {self._version} and answered with another"
+                " version."
             )
         status = answer.get("status")
         status = status if isinstance(status, Mapping) else {}
@@ -157,11 +158,11 @@ class Plugin:
             status.get(name) or "" for name in ("token", "clientCertificateData", "clientKeyData")
         )
         if not all(isinstance(value, str) for value in (token, cert, key)):
-            raise NotConfigured(f"{self._who} answered with a credential that is no text.")
+            raise NotConfigured(f"{self._plugin} answered with a credential that is no text.")
         if bool(cert) != bool(key):
-            raise NotConfigured(f"{self._who} answered with only one of certificate and key.")
+            raise NotConfigured(f"{self._plugin} answered with only one of certificate and key.")
         if not token and not cert:
-            raise NotConfigured(f"{self._who} answered with neither a token nor a certificate.")
+            raise NotConfigured(f"{self._plugin} answered with neither a token nor a certificate.")
         return Credential(token, cert.encode(), key.encode(), self._expiry(status))
 
     def _expiry(self, status: Mapping[str, Any]) -> float | None:
@@ -172,7 +173,7 @@ class Plugin:
             when = datetime.fromisoformat(stamp)
         except (TypeError, ValueError) as exc:
             raise NotConfigured(
-                f"{self._who} answered with an expirationTimestamp that is no time."
+                f"{self._plugin} answered with an expirationTimestamp that is no time."
             ) from exc
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 

@@ -289,56 +289,58 @@ def _referred(
 
 
 def _check_cluster(cluster: Mapping[str, Any], name: str) -> None:
-    who = f"The cluster {shown(name)} of the kubeconfig"
+    entry = f"The cluster {shown(name)} of the kubeconfig"
     if not cluster.get("server"):
-        raise NotConfigured(f"{who} has no server.")
+        raise NotConfigured(f"{entry} has no server.")
     if {"certificate-authority", "certificate-authority-data"} <= cluster.keys():
         raise NotConfigured(
-            f"{who} has certificate-authority and certificate-authority-data: only one of them is"
+            f"{entry} has certificate-authority and certificate-authority-data: only one of them is"
             " accepted."
         )
     if cluster.get("insecure-skip-tls-verify") and any(
         field in cluster for field in ("certificate-authority", "certificate-authority-data")
     ):
         raise NotConfigured(
-            f"{who} has a certificate authority and insecure-skip-tls-verify: only one of them is"
+            f"{entry} has a certificate authority and insecure-skip-tls-verify: only one of them is"
             " accepted."
         )
 
 
 def _check_user(user: Mapping[str, Any], name: str) -> None:
-    who = f"The user {shown(name)} of the kubeconfig"
+    entry = f"The user {shown(name)} of the kubeconfig"
     provider = user.get("auth-provider", {}).get("name", "")
     if "auth-provider" in user and "exec" in user:
-        raise NotConfigured(f"{who} has an auth-provider and exec: only one of them is accepted.")
+        raise NotConfigured(f"{entry} has an auth-provider and exec: only one of them is accepted.")
     if "auth-provider" in user and provider != "oidc":
         raise NotConfigured(
-            f"{who} has the auth-provider {shown(provider)}, which is not offered. Use a credential"
-            " plugin (exec): kubelogin for Azure, gke-gcloud-auth-plugin for GKE."
+            f"{entry} has the auth-provider {shown(provider)}, which is not offered. Use a"
+            " credential plugin (exec): kubelogin for Azure, gke-gcloud-auth-plugin for GKE."
         )
     if "token" in user and ("username" in user or "password" in user):
-        raise NotConfigured(f"{who} has a token and a password: only one of them is accepted.")
-    _check_certificate(user, who)
-    _check_impersonation(user, who)
+        raise NotConfigured(f"{entry} has a token and a password: only one of them is accepted.")
+    _check_certificate(user, entry)
+    _check_impersonation(user, entry)
 
 
-def _check_certificate(user: Mapping[str, Any], who: str) -> None:
+def _check_certificate(user: Mapping[str, Any], entry: str) -> None:
     for kind in ("client-certificate", "client-key"):
         if {kind, f"{kind}-data"} <= user.keys():
-            raise NotConfigured(f"{who} has {kind} and {kind}-data: only one of them is accepted.")
+            raise NotConfigured(
+                f"{entry} has {kind} and {kind}-data: only one of them is accepted."
+            )
     certificate = {"client-certificate", "client-certificate-data"} & user.keys()
     if certificate and not {"client-key", "client-key-data"} & user.keys():
-        raise NotConfigured(f"{who} has a client certificate and no client-key.")
+        raise NotConfigured(f"{entry} has a client certificate and no client-key.")
 
 
-def _check_impersonation(user: Mapping[str, Any], who: str) -> None:
+def _check_impersonation(user: Mapping[str, Any], entry: str) -> None:
     others = [name for name in ("as-uid", "as-groups", "as-user-extra") if user.get(name)]
     if others and not user.get("as"):
-        raise NotConfigured(f"{who} has {others[0]}, and does not act as another user (`as`).")
+        raise NotConfigured(f"{entry} has {others[0]}, and does not act as another user (`as`).")
     for header, value in impersonation(user):
         if not value.isprintable():
             raise NotConfigured(
-                f"{who} acts as another user: the value for {header} has control characters."
+                f"{entry} acts as another user: the value for {header} has control characters."
             )
 
 

@@ -1,9 +1,9 @@
-"""Logs a person in whose kubeconfig has the `auth-provider` oidc, by kubernetes_asyncio.
+"""Logs in a person with the `auth-provider` oidc in the kubeconfig, by kubernetes_asyncio.
 
 The ID token counts for as long as it is valid. It is not renewed here: kubernetes_asyncio would
 send the refresh token without checking the provider's certificate, and not write the next one back.
 Any command of kubectl renews it in the kubeconfig, which is read again then. The import takes 35
-MB, so it is left to those who have such a kubeconfig.
+MB, so only processes with such a kubeconfig import it.
 """
 
 import base64

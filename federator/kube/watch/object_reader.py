@@ -56,7 +56,7 @@ class ObjectReader(Generic[T]):
         object_type: Any = msgspec.Raw if self._is_raw else (shape or dict[str, Any])
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(object_type)
         self.event_decoder = decode.event_decoder_of(object_type)
-        """Decodes a line of a watch into an event whose object this reader understands."""
+        """Decodes a line of a watch into an event with an object that this reader understands."""
 
     def identify(self, obj: Any) -> Identity:
         """Which object an event's object is. Raises `errors.Malformed` for no object at all."""

@@ -54,7 +54,7 @@ async def discover(read: Read) -> tuple[Resource, ...]:
             try:
                 body = await read("GET", path, body_limit=OBJECT_LIMIT)
             except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
-                continue  # an aggregated API whose server is away must not hide all the others
+                continue  # an aggregated API without its server must not hide all the others
             resources.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))
     return tuple(sorted(resources))
 

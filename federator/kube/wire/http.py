@@ -257,11 +257,11 @@ class HttpTransport:
 class HttpResponse:
     """An answer over HTTP; the port's `Response`."""
 
-    __slots__ = ("_response", "_who", "headers", "status")
+    __slots__ = ("_peer", "_response", "headers", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, who: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, peer: str) -> None:
         self._response = response
-        self._who = who
+        self._peer = peer
         self.status = response.status
         headers: dict[str, str] = {}
         for name, value in response.headers.items():
@@ -275,7 +275,7 @@ class HttpResponse:
         silent."""
         content = self._response.content
         while True:
-            with speaking_our_errors(self._who):
+            with speaking_our_errors(self._peer):
                 chunk = await content.readany()
             if not chunk:
                 return
@@ -286,13 +286,13 @@ class HttpResponse:
         length = self._response.content_length
         if length is not None and length > limit:
             raise errors.Malformed(
-                f"{self._who}: an answer of {length} bytes is beyond the limit of {limit}."
+                f"{self._peer}: an answer of {length} bytes is beyond the limit of {limit}."
             )
         parts: list[bytes] = []
         size = 0
         content = self._response.content
         while True:
-            with speaking_our_errors(self._who):
+            with speaking_our_errors(self._peer):
                 chunk = await content.readany()
             if not chunk:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -300,7 +300,7 @@ class HttpResponse:
             size += len(chunk)
             if size > limit:
                 raise errors.Malformed(
-                    f"{self._who}: the answer is beyond the limit of {limit} bytes."
+                    f"{self._peer}: the answer is beyond the limit of {limit} bytes."
                 )
 
     async def close(self) -> None:
@@ -325,7 +325,7 @@ def target(request: Request) -> str:
 
 
 @contextlib.contextmanager
-def speaking_our_errors(who: str, spared: int = 0) -> Iterator[None]:
+def speaking_our_errors(peer: str, spared: int = 0) -> Iterator[None]:
     """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as
     the cause; those that are this process's own into `errors.OwnShortage`. `spared`: descriptors
     that the connection leaves alone."""
@@ -335,28 +335,28 @@ def speaking_our_errors(who: str, spared: int = 0) -> Iterator[None]:
         if cancelling.is_ours():
             raise
         raise errors.Unreachable(
-            f"{who}: the connection was closed while this waited for it."
+            f"{peer}: the connection was closed while this waited for it."
         ) from exc
     except TimeoutError as exc:
-        raise errors.Unreachable(f"{who}: no answer in time.") from exc
+        raise errors.Unreachable(f"{peer}: no answer in time.") from exc
     except aiohttp.ClientConnectorCertificateError as exc:
-        raise errors.Unreachable(f"{who}: its certificate is not one that was agreed on.") from exc
+        raise errors.Unreachable(f"{peer}: its certificate is not one that was agreed on.") from exc
     except aiohttp.ClientHttpProxyError as exc:
-        raise errors.Unreachable(f"{who}: its proxy answers with status {exc.status}.") from exc
+        raise errors.Unreachable(f"{peer}: its proxy answers with status {exc.status}.") from exc
     except aiohttp.ClientConnectorError as exc:
         # A name that cannot be looked up, or several addresses that failed, do not tell why.
         if shortage.is_ours(exc.os_error) or (
             exc.os_error.errno is None and shortage.is_short(spared)
         ):
-            raise shortage.of(who) from exc
+            raise shortage.of(peer) from exc
         what = "its proxy " if isinstance(exc, aiohttp.ClientProxyConnectionError) else ""
-        raise errors.Unreachable(f"{who}: {what}cannot be connected to ({_why(exc)}).") from exc
+        raise errors.Unreachable(f"{peer}: {what}cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:
-        raise errors.Malformed(f"{who}: the answer is no HTTP that can be read.") from exc
+        raise errors.Malformed(f"{peer}: the answer is no HTTP that can be read.") from exc
     except (aiohttp.ClientError, OSError, ValueError) as exc:
         if shortage.is_ours(exc):
-            raise shortage.of(who) from exc
-        raise errors.Unreachable(f"{who}: the connection broke ({type(exc).__name__}).") from exc
+            raise shortage.of(peer) from exc
+        raise errors.Unreachable(f"{peer}: the connection broke ({type(exc).__name__}).") from exc
 
 
 def _why(exc: aiohttp.ClientConnectorError) -> str:

@@ -61,7 +61,7 @@ class Transport(Protocol):
 
 @runtime_checkable
 class RefreshesCredentials(Protocol):
-    """A transport that can renew who we say we are; decorators pass it on."""
+    """A transport that can renew its credentials; decorators pass it on."""
 
     async def refresh_credentials(self) -> bool:
         """Fetches credentials anew; False when there is nothing fresher to try."""
