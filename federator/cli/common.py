@@ -132,7 +132,7 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
 
 
 async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
-    """As `with_host`, for commands whose output people read: prints the banner on stderr first (a
+    """As `with_host`, for commands with output for people: prints the banner on stderr first (a
     pause, no leader)."""
 
     async def after_banner(client: Any) -> T:
@@ -209,8 +209,8 @@ def dump(value: Any, output: str) -> str:
 
 class _Dumper(yaml.SafeDumper):
     """Chooses a style per text: block style for several lines; double quotes for control
-    characters, whose escapes are read back; single quotes for what some YAML reader would take for
-    a number (1e3, 0o17) or, as kubectl does, for a boolean (y, n)."""
+    characters, so that their escapes are read back; single quotes for what some YAML reader would
+    take for a number (1e3, 0o17) or, as kubectl does, for a boolean (y, n)."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         if plaintext.visible(text, keep="\n\t") != text:

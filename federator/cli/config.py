@@ -37,7 +37,8 @@ def show(path: str) -> None:
 @config.command()
 @click.argument("name", required=False, default="")
 def explain(name: str) -> None:
-    """Print every setting (or those whose path begins with NAME) with its default and reason."""
+    """Print every setting (or those with a path that begins with NAME) with its default and
+    reason."""
     from federator import settings
 
     shown = 0

@@ -135,7 +135,8 @@ async def gathered(
     judged = not 0 < raw.integer(placed, "observedGeneration") < generation
     alone = placed.get("status") == "True" and judged
     if not alone:
-        kinds += registry.WORKLOADS  # who else waits, and who has a host name that an edit adds
+        # For the other pending workloads, and for the holder of a host name that an edit adds.
+        kinds += registry.WORKLOADS
     key, decided = WorkloadKey(kind.kind, namespace, name), registry.KINDS["PlacementDecision"]
 
     def others(decision: dict[str, Any]) -> decisions.Record | None:

@@ -142,7 +142,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _remarks(rows: Sequence[Mapping[str, Any]], why: str, *, moving: bool) -> list[str]:
-    """What there is to say of each cluster. `why`: the message of the decision, whose reason is not
+    """What there is to say of each cluster. `why`: the message of the decision. Its reason is not
     repeated for every cluster."""
     lines: list[str] = []
     for row in rows:

@@ -133,8 +133,8 @@ class Result:
 async def read(
     client: "Client", target: Target, where: str, selector: str, *, listed: bool
 ) -> Result:
-    """One object for each name, or a list. `listed`: also names are chosen from a list, whose
-    version a watch begins at."""
+    """One object for each name, or a list. `listed`: also names are chosen from a list, because a
+    watch begins at the version of a list."""
     from federator.cli import fetching
 
     if target.names and not listed:

@@ -67,15 +67,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "quota": (
         "federator.cli.planning.quotas",
-        "Show the tree of quotas: used, borrowed, lent, waiting, and who holds what.",
+        "Show the tree of quotas: used, borrowed, lent, waiting, and their holders.",
     ),
     "queue": (
         "federator.cli.planning.quotas",
-        "List who lacks copies, in the order of the next cycle, with the reason.",
+        "List workloads that lack copies, in the order of the next cycle, with the reason.",
     ),
     "drill": (
         "federator.cli.planning.drill",
-        "Ask who would have no place if a cluster, or a zone, were gone now.",
+        "Show which workloads would have no place if a cluster, or a zone, were gone now.",
     ),
     "simulate": (
         "federator.cli.planning.simulate",

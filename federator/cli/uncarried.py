@@ -1,5 +1,5 @@
-"""Objects in a workload's namespace on the host that are not carried to any member. An owner who
-applied them there would wait in vain, so `explain` names them.
+"""Objects in a workload's namespace on the host that are not carried to any member. Their owner
+would wait in vain, so `explain` names them.
 
 They are read with the caller's own rights; what the caller may not read is left out. Secrets and
 ConfigMaps are read by name, only those that the workload's template names.

@@ -345,9 +345,7 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
     is_flag=True,
     help="Begin also when copies would have no other place: these stay, and the removal waits.",
 )
-@click.option(
-    "--cancel", is_flag=True, help="End a removal whose MemberCluster is not deleted yet."
-)
+@click.option("--cancel", is_flag=True, help="End a removal before its MemberCluster is deleted.")
 @click.option(
     "--timeout",
     type=waiting.Duration(),

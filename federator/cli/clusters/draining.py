@@ -362,7 +362,7 @@ class Watch:
         self.open = dict(generations)
         """Clusters that are neither done nor refused -> the generation that has the wish."""
         self.refused: set[str] = set()
-        """Those whose wish was refused, or ended before it was done."""
+        """Clusters with a drain that was refused, or ended before it was done."""
         self.ended: set[str] = set()
         self._printed: dict[str, str] = {}
 
@@ -403,8 +403,8 @@ class Watch:
 
 
 def _loss(obj: Mapping[str, Any]) -> str:
-    """What is said of a cluster that is held to be lost, whose copies leave without a drain; ""
-    for one that is not."""
+    """The text on a cluster that is held to be lost, from which copies leave without a drain; ""
+    for any other cluster."""
     from federator.api import raw
 
     for kind in ("FailingOver", "Dead"):

@@ -2,8 +2,8 @@
 one RoleBinding, created when it joins and deleted when it leaves. The MemberCluster owns them, so
 that they are garbage collected with it.
 
-Kubernetes lets no user grant rights that the user lacks, so whoever joins a cluster needs `get` and
-`patch` on that Secret.
+Kubernetes lets no user grant rights that the user lacks, so the user of `cluster join` needs `get`
+and `patch` on that Secret.
 """
 
 import contextlib

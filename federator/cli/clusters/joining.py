@@ -306,8 +306,8 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
 
 
 async def refuse_known(host: Client, name: str, uid: str) -> None:
-    """Raises FieldError when the cluster is already a member or is the host itself, or when the
-    name is taken by another cluster, whose credentials must not be overwritten. Writes nothing."""
+    """Raises FieldError when the cluster is already a member or is the host itself, or when another
+    cluster has the name: its credentials must not be overwritten. Writes nothing."""
     kind = registry.KINDS["MemberCluster"]
     for other in (await host.list(kind.api_version, kind.plural)).items:
         if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:

@@ -65,7 +65,7 @@ def install(kubeconfig: str, context: str, member: bool) -> None:
             except errors.NotFound:
                 await asyncio.sleep(0.1)
             except errors.Denied:
-                return  # whoever may define kinds need not be allowed to read their objects
+                return  # a user may be allowed to define kinds and not to read their objects
             else:
                 return
 

@@ -280,7 +280,7 @@ def _settle(obj: dict[str, Any], namespace: str) -> None:
 
 
 def _is_namespace(obj: Mapping[str, Any]) -> bool:
-    """Whether it is a Namespace, whose labels set the Pod Security level of its workloads."""
+    """Whether it is a Namespace. Its labels set the Pod Security level of its workloads."""
     from federator.hub import offline
 
     return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(
@@ -300,8 +300,8 @@ def _is_read(obj: Mapping[str, Any]) -> bool:
 def _outcome(
     situation: "Situation", made: "Sequence[tuple[Ask, Decision]]"
 ) -> dict[str, list[dict[str, Any]]]:
-    """Who has a place, who waits, and who leaves for whom. What leaves has its place until it is
-    gone, so it is among the admitted too."""
+    """The admitted workloads, the pending ones, and the victims with their preemptors. A victim has
+    its place until it is gone, so it is among the admitted too."""
     admitted: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
     preempted: list[dict[str, Any]] = []

@@ -177,7 +177,8 @@ class WorkloadQuery:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The query port of the leading hub, and the context whose credentials are sent to it."""
+    """The query port of the leading hub, and the context with the credentials that are sent to
+    it."""
 
     kubeconfig: str
     context: str

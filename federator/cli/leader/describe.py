@@ -42,7 +42,7 @@ class Described:
     events: Sequence[tuple[str, Obj]]
     """(cluster or "host", Event)."""
     silent: Mapping[str, str]
-    """Cluster whose Events are not shown -> why."""
+    """Cluster without its Events in the output -> why."""
 
 
 @click.command()
@@ -64,8 +64,8 @@ def describe(workload: str, name: str, **flags: Any) -> None:
 
 
 async def _described(query: "WorkloadQuery") -> Described:
-    """Everything, read at the same time where possible. The pods come first: they name whose Events
-    count."""
+    """Everything, read at the same time where possible. The pods come first: they name the objects
+    that the Events must be about."""
     facts = await common.with_federation(
         query.kubeconfig, query.context, lambda host: _on_host(host, query)
     )

@@ -51,8 +51,8 @@ def drawn(
 
 
 class _Branch:
-    """The objects of one cluster. Each is drawn once, whatever a member says of who made whom:
-    what names an owner that is not there, or that is its own, stands at the top."""
+    """The objects of one cluster. Each is drawn once, whatever owner references a member reports.
+    An object with an owner that is not there, or that owns itself, stands at the top."""
 
     def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
         self.left = list(rows)

@@ -42,7 +42,7 @@ def _before(host: EmbeddedCluster, obj: Obj) -> None:
         body = json.dumps(account(accounts[DEFAULT], project)).encode()
         path = f"/apis/{_KIND.api_version}/{_KIND.plural}"
         headers = {"content-type": "application/json"}
-        # the host refuses an account whose name is taken
+        # the host refuses an account with a name that is taken
         host.api.handle(ApiRequest("POST", path, {}, headers, body, ADMIN))
 
 
