@@ -26,8 +26,8 @@ class Tier(StrEnum):
 
 
 ANY_NUMBER: Final = 1 << 20
-"""Copies that may be missing of a kind whose copies replace none in another cluster: a cluster that
-loses it does not wait for others."""
+"""Copies that may be missing of a kind that never replaces copies in another cluster: a cluster
+that loses it does not wait for others."""
 
 
 class Unit(StrEnum):
@@ -225,7 +225,7 @@ class FailoverWhen(StrEnum):
 
 
 class Failback(StrEnum):
-    """What becomes of work whose lost cluster is back."""
+    """What becomes of work after its lost cluster is back."""
 
     AUTO = "Auto"
     """It goes home when the cluster has been well for a time."""
@@ -347,12 +347,12 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Ordinals:
-    """Of a workload whose copies have numbers: each stays in the cluster where it began."""
+    """Of a workload with numbered copies: each stays in the cluster where it began."""
 
     claims: bool = False
     """Each has volume claims, which exist in one cluster only."""
     released: tuple[str, ...] = ()
-    """Clusters whose ordinals a person gives up: they begin anew elsewhere."""
+    """Clusters where a person gives up the ordinals: they begin again elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ class Grouped:
     chosen: list[ChosenRow]
     rejected: tuple[Rejected, ...]
     plain: int = 0
-    """Not 0 where whoever made them knows that all the chosen have terms and a message, and that
+    """Not 0 if the maker of the list knows that all the chosen have terms and a message, and that
     each message is of printable ASCII and as short as it is recorded: then no verdict of a chosen
     cluster takes more bytes than these."""
 
@@ -158,8 +158,8 @@ NAMES_SHOWN = 3
 
 class Verdicts(Sequence[Verdict]):
     """The verdicts of all clusters by name, worded when they are read. A decision over a thousand
-    clusters needs sentences only for the chosen and for one cluster of each rejected group; whoever
-    asks what a workload waits for needs none."""
+    clusters needs sentences only for the chosen and for one cluster of each rejected group; a query
+    for what a workload waits for needs none."""
 
     __slots__ = ("_but", "_every", "_grouped", "_made", "_reasons", "_size")
 
@@ -231,7 +231,7 @@ def reasons(verdicts: Sequence[Verdict]) -> Iterable[tuple[str, Reason]]:
 
 
 def but(verdicts: Sequence[Verdict], closed: frozenset[Reason]) -> frozenset[str]:
-    """The clusters whose verdict has another reason than these."""
+    """The clusters with a verdict of another reason than these."""
     if isinstance(verdicts, Verdicts):
         return verdicts.but(closed)
     return frozenset(verdict.cluster for verdict in verdicts if verdict.reason not in closed)
@@ -268,7 +268,7 @@ def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 ROOM: Final = "Room"
 """By which right copies of tier Preemptible leave for a workload that has quota and no room."""
 BORROWED_ROOM: Final = "RoomReclamation"
-"""The same of tier OnDemand, for a workload whose guarantee finds no room."""
+"""The same of tier OnDemand, for a workload with a guarantee that finds no room."""
 LENT: Final = "FailoverBuffer"
 """The same of tier Preemptible, for a workload that loses its cluster, where a cluster keeps room
 for such (`spec.failoverBuffer`)."""
@@ -351,8 +351,8 @@ class Decision:
     """Generation of the workload that is not in force because it asks for more than allowed; 0 for
     none."""
     held_profile: str = ""
-    """RuntimeProfile whose present version is not in force because it asks for more than allowed;
-    "" for none. Pods keep the former version."""
+    """RuntimeProfile with a present version that is not in force because it asks for more than
+    allowed; "" for none. Pods keep the former version."""
     preempted: Preempted | None = None
     """Set while copies are missing that left for another workload."""
 

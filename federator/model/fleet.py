@@ -37,9 +37,9 @@ class NodeRow:
     family: str = ""
     taints: tuple[Taint, ...] = ()
     podless: bool = False
-    """It reports 0 allocatable pods. Vectors keep no zeros, and a row whose allocatable does not
-    name pods has no limit on pods (a hand-written fleet), so the difference is kept here. Any other
-    resource that a row does not name it does not have."""
+    """It reports 0 allocatable pods. Vectors keep no zeros, and a row without pods in its
+    allocatable has no limit on pods (a hand-written fleet), so the difference is kept here. Any
+    other resource that a row does not name it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +319,9 @@ class TierQuota:
     guaranteed: Resources = ZERO
     maximum: Resources | None = None
     barred: frozenset[str] = frozenset()
-    """Resources whose maximum is zero: a vector keeps no zeros, and absence means no limit."""
+    """Resources with a maximum of zero: a vector keeps no zeros, and absence means no limit."""
     withheld: frozenset[str] = frozenset()
-    """Resources whose guaranteed amount is zero: that is the limit where `maximum` does not name
+    """Resources with a guaranteed amount of zero: that is the limit where `maximum` does not name
     them."""
     borrowing: Mapping[str, int] = field(default_factory=dict)
     """What it may use at most beyond its guarantee; zeros are kept."""
@@ -330,7 +330,7 @@ class TierQuota:
 
 
 class Take(StrEnum):
-    """From whom a workload may take quota, by priority."""
+    """The workloads that a preemptor may take quota from, by priority."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"

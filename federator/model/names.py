@@ -26,7 +26,7 @@ wait for."""
 CONVERTED_FROM = f"{FEDERATION}/converted-from"
 """Annotation: the name of what it was converted from, where that is no name of an object."""
 REBALANCE_ANNOTATION = f"{FEDERATION}/rebalance"
-"""On a PlacementDecision: when and by whom a rebalance was asked for."""
+"""On a PlacementDecision: the time of the request for a rebalance, and the user that asked."""
 OWNED_LABEL = f"{FEDERATION}/owned"
 """On a PlacementDecision that was given an owner reference to its workload. If the reference is
 gone, the workload was deleted with the policy Orphan."""

@@ -1,7 +1,7 @@
 """`seq`, the fencing token: a number that rises with every decision, whichever hub leads.
 
 The leader's term is above the counter, so a former leader cannot produce a higher number. API
-servers refuse a slice whose seq falls (a CEL transition rule), which fences without a clock.
+servers refuse a lower seq for a slice (a CEL transition rule), which fences without a clock.
 
 Only elections and this host's own decisions raise terms and counters. Numbers in a member raise
 only the seq of shares in that member (`above`): high numbers written there use up that member's
@@ -15,7 +15,7 @@ MAX = 4_611_000_000_000_000_000
 `maximum` as a double and would return another number."""
 TERM_MAX = (MAX >> COUNTER_BITS) - 1
 SPARE = 1 << 20
-"""A member whose numbers come this close to `MAX` can be given hardly any more."""
+"""A member with numbers this close to `MAX` can be given hardly any more."""
 
 
 def make(term: int, counter: int) -> int:
@@ -42,12 +42,12 @@ def clamped(seq: int) -> int:
 
 
 def above(mark: int, issued: int) -> int:
-    """The seq of a share changed by a decision with seq `issued`, in a cluster whose highest number
-    is `mark`: the decision's own, unless the cluster's are higher. At `MAX` it stays there: the
-    cluster is still served, but without the fence."""
+    """The seq of a share changed by a decision with seq `issued`, in a cluster with `mark` as its
+    highest number: the decision's own, unless the cluster's are higher. At `MAX` it stays there:
+    the cluster is still served, but without the fence."""
     return issued if mark < issued else min(mark + 1, MAX)
 
 
 def used_up(mark: int) -> bool:
-    """Whether a cluster whose highest number is `mark` can hardly be given any more."""
+    """Whether a cluster with `mark` as its highest number can hardly be given any more."""
     return mark > MAX - SPARE

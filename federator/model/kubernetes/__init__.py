@@ -1,2 +1,2 @@
-"""Values whose meaning Kubernetes defines: quantities, selectors, taints, owned fields, Pod
+"""Values with a meaning that Kubernetes defines: quantities, selectors, taints, owned fields, Pod
 Security."""

@@ -29,8 +29,8 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 def annotations(projects: Mapping[str, Groups], *, unlisted: bool) -> dict[str, str]:
-    """The annotations for a namespace with these projects. A project whose name does not fit into
-    the name of an annotation has none, so it may use no account. `unlisted`: other projects may be
+    """The annotations for a namespace with these projects. A project has no annotation if its name
+    does not fit into the name of one, so it may use no account. `unlisted`: other projects may be
     used in the namespace, without a limit. Without projects nothing is limited: {}."""
     lists = {
         f"{PREFIX}{project}": ";".join(",".join(filter(_fits, group)) for group in groups)

@@ -135,7 +135,7 @@ class Pod:
 
 
 def _unless(pod: Pod, field: tuple[str, ...], allowed: tuple[Any, ...], words: str) -> Where:
-    """Every security context whose `field` is set to something else than `allowed`."""
+    """Every security context that sets `field` to something else than `allowed`."""
     for path, context in pod.contexts:
         value = _at(context, *field)
         if value is not None and value not in allowed:

@@ -1,9 +1,9 @@
 """What an unquoted scalar of YAML means to kubectl and to API servers.
 
 They read YAML with sigs.k8s.io/yaml 1.6 on go.yaml.in/yaml/v2 2.4: the rules are those of its
-`resolve.go`, whose printer leaves a text without quotes only where these rules read it back as a
-text. They are neither those of YAML 1.1 (`1:30` and dates are texts) nor of 1.2 (`no` is false,
-017 is 15, and 1e999 is a text because it is no float).
+`resolve.go`. Its printer leaves a text without quotes only where these rules read it back as a
+text. They are neither those of YAML 1.1 (`1:30` and dates are texts) nor of 1.2 (`no` is false, 017
+is 15, and 1e999 is a text because it is no float).
 """
 
 import math
