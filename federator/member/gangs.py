@@ -23,7 +23,7 @@ from federator.model.observation import Gang, Phase, RoleFigures
 from federator.status import conditions
 
 TIMED_OUT: Final = "GangTimedOut"
-"""Reason of a slice whose pods found no room together."""
+"""Reason of a slice without room for all its pods together."""
 PAUSE_S: Final = 60.0
 """Seconds of the first pause after a roll-back; the next is twice as long."""
 LONGEST_PAUSE_S: Final = 3600.0
@@ -39,7 +39,7 @@ class Seen:
     complete: bool
     failed: bool
     maker: str = ""
-    """The kind whose controller makes its Jobs; "" where they are the slice's own."""
+    """The kind of the controller that makes its Jobs; "" where they are the slice's own."""
     group: str = ""
     """The PodGroup that all its pods belong to; "" for none."""
 

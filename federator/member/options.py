@@ -16,7 +16,7 @@ class MemberOptions:
     workers: int = 16
     """Slices expanded at once."""
     recheck_s: float = 30.0
-    """How long a slice whose writes brought no event waits for its next turn."""
+    """How long a slice waits for its next turn if its writes bring no event."""
     roll_up_interval_s: float = 1.0
     """Least time between two status writes of one slice."""
     heartbeat_s: float = 10.0
@@ -33,7 +33,7 @@ class MemberOptions:
     capacity_small_permille: int = 10
     """Difference of free room, in thousandths of the allocatable, that counts as small."""
     annotation_interval_s: float = 5.0
-    """Least time between two notes on one plain Deployment, whose status is not ours to write."""
+    """Least time between two notes on one plain Deployment: its status is not ours to write."""
     futile_writes: int = 3
     """After so many applies of the same content that did not last, the native object is left alone
     for a while."""

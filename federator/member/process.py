@@ -34,8 +34,8 @@ class MemberProcess:
     """Everything that runs in, or beside, one member cluster.
 
     `client` must write as `FIELD_MANAGER`. `cluster` is the name under which the hub knows this
-    cluster (for messages and standalone slices); `fleet` is whose slices are expanded. `standalone`
-    also expands Pinterest kinds without a mark.
+    cluster (for messages and standalone slices); `fleet` is the fleet of the slices that are
+    expanded. `standalone` also expands Pinterest kinds without a mark.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MemberProcess:
         self._route(applier)
 
     def _route(self, applier: Applier) -> None:
-        """Changes become turns of those whom they concern."""
+        """Changes become turns of the slices that they concern."""
         self.startup = StartupTaints(
             self.caches, self.expander, applier, rng=self._rng, metrics=self._metrics
         )

@@ -155,7 +155,7 @@ class RollUp:
         return self._later(key)
 
     def _later(self, key: WorkloadKey) -> RequeueAfter | None:
-        """The next look at a gang whose pods wait, or that was rolled back: no event brings it."""
+        """The next look at a gang with pending pods, or after a roll-back: no event brings it."""
         due_s = self._gang_due_s.get(key, math.inf)
         if due_s == math.inf:
             return None

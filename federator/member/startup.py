@@ -2,7 +2,7 @@
 
 Nodes come with the taint: a member process that set it would always be later than the scheduler.
 Where several daemons name the same taint, it goes when all of them that have a pod on the node are
-ready; one whose pod is not made yet is not waited for.
+ready; a daemon without a pod on the node delays nothing.
 """
 
 import random

@@ -37,7 +37,7 @@ QUIET: Final = frozenset(
 """Reasons of a slice that is on its way, with nothing for anybody to look at."""
 RESTORED: Final = "DriftRestored"
 NAMED: Final = frozenset({"Conflict", "MissingDependency", RESTORED})
-"""Conditions whose type says more than their reason."""
+"""Conditions with a type that says more than their reason."""
 TROUBLES: Final = ("Conflict", "MissingDependency", "Stalled", "Failed", RESTORED)
 OVER: Final = frozenset({"Ready", "Completed"})
 """Reasons of Events that end a trouble."""

@@ -95,8 +95,8 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """How one collection is kept: what is served where, what is kept of each object, and who hears
-    of changes."""
+    """How one collection is kept: what is served where, what is kept of each object, and the
+    listeners for changes."""
 
     name: str
     served: tuple[str, str]
@@ -215,8 +215,8 @@ class Caches:
         return self.natives[kind].synced
 
     def crews_of(self, row: SliceRow) -> list[str]:
-        """Uids of the controllers whose pods are this slice's copies: ReplicaSets, Jobs,
-        DaemonSets and StatefulSets."""
+        """Uids of the controllers of this slice's copies: ReplicaSets, Jobs, DaemonSets and
+        StatefulSets."""
         uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
         for native in self.family_of(row.uid):
@@ -497,8 +497,8 @@ class Caches:
     def _crews_changed(
         self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None
     ) -> None:
-        """Pods may have been heard of before what controls them: whose they are is known, or
-        another's, only now."""
+        """A watch may report pods before their controller: only now the owner is known, or is
+        another one."""
         if (
             old is not None
             and new is not None

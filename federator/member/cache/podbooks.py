@@ -92,7 +92,7 @@ class PodBooks:
         self.crews[controller_uid].slice = key
 
     def slice_of(self, controller_uid: str) -> WorkloadKey | None:
-        """The slice of terminating pods whose controller may be gone."""
+        """The slice of terminating pods, also after their controller is gone."""
         crew = self.crews.get(controller_uid)
         return crew.slice if crew is not None else None
 

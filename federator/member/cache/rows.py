@@ -227,7 +227,7 @@ def controller_uid(meta: Obj) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRow:
-    """A ReplicaSet: only whose it is and what owns it."""
+    """A ReplicaSet: only its slice and its owner."""
 
     uid: str
     owner_uid: str
@@ -358,7 +358,8 @@ class RefusalRow:
 
 
 def refusal_rows(obj: Obj) -> tuple[RefusalRow, ...]:
-    """An Event FailedCreate; none when it is not about a Job, whose status does not say it."""
+    """An Event FailedCreate about a Job, because a Job's status does not report it; none for other
+    objects."""
     about = raw.mapping(obj, "involvedObject")
     message = reasons.of_refusal(raw.text(obj, "message"))
     stamp = (

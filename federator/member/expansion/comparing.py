@@ -60,7 +60,7 @@ class Plan:
     unrecorded: list[NativeKey] = field(default_factory=list)
     """Jobs that may go once their completed indexes are in the slice's status."""
     unseen: list[NativeKey] = field(default_factory=list)
-    """Objects that were written, or removed, and whose present state the caches do not show yet."""
+    """Objects that were written or removed, while the caches do not show that yet."""
     postponed: dict[NativeKey, float] = field(default_factory=dict)
     """Objects that vanished again and again after they were made, and the seconds until the next
     attempt."""
@@ -358,13 +358,13 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
 
 
 def _left_to_autoscaler(body: Mapping[str, Any], row: NativeRow | None) -> Mapping[str, Any]:
-    """The wish for a Deployment whose copies an autoscaler chooses. It begins with the fewest; once
-    it is there, its number of copies is left out.
+    """The wish for a Deployment that an autoscaler scales. It begins with the fewest copies; after
+    the Deployment exists, the wish leaves out `replicas`.
 
-    Not while we are the only one who ever set it: an apply without a field that nobody else owns
-    takes the field away, and a Deployment without replicas has one. Such a number is kept, within
-    the bounds. Nor at none, where the fewest are more: that switches an autoscaler off, and it
-    would stay so.
+    Not while we are the only field manager of it: an apply without a field that no other manager
+    owns takes the field away, and a Deployment without replicas has one. Such a number is kept,
+    within the bounds. Nor at none, where the fewest are more: that switches an autoscaler off, and
+    it would stay so.
     """
     bounds = bounds_of(raw.mapping(body, "metadata", "annotations"))
     if bounds is None or row is None:

@@ -105,7 +105,7 @@ class Expander:
         self._restored: dict[WorkloadKey, Restored] = {}
         caches.signals.to_reference.append(self._on_reference)
 
-    # -- whose it is ----------------------------------------------------------
+    # -- ownership -------------------------------------------------------------
 
     def mark_of(self, row: SliceRow) -> SliceMark | None:
         """The mark under which we expand this slice; None for one that is not ours to touch."""
@@ -251,8 +251,8 @@ class Expander:
         return tuple(body for body in made if there or not self._too_early(body))
 
     def _too_early(self, body: Mapping[str, Any]) -> bool:
-        """Whether it is a PodGroup whose PriorityClass is not there: an API server refuses it. Its
-        Jobs wait for that class too."""
+        """Whether it is a PodGroup without its PriorityClass in the member: an API server refuses
+        it. Its Jobs wait for that class too."""
         named = raw.text(body, "spec", "priorityClassName") if body["kind"] == POD_GROUP else ""
         return bool(named) and not self._exists(("PriorityClass", "", named))
 

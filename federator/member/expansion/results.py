@@ -36,7 +36,7 @@ class Judgement:
     conflict: str = ""
     missing: str = ""
     waits_for: frozenset[NativeKey] = frozenset()
-    """Objects whose coming or going calls for another turn."""
+    """Objects that cause another turn when they come or go."""
     failure: errors.ApiError | None = None
     """A write failed; the queue tries again."""
     final: bool = False
