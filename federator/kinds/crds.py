@@ -127,7 +127,7 @@ def _undescribed(node: Any) -> Any:
 
 
 def crd(kind: Kind) -> dict[str, Any]:
-    """The CRD of one kind. ValueError for a kind whose schema is not ours."""
+    """The CRD of one kind. ValueError for a kind without a schema of ours."""
     if kind.model is None:
         raise ValueError(f"{kind.kind} has no schema of ours")
     version: dict[str, Any] = {

@@ -30,7 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind. `model` is None for kinds whose schema is not ours."""
+    """One kind. `model` is None for kinds without a schema of ours."""
 
     kind: str
     group: str

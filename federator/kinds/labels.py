@@ -20,8 +20,8 @@ SHARDS_ANNOTATION: Final = "pinterest.com/shards"
 of them.
 """
 AUTOSCALED_ANNOTATION: Final = "pinterest.com/autoscaled"
-"""On a Deployment whose copies an autoscaler chooses: between which bounds, such as 3-30. Its
-`replicas` are written when it is made, and then left alone."""
+"""On a Deployment that an autoscaler scales: its bounds, such as 3-30. Its `replicas` are written
+when it is made, and then left alone."""
 COMPONENT_LABEL: Final = "pinterest.com/component"
 """On Jobs and pods of a training job: the component that they belong to."""
 MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"

@@ -27,7 +27,7 @@ class NativeKind:
     """The fields of spec that change once it is there; None for all."""
 
     outlives: str = ""
-    """The kind whose object of the same workload has to be gone before it goes. The garbage
+    """A kind: its object of the same workload has to be gone before this one goes. The garbage
     collector would not wait, so it has no owner, and the member process removes it."""
 
     where_served: bool = False

@@ -89,7 +89,7 @@ class Native:
 
 
 class Handover(StrEnum):
-    """What is to be done about who decides the runs."""
+    """The step that hands over the decision on runs, between the hub and the clusters."""
 
     NOTHING = "nothing"
     MAKE = "make"

@@ -32,7 +32,7 @@ WORKLOADS: Final[Mapping[str, Kind]] = {folder.KIND.kind: folder.KIND for folder
 EXPANDED: Final = tuple(
     row for row in WORKLOADS.values() if row.verbs is not None and not row.verbs.carried
 )
-"""The workload kinds whose slices a member turns into native objects."""
+"""The workload kinds with slices that a member turns into native objects."""
 APIS: Final[Mapping[str, tuple[str, str]]] = {
     **{row.qualified: (row.api_version, row.kind) for row in WORKLOADS.values()},
     **{qualified(kind): (NATIVES[kind].api_version, kind) for kind in (*OF_OPERATORS, POD_GROUP)},

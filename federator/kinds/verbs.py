@@ -46,8 +46,8 @@ write.
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the pods of a slice are told of whose they are and where they run, beyond what the rest
-    of the slice says. Texts are empty where nothing is known.
+    """What the pods of a slice learn of their project, their owner and their place, in addition to
+    the rest of the slice. Texts are empty where nothing is known.
 
     It stays with the slice until its pods are made anew: a relabelled cluster, or an account with
     another owner, is no reason to restart a pod.
@@ -122,7 +122,7 @@ FieldError.
 
 @dataclass(frozen=True, slots=True)
 class PodLookup:
-    """How the pods of a workload are found in a member, whose pods carry no mark of ours."""
+    """How the pods of a workload are found in a member, where pods carry no mark of ours."""
 
     selector: Callable[[Obj], str]
     """The label selector of its pods, as a list request takes it. Raises FieldError for one that
@@ -164,7 +164,7 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True)
 class GangVerbs:
-    """Of a kind whose pods are placed together: one shard of it is all its pods."""
+    """Of a kind that places all its pods together: one shard of it is all its pods."""
 
     roles: Callable[[Obj], tuple[Role, ...]]
     """Its components, in the order in which they are given pods."""
@@ -181,7 +181,7 @@ class GangVerbs:
 
 @dataclass(frozen=True, slots=True)
 class OrdinalVerbs:
-    """Of a kind whose copies have numbers: each stays in the cluster where it began."""
+    """Of a kind with numbered copies: each stays in the cluster where it began."""
 
     of: Callable[[Obj], Ordinals]
     sets: Callable[[str, Ranges], Mapping[str, Range]]
@@ -242,7 +242,7 @@ class WorkloadVerbs:
     """Where people set policyRef, priority and suspend: path in the object."""
     suspended: Callable[[Obj], bool]
     profile: Callable[[Obj], str]
-    """Name of the RuntimeProfile whose support its pods get; "" for none."""
+    """Name of the RuntimeProfile that its pods get; "" for none."""
     sidecars: Callable[[Obj], Obj]
     """Parameters for the profile's containers, by container name."""
     max_unavailable: Callable[[Obj], int]
@@ -265,7 +265,7 @@ class WorkloadVerbs:
     host_status: HostStatus
     lookup: PodLookup
     gang: GangVerbs | None = None
-    """Of a kind whose pods are placed together or not at all. Its count is 1."""
+    """Of a kind that places its pods together or not at all. Its count is 1."""
     every_node: bool = False
     """A daemon: a cluster has it or not, and if it does, a pod runs on each node that admits it.
     Its count is 1.
@@ -299,7 +299,7 @@ class WorkloadVerbs:
     end_rules: Callable[[Obj], EndRules] | None = None
     """When it ends, and what becomes of it then. None for what does not end."""
     expand: Expand | None = None
-    """None for a native kind, whose slice a member's own controllers run."""
+    """None for a native kind: a member's own controllers run its slice."""
     refusal: Callable[[Obj], FieldError | None] = _nothing_refused
     """Why it can never be placed as it is written; None when it can."""
     needs: Callable[[Obj], tuple[str, ...]] = _no_other_apis
@@ -380,7 +380,7 @@ def newest_common(theirs: str) -> str:
 
 
 def decode_mark(block: object) -> SliceMark | None:
-    """Reads a slice block; None when it is none, or does not say whose it is."""
+    """Reads a slice block; None when it is none, or does not name its fleet and workload."""
     fleet, uid = raw.text(block, "fleet"), raw.text(block, "workloadUID")
     if not fleet or not uid:
         return None

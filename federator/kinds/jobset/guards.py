@@ -117,7 +117,7 @@ def _port(port: object, ports: list[Obj]) -> int | None:
 
 
 def counted(template: Obj) -> dict[str, Any]:
-    """The template with what the guard takes of a node, for whoever counts what a pod needs."""
+    """The template with the guard's requests of a node, for code that counts what a pod needs."""
     pod = raw.mapping(template, "spec")
     guard = {
         "name": GUARD,

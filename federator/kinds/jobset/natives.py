@@ -1,9 +1,9 @@
 """PinterestJobSet -> ServiceAccount, ConfigMap, claims, and for each range of shards a ConfigMap of
 their files and an Indexed Job.
 
-A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT. One
-whose shard may not run twice has FENCE_EPOCH, the seq of the slice that its Job was made for: where
-a shard begins later, in whatever cluster, it is larger.
+A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT. If
+its shard may not run twice, it has FENCE_EPOCH, the seq of the slice that its Job was made for. A
+later start of the shard, in any cluster, has a larger one.
 """
 
 import re

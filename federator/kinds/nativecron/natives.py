@@ -1,8 +1,8 @@
 """PinterestNativeCronJob -> ServiceAccount, ConfigMap, a ConfigMap of the shards' files, CronJob.
 
-The runs are what a PinterestJobSet of the same spec would become in one cluster: an Indexed Job
-whose containers find their shard as SHARD_BASE + JOB_COMPLETION_INDEX. What the hub decides for a
-job set (when it is complete, how many failures are too many) the Job decides here by itself.
+The runs are what a PinterestJobSet of the same spec would become in one cluster: an Indexed Job.
+Its containers find their shard as SHARD_BASE + JOB_COMPLETION_INDEX. What the hub decides for a job
+set (when it is complete, how many failures are too many) the Job decides here by itself.
 """
 
 from typing import Any, Final

@@ -117,7 +117,7 @@ def _supported(container: Obj, support: Obj) -> dict[str, Any]:
 
 
 def _joined(own: Sequence[Obj], added: Sequence[Obj], key: str) -> list[dict[str, Any]]:
-    """`own`, then those of `added` whose key is not taken."""
+    """`own`, then the entries of `added` with a key that `own` does not have."""
     taken = {entry.get(key) for entry in own}
     return [dict(entry) for entry in own] + [
         dict(entry) for entry in added if entry.get(key) not in taken

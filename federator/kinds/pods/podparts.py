@@ -24,7 +24,7 @@ def of(obj: Obj) -> dict[str, Any]:
 
 
 def of_native(obj: Obj) -> dict[str, Any]:
-    """The same of a kind whose spec is not ours."""
+    """The same of a kind with a spec that is not ours."""
     return {"template": raw.mapping(obj, "spec", "template")}
 
 

@@ -188,7 +188,7 @@ class _Source:
         self._pod = pod
 
     def path(self, path: str) -> str:
-        """The path as whoever wrote the field would name it."""
+        """The path as the author of the field would name it."""
         if self._profile is None:
             return f"{inject.TEMPLATE}.{path}"
         if match := _PART.fullmatch(path):

@@ -185,7 +185,7 @@ class Metric(Model):
     resource: Literal["cpu", "memory"] | None = None
     """Use of a resource, by the pods or by one container of each."""
     container: DnsLabel | None = None
-    """The container whose use counts; all of them when left out."""
+    """The container that is measured; all of them when left out."""
     pods: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of a metric that each pod has, of the custom metrics API."""
     external: Annotated[str, Field(min_length=1, max_length=253)] | None = None

@@ -1,5 +1,5 @@
-"""The standard environment: variables by which every container of a workload is told whose it is
-and where it runs, and the labels by which people find what belongs to a project.
+"""The standard environment: variables that give every container of a workload its project, owner
+and cluster, and the labels by which people find the objects of a project.
 
 They come with the pods that are made by rules 2 (`verbs.EXPANDER`), and change only when the pods
 are made anew. A variable of the same name in the template or in the RuntimeProfile stands.
@@ -58,8 +58,8 @@ def labels(mark: SliceMark | None) -> dict[str, str]:
     """The labels of project and owner, as far as they can be labels."""
     if mark is None or not applies(mark):
         return {}
-    whose = mark.rules.environment
-    texts = {PROJECT_LABEL: whose.project, OWNER_LABEL: whose.owner}
+    facts = mark.rules.environment
+    texts = {PROJECT_LABEL: facts.project, OWNER_LABEL: facts.owner}
     return {
         name: text
         for name, text in texts.items()

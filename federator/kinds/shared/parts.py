@@ -66,8 +66,8 @@ def owner(obj: Obj) -> dict[str, Any]:
 
 
 def _labels(obj: Obj, component: str) -> dict[str, str]:
-    """Recommended labels where the user gave none; who manages it is ours to say. Private labels of
-    the slice stay behind.
+    """Recommended labels where the user gave none; the manager label is always ours. Private labels
+    of the slice stay behind.
     """
     own = {
         key: value
@@ -210,8 +210,8 @@ def service_account_name(obj: Obj) -> str:
 def service_account(obj: Obj, mark: verbs.SliceMark | None, component: str) -> list[dict[str, Any]]:
     """The account that the pods run under, annotated with the role.
 
-    One that the template names may serve several workloads, so it has no owner: whoever comes first
-    makes it, and it stays.
+    An account that the template names may serve several workloads, so it has no owner: the first
+    workload makes it, and it stays.
     """
     name = service_account_name(obj)
     if not name or name == "default":

@@ -67,7 +67,7 @@ class WorkloadSpec(Model):
     status is still reported.
     """
     runtime_profile: ObjectName | None = None
-    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given;
+    """RuntimeProfile that gives its pods sidecars, init containers, variables and volumes;
     "default" when left out.
     """
     iam_role: Annotated[str, Field(max_length=128, pattern=r"^[-+=,.@_/a-zA-Z0-9]+$")] | None = None

@@ -2,7 +2,7 @@
 block of ordinals.
 
 A container finds its number in the whole federation in ORDINAL, which is also the end of its pod's
-name. Names hold for the life of a block, whose lowest ordinal never changes.
+name. Names hold for the life of a block, because its lowest ordinal never changes.
 """
 
 from collections.abc import Mapping

@@ -123,8 +123,8 @@ class Spec(WorkloadSpec):
     release: Annotated[list[ClusterName], Field(max_length=100, json_schema_extra=LIST_SET)] = (
         Field(default_factory=list)
     )
-    """Clusters whose ordinals are given up: they stop there, and begin anew elsewhere, with empty
-    claims, once nothing is left there. Nothing else moves an ordinal."""
+    """Clusters that give up their ordinals: the ordinals stop there, and begin again elsewhere,
+    with empty claims, after nothing is left there. Nothing else moves an ordinal."""
 
     @model_validator(mode="after")
     def _once(self) -> "Spec":

@@ -14,7 +14,7 @@ from federator.model.observation import BlockFigures, SliceObservation
 from federator.status.fold import Fold
 
 BLOCKS_TOLD: Final = 256
-"""Blocks of one slice whose figures travel to the hub."""
+"""Number of blocks of one slice with figures in the report to the hub."""
 
 
 def observe(obj: Obj, cluster: str, reporting: bool) -> SliceObservation:

@@ -144,8 +144,8 @@ def _train_job(
     """A TrainJob, and before it the runtime that says what it runs: a JobSet, with no policy that
     would add variables of its own.
 
-    Trainer's webhook takes no change of a TrainJob whose runtime is gone, not even that of the
-    garbage collector which lets it go: so the runtime has no owner, and its name says its content.
+    Trainer's webhook takes no change of a TrainJob after its runtime is gone, not even the garbage
+    collector's change that lets it go. So the runtime has no owner, and its name says its content.
     """
     template: dict[str, Any] = {"metadata": {"labels": {SELECTOR_LABEL: parts.name_of(obj)}}}
     template["spec"] = _job_set_spec(obj, mark, every, profile)

@@ -2,9 +2,9 @@
 variables of each framework.
 
 A pod's host name is its Job's name and its index in the Job, below the headless Service. A variable
-can hold an index but not reckon with it, so that a pod whose rank is not its index has a Job of its
-own, and the rank is written there; in a JobSet, where all Jobs of a component are made from one
-template, the rank is the number that the JobSet controller gives to the Job.
+can hold an index but not reckon with it, so that a pod with a rank that is not its index has a Job
+of its own, and the rank is written there; in a JobSet, where all Jobs of a component are made from
+one template, the rank is the number that the JobSet controller gives to the Job.
 """
 
 import json
