@@ -180,6 +180,10 @@ class Wanted:
                 found[wait.reason] += 0
         return found
 
+    def instants(self, life: Life) -> Iterable[int]:
+        """Every second in which its copies may be others than before."""
+        return range(life.work.submit_s, self.end_s + 1)
+
     def moves(self) -> dict[int, int]:
         """Second -> copies that were started in one cluster then and had been ended by a decision in
         another one, second by second. What is gone in the second in which its cluster is lost or
@@ -192,7 +196,7 @@ class Wanted:
         moved: dict[int, int] = defaultdict(int)
         for life in self.outcome.lives:
             ended: list[str] = []
-            for at_s in range(life.work.submit_s, self.end_s + 1):
+            for at_s in self.instants(life):
                 before, now = standing(life, at_s - 1), standing(life, at_s)
                 for name in sorted(before | now):
                     if (at_s, name) not in lost:

@@ -19,6 +19,7 @@ from federator.simulate.report.measures import Measures, measure
 from federator.simulate.report.page import Provenance
 from tests.examples import examples
 from tests.unit.simulate.fleets import cluster, inputs_of, job, nodes, service, simulate
+from tests.unit.simulate.intervals import ByIntervals
 from tests.unit.simulate.recount import Wanted, groups, numbers, rows, takes, waiting
 
 END_S = 240
@@ -133,6 +134,23 @@ def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         assert found[key] == near(key, value), key
+
+
+@example(busy())
+@given(scenarios())
+@examples(15)
+def test_the_count_by_intervals_is_that_of_every_second(inputs: Inputs) -> None:
+    outcome = simulate(inputs)
+    by_seconds, by_intervals = Wanted(inputs, outcome), ByIntervals(inputs, outcome)
+
+    assert by_intervals.figures() == pytest.approx(by_seconds.figures())
+    assert by_intervals.uses() == pytest.approx(by_seconds.uses())
+    assert by_intervals.moves() == by_seconds.moves()
+    bills = [
+        {key: cost for key, cost in count.bill().items() if cost}
+        for count in (by_intervals, by_seconds)
+    ]
+    assert bills[0] == pytest.approx(bills[1], abs=1e-9)
 
 
 def near(key: str, value: float) -> Any:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from federator.simulate.engine import run
+from federator.simulate.inputs import Inputs
 from federator.simulate.outcome import Outcome
 from federator.simulate.report.measures import measure
 from federator.simulate.scenario import loading
 from tests.house.sources import ROOT
-from tests.unit.simulate import conservation
+from tests.unit.simulate import conservation, intervals
+from tests.unit.simulate.intervals import ByIntervals
 
 FOLDER = ROOT / "simulations"
 SHIPPED = sorted(path.name for path in FOLDER.glob("*.yaml") if path.name != "philly.yaml")
@@ -21,20 +23,20 @@ LENGTHS = {"demand-growth.yaml": "15d"}
 """Where the first week is not the one that is of interest."""
 
 
-def played(name: str, **changes: Any) -> Outcome:
-    """The outcome of the first days, after everything in it was found to add up."""
+def played(name: str, **changes: Any) -> tuple[Inputs, Outcome]:
+    """The inputs and outcome of the first days, after everything in it was found to add up."""
     path: Path = FOLDER / name
     until = LENGTHS.get(name, "7d")
     document: Mapping[str, Any] = {**loading.document(path), "until": until, **changes}
     inputs = loading.inputs(dict(document), path, {})
     outcome = run.run(inputs)
     assert conservation.broken(inputs, outcome) == []
-    return outcome
+    return inputs, outcome
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_everything_adds_up(name: str) -> None:
-    outcome = played(name)
+    inputs, outcome = played(name)
 
     assert len(outcome.lives) > 100
     assert any(life.waits for life in outcome.lives)
@@ -53,10 +55,11 @@ def test_everything_adds_up(name: str) -> None:
     assert bill.whole == sum((outcome.costs or {}).values())
     assert bill.whole == sum(bill.works) + bill.idle
     assert all(sum(groups.values()) == bill.whole for groups in bill.groups.values())
+    intervals.compare(ByIntervals(inputs, outcome), measures)
 
 
 def test_the_rehearsal_of_quotas_lends_and_takes_back() -> None:
-    outcome = played("quota-rehearsal.yaml")
+    _, outcome = played("quota-rehearsal.yaml")
 
     made_way = [life for life in outcome.lives if life.preempted]
     assert len(made_way) > 3
