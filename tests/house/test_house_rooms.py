@@ -204,13 +204,14 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/report": (
         ("amounts", "costing", "moving", "reasons"),
         ("measures", "peaks"),
-        ("charts", "figures", "timeline"),
+        ("charts", "figures", "tabular", "timeline"),
         ("page",),
         ("forms",),
     ),
     "simulate/sweep": (
-        ("plan", "search", "window"),
+        ("plan", "search"),
         ("frontier", "running"),
+        ("window",),
         ("page", "questions", "seeds"),
     ),
     "sandbox": (

@@ -17,7 +17,7 @@ from federator.model import names
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
-from federator.sandbox import virtual_time
+from tests import virtual_time
 from tests.simulation import (
     booked,
     bulkhead,

@@ -126,7 +126,7 @@ def simulate(
         if opened and (out is None or seeds is not None or asking_one):
             common.fail("--open needs --out, the folder for the report, and shows one simulation")
         if parquet:
-            _check_parquet(out, one=seeds is None and not asking_one)
+            _check_parquet(out, single=seeds is None and not asking_one)
         if dask and seeds is None and not asking_one:
             common.fail("--dask needs --seeds: one simulation runs in this process")
         if asking_one:
@@ -142,11 +142,11 @@ def simulate(
         sys.exit(MISSED)
 
 
-def _check_parquet(out: Path | None, *, one: bool) -> None:
+def _check_parquet(out: Path | None, *, single: bool) -> None:
     """Before anything runs."""
     from federator.simulate.report import tabular
 
-    if out is None or not one:
+    if out is None or not single:
         common.fail("--parquet needs --out, the folder for the tables, and writes one simulation")
     try:
         tabular.need_arrow()

@@ -54,9 +54,9 @@ def of_sweep(planned: Plan, runner: Runner) -> Plan:
         return planned
     span_of = {task.id: span for span, task in firsts.items()}
     alone = {
-        span_of[str(found["id"])]: tuple(found["window"])
-        for found in runner(list(firsts.values()))
-        if "window" in found  # what is wrong with the others is told when they run
+        span_of[str(result["id"])]: tuple(result["window"])
+        for result in runner(list(firsts.values()))
+        if "window" in result  # what is wrong with the others is told when they run
     }
     groups: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span, own in alone.items():

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from federator.sandbox.faults import boxes
 from federator.scheduling.rollout import ActionKind
+from tests.faults import boxes
 from tests.unit.hub.test_rollout import observed, plan
 from tests.unit.hub.world import World, between, play, service
 

@@ -213,12 +213,16 @@ def _summary(
     results = {
         task.id: {
             "measured": "",
-            "figures": {"cost": cost, "missing_copy_s": 3600 * missing, "moves": 0},
+            "figures": {
+                "cost": cost,
+                "missing_copy_s": 3600 * missing,
+                "moves": 0,
+                "never_started": 0,
+                "wait_p99_s": 0,
+            },
         }
         for task, (cost, missing) in zip(planned.tasks, figures, strict=True)
     }
-    for result in results.values():
-        result["figures"] |= {"never_started": 0, "wait_p99_s": 0}
     return frontier.summarize(planned, results)
 
 
