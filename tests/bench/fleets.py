@@ -2,7 +2,7 @@
 what is written.
 
 Used by the groups that need no real server. A `Ledger` counts every write but leases, by who wrote
-and what; Events are counted apart, as the write budget does.
+and what. An Event counts for the workload that it is about.
 """
 
 import json
@@ -50,11 +50,9 @@ class Ledger:
             return
         resource, name = resource_of(request.path)
         self.writes[process, cluster, request.method, resource] += 1
-        if resource.startswith("events"):
-            return
         if request.method == "POST":
             body = json.loads(request.body)
-            name = body["metadata"]["name"]
+            name = body["metadata"]["name"] if resource != "events" else body["regarding"]["name"]
             if resource == "placementdecisions":
                 self._decisions[name] = body["spec"]["workload"]["name"]
         self.of[process, self._decisions.get(name, name)] += 1

@@ -26,6 +26,8 @@ from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
 
+PLACED = "Placed"
+"""Reason in the history of a decision that only gives copies. It is no Event."""
 REPEAT_S = 600.0
 """Seconds between two Events about a problem that comes and goes."""
 WAITING_MAX = 1000
@@ -57,7 +59,9 @@ class Events:
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         reason, why = evacuated or (_named(was, now, before, decision), "")
         self._journal.decided(workload, before, decision, reason, why)
-        if now != was and reason != "Preempted":
+        # A decision that only gives copies is in the decision and the condition already: nobody has
+        # to act, and a thousand new services would cost a thousand writes.
+        if now != was and reason not in ("Preempted", PLACED):
             where = (
                 ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items()))
                 or "nowhere"
@@ -207,14 +211,14 @@ def _named(
     """The reason of an Event on shares: Placed, Preempted, Scaled (a user changed the count),
     Rebalanced (replicas moved), or why it waits when no share changed."""
     if before is None:
-        return "Placed"
+        return PLACED
     if decisions.left(before, decision):
         return "Preempted"
     if before.terms.wanted != decision.wanted:
         return "Scaled"
     if now == was and decision.shortfall:
         return decision.reason.value
-    return "Placed" if sum(now.values()) > sum(was.values()) else "Rebalanced"
+    return PLACED if sum(now.values()) > sum(was.values()) else "Rebalanced"
 
 
 def _cause(before: Record | None, decision: Decision) -> str:

@@ -65,7 +65,9 @@ def _readiness(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
     if now is None or was.get("status") == now.status or now.status == conditions.UNKNOWN:
         return
     if now.status == conditions.TRUE:
-        yield Told(now.reason, now.message)
+        # That replicas which were starting have started is in the condition; nobody has to act.
+        if now.reason != "Ready" or (was and was.get("reason") not in MOVING):
+            yield Told(now.reason, now.message)
     elif was.get("status") == conditions.TRUE:
         edited = raw.integer(live, "observedGeneration") < result.generation
         desired = raw.integer(live, "desired", default=result.desired)

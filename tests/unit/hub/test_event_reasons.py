@@ -9,11 +9,14 @@ import pytest
 from federator.hub.history.journal import Journal
 from federator.hub.host.events import Events
 from federator.hub.records.workloads import Workload
+from federator.hub.status import transitions
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.model.decision import Decision, Preempted, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import EmitEvent
+from federator.status.conditions import Condition
+from federator.status.fold import Fold
 from tests.unit.placement.fleets import cluster, decide, fleet, service
 
 KEY = WorkloadKey("PinterestService", "feed", "web")
@@ -37,3 +40,21 @@ def test_no_warning_has_the_reason_of_a_decision_that_lacks_nothing(change: dict
     warnings = [event for event in emitted(replace(decision, **change)) if event.warning]
 
     assert [event.reason for event in warnings] == (["Preempted"] if "preempted" in change else [])
+
+
+@pytest.mark.parametrize(
+    ("was", "told"),
+    [
+        ("", []),
+        ("Progressing", []),
+        ("RollingOut", []),
+        ("ImagePullFailed", ["Ready"]),
+        ("ClustersNotReady", ["Ready"]),
+    ],
+)
+def test_ready_is_an_event_only_after_trouble(was: str, told: list[str]) -> None:
+    before = [{"type": "Ready", "status": "False", "reason": was}] if was else []
+    ready = Condition("Ready", "True", "Ready", "6/6 ready in 3 clusters.")
+    result = cast(Fold, types.SimpleNamespace(conditions=(ready,), rows=()))
+
+    assert [one.reason for one in transitions.of({"conditions": before}, result)] == told

@@ -24,9 +24,11 @@ async def events(world: World, name: str) -> list[tuple[str, str, str]]:
 
 def test_a_scale_is_scaled_and_no_warning_and_an_edit_of_a_policy_rebalances_and_says_so() -> None:
     async def scenario(world: World) -> None:
+        await world.settle()
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         first = len(await events(world, "web"))
+        assert first == 0  # its decision and its conditions say where it was placed, and is ready
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await world.settle()
         told = (await events(world, "web"))[first:]
