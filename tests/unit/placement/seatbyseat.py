@@ -1,26 +1,60 @@
-"""Spread rules kept seat by seat, said plainly: the oracle for the blocks of
-`placement.division.filling`.
+"""Spread rules kept seat by seat: the oracle for the blocks of `placement.division.filling`, and
+the part of `rules` that divides.
 
-Written from docs/reference/spread.md with dictionaries and loops over everybody at every seat; for
-tests only.
+Written from docs/reference/spread.md with dictionaries and loops over all clusters at every seat.
+It imports nothing of the product: parties and rules are described by what is read of them.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
-
-from federator.model.ask import SpreadRule
-from federator.placement.division.division import Party
+from typing import Protocol
 
 Seats = dict[str, int]
-Rules = Sequence[SpreadRule]
 Idle = Sequence[tuple[str, ...]]
+
+
+class Rule(Protocol):
+    """A spread rule."""
+
+    @property
+    def min_domains(self) -> int: ...
+    @property
+    def max_skew(self) -> int: ...
+    @property
+    def hard(self) -> bool: ...
+
+
+class Party(Protocol):
+    """A cluster that takes part in a division."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def weight(self) -> int: ...
+    @property
+    def cap(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+    @property
+    def seats(self) -> int: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def order(self) -> int: ...
+    @property
+    def domains(self) -> tuple[str, ...]: ...
+    @property
+    def counted(self) -> bool: ...
+
+
+Rules = Sequence[Rule]
 
 
 def filled(
     parties: Sequence[Party],
     missing: int,
-    rules: Sequence[SpreadRule],
-    idle: Sequence[tuple[str, ...]],
+    rules: Rules,
+    idle: Idle,
 ) -> Seats:
     """Seats after up to `missing` more, one at a time (a whole floor to who is below it)."""
     seats = {one.name: one.seats for one in parties}
@@ -68,8 +102,8 @@ def _totals(
     parties: Sequence[Party],
     seats: Seats,
     at: int,
-    rule: SpreadRule,
-    idle: Sequence[tuple[str, ...]],
+    rule: Rule,
+    idle: Idle,
 ) -> dict[str, int]:
     totals = {where[at]: 0 for where in idle}
     for one in parties:
@@ -80,12 +114,24 @@ def _totals(
     return totals
 
 
+def broken(parties: Sequence[Party], seats: Seats, rules: Rules, idle: Idle) -> bool:
+    """Whether some rule is broken by these seats."""
+    for at, rule in enumerate(rules):
+        totals = _totals(parties, seats, at, rule, idle)
+        if sum(count > 0 for count in totals.values()) < min(rule.min_domains, sum(seats.values())):
+            return True
+        least = 0 if len(totals) < rule.min_domains else min(totals.values(), default=0)
+        if 0 < rule.max_skew < max(totals.values(), default=0) - least:
+            return True
+    return False
+
+
 def _breach(  # noqa: PLR0917 one rule, one cluster, one state
     parties: Sequence[Party],
     seats: Seats,
     at: int,
-    rule: SpreadRule,
-    idle: Sequence[tuple[str, ...]],
+    rule: Rule,
+    idle: Idle,
     one: Party,
     step: int,
 ) -> int:
@@ -107,8 +153,8 @@ def _breach(  # noqa: PLR0917 one rule, one cluster, one state
 def shrunk(
     parties: Sequence[Party],
     surplus: int,
-    rules: Sequence[SpreadRule],
-    idle: Sequence[tuple[str, ...]],
+    rules: Rules,
+    idle: Idle,
 ) -> Seats:
     """Seats after `surplus` are taken one at a time."""
     seats = {one.name: one.seats for one in parties}
@@ -145,8 +191,8 @@ def _won(  # noqa: PLR0917 one rule, one cluster, one state
     parties: Sequence[Party],
     seats: Seats,
     at: int,
-    rule: SpreadRule,
-    idle: Sequence[tuple[str, ...]],
+    rule: Rule,
+    idle: Idle,
     one: Party,
 ) -> int:
     """How far its domain is above what the rule allows, less what the rule is broken more without

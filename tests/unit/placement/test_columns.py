@@ -21,7 +21,7 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection.candidates import places
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service
-from tests.unit.placement.oracle.plainledger import PlainLedger
+from tests.unit.placement.plainledger import PlainLedger
 
 charges = st.lists(
     st.tuples(

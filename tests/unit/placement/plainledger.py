@@ -1,6 +1,4 @@
-"""The ledger as it was with one `Nodes` per cluster: slow, plain, and the measure of the
-columns.
-"""
+"""A ledger with one `Nodes` per cluster: the reference for room and charges in columns."""
 
 from typing import Any
 

@@ -1,0 +1,336 @@
+"""The rules of placement, written down a second time: the oracle of the engine.
+
+Written from docs/reference/policies.md and spread.md, for tiny fleets: nodes are looked at one by
+one, copies are given one by one, and sets of clusters and of nodes are found by trying all of them.
+It shares no code with the product and imports nothing of it at run time; it only reads the fields
+of asks, policies and clusters.
+
+Where the rules leave the choice to the engine the answer is None: strategy Pack, `minPerCluster`,
+and copies that have to leave a cluster without enough room elsewhere. Those are judged by
+`checker` and by the invariants.
+"""
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.unit.placement import seatbyseat
+from tests.unit.placement.seatbyseat import Seats
+
+if TYPE_CHECKING:
+    from federator.model.ask import Ask, PodShape, Policy
+    from federator.model.fleet import ClusterView, FleetSnapshot, Holding
+    from federator.model.kubernetes.taints import Taint
+
+Node = dict[str, int]
+Blocks = dict[str, tuple[tuple[int, int], ...]]
+"""cluster -> ranges of numbers, both ends included."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A cluster that takes part."""
+
+    name: str
+    weight: int
+    cap: int
+    seats: int
+    level: int
+    order: int
+    domains: tuple[str, ...]
+    counted: bool
+    score: int
+    floor: int = 0
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, str]:
+        """The smallest is chosen first where not all may take part."""
+        return self.level, -self.score, -self.cap, self.order, self.name
+
+
+def stays(policy: "Policy", view: "ClusterView") -> bool:
+    """Whether the policy lets copies stay in the cluster."""
+    selector = policy.selector.match_labels if policy.selector is not None else ()
+    return (
+        (not policy.names or view.name in policy.names)
+        and view.name not in policy.exclude
+        and all(view.labels.get(key) == value for key, value in selector)
+        and (not policy.division.groups or _group(policy, view) is not None)
+        and not any(taint.effect == "NoExecute" for taint in _untolerated(policy, view))
+        and not (view.removing or view.draining)
+    )
+
+
+def takes(ask: "Ask", view: "ClusterView") -> bool:
+    """Whether new copies may begin in the cluster."""
+    return (
+        stays(ask.policy, view)
+        and not any(taint.effect == "NoSchedule" for taint in _untolerated(ask.policy, view))
+        and ask.tier in view.tiers
+        and (view.projects is None or ask.project in view.projects)
+        and view.ready
+        and not view.cordoned
+        and view.capacity is not None
+        and not view.stale
+    )
+
+
+def _untolerated(policy: "Policy", view: "ClusterView") -> Sequence["Taint"]:
+    keys = {toleration.key for toleration in policy.tolerations}
+    return [taint for taint in view.taints if taint.key not in keys]
+
+
+def _group(policy: "Policy", view: "ClusterView") -> int | None:
+    groups = enumerate(policy.division.groups)
+    return next((at for at, group in groups if view.name in group.names), None)
+
+
+def nodes_of(view: "ClusterView") -> list[Node]:
+    rows = view.capacity.rows if view.capacity is not None else ()
+    return [dict(row.free.items()) for row in rows for _ in range(row.count)]
+
+
+def fits(node: Node, shape: "PodShape") -> int:
+    """How many pods of this shape the node has room for."""
+    most = min(node.get(name, 0) // need for name, need in shape.requests.items() if need > 0)
+    return min(most, 1) if shape.one_per_node else most
+
+
+def packs(nodes: list[Node], pods: Sequence["PodShape"]) -> bool:
+    """Whether some way to bind all these pods exists, by trying every one."""
+    if not pods:
+        return True
+    for node in nodes:
+        if fits(node, pods[0]):
+            for name, need in pods[0].requests.items():
+                node[name] = node.get(name, 0) - need
+            done = packs(nodes, pods[1:])
+            for name, need in pods[0].requests.items():
+                node[name] = node.get(name, 0) + need
+            if done:
+                return True
+    return False
+
+
+def pods_of(shape: "PodShape") -> list["PodShape"]:
+    """The pods of a gang, the largest first."""
+    pods = [part.shape for part in shape.parts for _ in range(part.count)]
+    return sorted(pods, key=lambda pod: -pod.requests["cpu"])
+
+
+def tie(ask: "Ask", name: str, *, by_name: bool) -> int:
+    """Breaks ties between clusters, for each workload in another order."""
+    if by_name:
+        return 0
+    one, other = (hashlib.blake2b(f"{text}\0".encode(), digest_size=16) for text in (name, ask.uid))
+    mixed = int.from_bytes(one.digest()[:8]) ^ int.from_bytes(other.digest()[:8])
+    return mixed * 0x9E3779B97F4A7C15 % 2**64
+
+
+class Oracle:
+    """What a fleet has left while asks of one shape are decided one after the other."""
+
+    def __init__(self, snapshot: "FleetSnapshot") -> None:
+        self.views = dict(sorted(snapshot.clusters.items()))
+        self.quotas = snapshot.quotas
+        self.taken: Counter[str] = Counter()
+        self.used: Counter[str] = Counter()
+
+    def room(self, ask: "Ask", name: str) -> int:
+        """Copies that still fit."""
+        nodes, shape = nodes_of(self.views[name]), ask.shape
+        if shape.parts:
+            return int(packs(nodes, pods_of(shape)))
+        return max(sum(fits(node, shape) for node in nodes) - self.taken[name], 0)
+
+    def admitted(self, ask: "Ask", wanted: int, held: int = 0) -> int:
+        """Copies that quota admits; of what is whole all or none."""
+        for quota in self.quotas:
+            if ask.project in quota.projects and ask.tier in quota.tiers:
+                most = quota.tiers[ask.tier].maximum
+                left = (most["cpu"] if most else 0) - self.used[ask.project]
+                fit = held + max(left, 0) // max(ask.shape.requests["cpu"], 1)
+                wanted = min(wanted, fit) if fit >= wanted or not ask.whole else held
+        return wanted
+
+    def place(
+        self, ask: "Ask", held: Sequence["Holding"] = (), *, by_name: bool = True
+    ) -> Seats | None:
+        """Copies of each cluster, charged; None where the rules leave the choice to the engine."""
+        division, mine = ask.policy.division, {each.cluster: each.count for each in held}
+        if division.strategy == "Pack" or division.min_per_cluster > 0:
+            return None
+        spots = self._spots(ask, mine, by_name=by_name)
+        has = sum(mine.values())
+        if any(mine.get(spot.name, 0) > spot.seats for spot in spots):
+            return None  # beyond maxPerCluster
+        if division.max_clusters is not None and (mine or ask.policy.spread):
+            return None
+        times = 1
+        if division.strategy == "Duplicate":
+            times = max(min(len(spots), division.max_clusters or len(spots)), 1)
+        wanted = times * (min(ask.count, ask.slots) if ask.unit == "shards" else ask.count)
+        total = self.admitted(ask, wanted, has)
+        chosen = _chosen(spots, total, division.max_clusters)
+        got = _seated(chosen, total, ask.policy)
+        placed = sum(got.values())
+        if placed < wanted and ask.policy.require_all:
+            got = {}
+        if placed < wanted and mine:
+            return None
+        for name, copies in got.items():
+            more = max(copies - mine.get(name, 0), 0)
+            self.taken[name] += more
+            self.used[ask.project] += more * ask.shape.requests["cpu"]
+        return {name: copies for name, copies in got.items() if copies}
+
+    def _spots(self, ask: "Ask", mine: Mapping[str, int], *, by_name: bool) -> list[Spot]:
+        policy = ask.policy
+        open_to = {name: takes(ask, view) for name, view in self.views.items()}
+        names = [
+            name
+            for name, view in self.views.items()
+            if open_to[name] or (mine.get(name) and stays(policy, view))
+        ]
+        rooms = {name: self.room(ask, name) if open_to[name] else 0 for name in names}
+        avoided = {
+            name: sum(
+                taint.effect == "PreferNoSchedule"
+                for taint in _untolerated(policy, self.views[name])
+            )
+            for name in names
+        }
+        most_room = max((rooms[name] + mine.get(name, 0) for name in names), default=0)
+        most_avoided = max(avoided.values(), default=0)
+        spots = []
+        for name in names:
+            has, view = mine.get(name, 0), self.views[name]
+            where = tuple(view.labels.get(rule.topology_key, "") for rule in policy.spread)
+            cap = _cap(ask, has, rooms[name], where)
+            weight = _weight(policy, name, has + rooms[name])
+            barred = policy.division.max_per_cluster == 0 or (
+                policy.division.strategy == "Weighted" and weight <= 0
+            )
+            share = 1000 * avoided[name] // most_avoided if most_avoided else 0
+            score = 2 * (1000 - share)
+            score += 4000 if has else 0
+            score += 1000 * (has + rooms[name]) // most_room if most_room else 0
+            spots.append(
+                Spot(
+                    name,
+                    weight,
+                    cap,
+                    min(has, cap),
+                    2 * (_group(policy, view) or 0) + bool(avoided[name]),
+                    tie(ask, name, by_name=by_name),
+                    where,
+                    has > 0 or (open_to[name] and not barred),
+                    score,
+                )
+            )
+        return spots
+
+    def daemon(self, ask: "Ask") -> set[str]:
+        """The clusters that get a daemon: all that take it, room or not, as far as quota goes."""
+        nodes = {n: len(nodes_of(view)) for n, view in self.views.items() if takes(ask, view)}
+        wanted = sum(nodes.values())
+        left, got = self.admitted(ask, wanted), set[str]()
+        if left <= 0 < wanted:
+            return got
+        for name in sorted(nodes, key=lambda name: (tie(ask, name, by_name=False), name)):
+            if nodes[name] <= left:
+                got.add(name)
+                left -= nodes[name]
+        return got
+
+
+def _weight(policy: "Policy", name: str, room: int) -> int:
+    weights = policy.division.weights
+    if policy.division.strategy == "Capacity":
+        return room
+    if policy.division.strategy == "Weighted" and weights:
+        return max((each.weight for each in weights if name in each.names), default=0)
+    return 1
+
+
+def _cap(ask: "Ask", has: int, room: int, where: tuple[str, ...]) -> int:
+    division, cap = ask.policy.division, has + room
+    unlabelled = any(
+        rule.hard and not domain for rule, domain in zip(ask.policy.spread, where, strict=True)
+    )
+    bounds = [
+        has if unlabelled else cap,
+        cap if division.max_per_cluster is None else division.max_per_cluster,
+        ask.count if ask.unit == "shards" or division.strategy == "Duplicate" else cap,
+    ]
+    return min(cap, *bounds)
+
+
+def _chosen(spots: list[Spot], total: int, most: int | None) -> list[Spot]:
+    """The set of at most `most` clusters: one that places most, and of those the first by rank."""
+    able = [spot for spot in spots if spot.cap > 0 and spot.weight > 0]
+    if most is None or most >= len(able):
+        return spots
+    return list(
+        min(
+            itertools.combinations(able, most),
+            key=lambda taken: (
+                -min(sum(spot.cap for spot in taken), total),
+                sorted(spot.rank for spot in taken),
+            ),
+        )
+    )
+
+
+def _seated(spots: Sequence[Spot], total: int, policy: "Policy") -> Seats:
+    """One copy at a time. A rule that the weights alone keep changes nothing."""
+    missing = total - sum(spot.seats for spot in spots)
+    step = seatbyseat.filled if missing >= 0 else seatbyseat.shrunk
+    plain = step(spots, abs(missing), (), ())
+    if not seatbyseat.broken(spots, plain, policy.spread, ()):
+        return plain
+    return step(spots, abs(missing), policy.spread, ())
+
+
+def numbered(count: int, slots: Mapping[str, int]) -> Blocks:
+    """The shards of a job set that held nothing: divided by slots, from the first cluster on."""
+    spots = [Spot(name, each, count, 0, 0, 0, (), True, 0) for name, each in sorted(slots.items())]
+    shares = seatbyseat.filled(spots, count, (), ())
+    return dict(_ranges([(name, each) for name, each in shares.items() if each], 0))
+
+
+def ordinals(count: int, before: Mapping[str, range], more: Mapping[str, int]) -> Blocks:
+    """The ordinals below `count`: those that began stay where they are, new ones go to the cluster
+    whose block ends just below, then to those that get most."""
+    blocks: dict[str, list[int]] = {name: [*each] for name, each in before.items()}
+    left, begun = dict(more), {each for numbers in before.values() for each in numbers}
+    for ordinal in (each for each in range(count) if each not in begun):
+        below = next((name for name in left if ordinal - 1 in blocks.get(name, ())), None)
+        name = below or min(left, key=lambda name: (-left[name], name), default="")
+        if not name:
+            break
+        blocks.setdefault(name, []).append(ordinal)
+        left[name] -= 1
+        left = {name: each for name, each in left.items() if each}
+    return {
+        name: tuple(_runs([each for each in sorted(numbers) if each < count]))
+        for name, numbers in blocks.items()
+        if any(each < count for each in numbers)
+    }
+
+
+def _ranges(
+    shares: Sequence[tuple[str, int]], low: int
+) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+    for name, each in shares:
+        yield name, ((low, low + each - 1),)
+        low += each
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    for _, run in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        listed = [number for _, number in run]
+        yield listed[0], listed[-1]
