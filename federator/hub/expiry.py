@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Deletes job sets whose time to live is over. Keys of its queue are theirs."""
+    """Deletes job sets after their time to live. The keys of its queue are those of the job
+    sets."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ class Handing:
             return None
 
     async def carry_out(self, key: WorkloadKey, obj: Obj, plan: Plan, now_s: float) -> None:
-        """What is to be done about who decides. Raises ApiErrors."""
+        """Carries out the handover of the decision on runs. Raises ApiErrors."""
         match plan.handover:
             case Handover.MAKE:
                 await self._make(key, obj, int(now_s), held=plan.held)

@@ -78,7 +78,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Subject of the checks. `account`: the service account whose rights are checked, as
+    """Subject of the checks. `account`: the service account that is checked, as
     `system:serviceaccount:NAMESPACE:NAME`; "" for the caller."""
 
     client: Client

@@ -61,9 +61,9 @@ class Leasing:
         self._records: dict[str, Mapping[str, Any]] = {}
         """The Leases on the host, as the last answer showed them."""
         self._not_before_s: dict[str, float] = {}
-        """Clusters whose lease was over: not renewed before, by the monotonic clock."""
+        """Clusters with an expired lease -> the time before which it is not renewed (monotonic)."""
         self._promised: dict[str, Promise] = {}
-        """Of clusters whose record is taken over again: what was promised before that."""
+        """Clusters with a record that is taken over again -> the promise before that."""
         self._logged: dict[str, str] = {}
         """Why each is not renewed, as last logged."""
 
@@ -175,8 +175,8 @@ class Leasing:
         self._not_before_s[name] = self.clock.monotonic() + fencing.LATE_WRITE_S
 
     def _judge(self, member: Member) -> None:
-        """Whether its lease is over. A cluster whose clock was known to be off when it was last
-        heard is never judged so: the arithmetic does not hold for it."""
+        """Whether its lease is over. Never so for a cluster with a clock that was known to be off
+        at its last answer: the arithmetic does not hold for it."""
         vitals = member.vitals
         over = (
             vitals.promise is not None
@@ -259,7 +259,7 @@ class Leasing:
             else:
                 self._records[name] = await self.host.replace(ref, {**before, "spec": dict(spec)})
         except (errors.NotFound, errors.AlreadyExists, errors.Conflict):
-            # Made, changed or deleted by another: whoever that is, it is taken over anew.
+            # Another writer made, changed or deleted it. This hub takes it over again in any case.
             self._records.pop(name, None)
             if member.vitals.promise is not None:
                 self._promised[name] = member.vitals.promise

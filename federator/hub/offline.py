@@ -198,7 +198,7 @@ class Situation:
         return made
 
     def _queue(self) -> Queue:
-        """The queue with those for whom room may be kept."""
+        """The queue with the workloads that may get reserved room."""
         queue = Queue()
         if not any(account.backfills for account in self.snapshot.quotas):
             return queue

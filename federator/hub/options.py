@@ -32,8 +32,8 @@ class HubOptions:
     identity: str = ""
     """Names this hub in the Lease; random characters are added. Empty: the machine's name."""
     lease_duration_s: float = 15.0
-    """A leader whose lease nobody saw renewed for this long is replaced; the longest take-over is
-    this and a retry."""
+    """A leader is replaced after no hub saw its lease renewed for this long; the longest take-over
+    is this and a retry."""
     lease_renew_deadline_s: float = 10.0
     """A leader that could not renew for this long stops and exits: well before another may act."""
     lease_retry_s: float = 2.0
@@ -96,8 +96,8 @@ class HubOptions:
     """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too
     long."""
     batches_at_once: int = 4
-    """Batches whose decisions are being written side by side: what is new need not wait for the
-    writes before it."""
+    """Batches of decisions that are written side by side: a new batch need not wait for the writes
+    before it."""
     batch_linger_s: float = 0.005
     """How long placing waits for more when workloads come one upon another: one snapshot then
     serves many asks."""

@@ -88,8 +88,8 @@ class HubProcess:
     """One hub. `client` reaches the host; `connect` opens transports to members.
 
     `elector` says when it leads, through a client of its own; None without a second hub. `new_key`
-    makes the key of seals if there is none; by default from `rng`, which is no secret to anybody
-    who knows its seed. `inspect` is called once after it has begun to lead.
+    makes the key of seals if there is none; by default from `rng`, which is no secret if the seed
+    is known. `inspect` is called once after it has begun to lead.
     """
 
     def __init__(
@@ -220,8 +220,7 @@ class HubProcess:
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self._missed: dict[str, Member] = {}
-        """Members whose MemberCluster is no longer listed, until the host confirms that it is
-        gone."""
+        """Members without a MemberCluster in the list, until the host confirms that it is gone."""
         self.departed = Departed(self.state, client, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.renewing = Renewing(self.state, client, self.connect, clock=self.clock, rng=self.rng)

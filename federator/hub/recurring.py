@@ -6,7 +6,7 @@ something, object and runs are read again and it is decided anew, so that a lead
 taken over does not act on what it heard before. A run's name is its scheduled time: made twice it
 is made once. The earlier of two clocks counts, the hub's and the host's, so that one that is ahead
 begins nothing. Order of the effects: runs that give way, the new run, the status, and only then the
-history, and who decides from now on (`handing`).
+history, and the handover of the decision on runs (`handing`).
 """
 
 import bisect

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 KIND: Final = "CredentialsRenewed"
 LOOK_S: Final = 6 * 3600.0
-"""How often a token is looked at whose time has not come: clocks are set, and settings change."""
+"""How often a token is looked at before it is due: clocks are set, and settings change."""
 LEAST_S: Final = 20.0
 """Between two tokens of one member, whatever it says of their lives."""
 LASTING_S: Final = 3600.0
@@ -94,7 +94,7 @@ class Renewing:
             return None  # looked at again when it is heard
         token = member.token
         if token is None:
-            return None  # a certificate, or a token of another kind: whoever made it renews it
+            return None  # a certificate, or a token of another kind: its maker renews it
         self._publish(name, token)
         age_s = self.state.options.token_renew_s * self.rng.uniform(0.9, 1.0)
         wait_s = max(

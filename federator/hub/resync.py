@@ -38,7 +38,7 @@ class Resync:
         """`turns`: the queues that a resync must not fill."""
         self.state = state
         self.members: WorkQueue[str] = WorkQueue("surveying", rng=rng, metrics=state.metrics)
-        """Members of whose work everything is to be looked at."""
+        """Members with work that is to be looked at as a whole."""
         self._turns = turns
         state.signals.on_member(MemberTurn.RESYNC, lambda member: self.members.add(member.name))
 

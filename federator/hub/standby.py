@@ -2,9 +2,9 @@
 Lease of its own, and the leader reads these before it believes its own silence (`members.sights`).
 
 The Lease is the only thing that a standby writes, and nothing is decided by it alone. There are as
-many as `sights.LEASES`, numbered: a standby takes the first whose writer is gone, leads, or was
-its own former life, so that none has to be removed when hubs are replaced. It renews it as often
-as it probes.
+many as `sights.LEASES`, numbered: a standby takes the first one with a writer that is gone, leads,
+or was its own former life, so that none has to be removed when hubs are replaced. It renews it as
+often as it probes.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Standby:
         self._elector = elector
         self._able = able
         self._clock = clock
-        # Of its own, so that it takes no turn from others who draw.
+        # Of its own, so that it does not change the numbers that other users of `rng` draw.
         self._rng = random.Random(elector.identity)
         self._seen: dict[int, Seen] = {}
         """The Leases as last read, by number."""
@@ -75,7 +75,8 @@ class Standby:
     # -- the leader -----------------------------------------------------------
 
     def witnesses(self, clusters: Collection[str]) -> Mapping[str, Witnesses]:
-        """What standby hubs say of these clusters now; none of whom nothing is said."""
+        """What standby hubs report about these clusters now; no entry for a cluster without a
+        report."""
         accounts = self._accounts() if clusters else []
         if not accounts:
             return {}

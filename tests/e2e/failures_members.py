@@ -244,7 +244,7 @@ def server_restored(
     settled_s = time.monotonic() - back_s
     _no_seq_fell(ground, begun)
     failures_writes.at_rest(ground.clusters, rest_s)
-    assert ground.told(*HUBS).count("came back, whose workload") >= 2
+    assert ground.told(*HUBS).count("came back after its workload") >= 2
     events = ground.ask("host", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
     told = {event["regarding"]["name"] for event in events if event["reason"] == "MemberWentBack"}
     assert told == {"b"}, f"the host's Events tell of {told}"

@@ -1,5 +1,5 @@
-"""Slices that the hub has seen come to a member, or go from it, and whose pods the member's last
-capacity report may not include.
+"""Slices that the hub has seen come to a member, or go from it, while the member's last capacity
+report may not include their pods.
 
 The two are watched apart: a report may include a later decision and not this one yet. Only a report
 made when the member process had seen this very version of the slice includes it. A slice that was

@@ -65,8 +65,8 @@ class HostNames:
         record_of: Callable[[Workload], Record | None],
         barred: Callable[[Workload], permitted.Refused | None],
     ) -> permitted.Refused | None:
-        """Why a workload may not run, if another namespace has one of its names. `barred`: why one
-        may not run whoever has the name."""
+        """Why a workload may not run, if another namespace has one of its names. `barred`: why a
+        workload may not run whichever workload has the name."""
         ranks = _Ranks(workload, workloads, record_of, barred)
         paths = workload.ask.privileges.hosts if workload.ask is not None else ()
         taken = hostclaims.taken_by(
@@ -110,7 +110,7 @@ class _Ranks:
     barred: Callable[[Workload], permitted.Refused | None]
 
     def of(self, key: WorkloadKey) -> int | None:
-        """None for a workload whose claims do not count."""
+        """None for a workload with claims that do not count."""
         workload = self.asked if key == self.asked.key else self.workloads.get(key)
         if workload is None or self.barred(workload) is not None:
             return None

@@ -37,10 +37,10 @@ class Notices:
     """When that was reckoned, in monotonic seconds."""
 
     def begin(self, records: Iterable[Record], now_s: float, wall_s: float) -> None:
-        """A term begins: copies that decisions of the last minute say were preempted count, whoever
-        led. A decision tells neither when each copy left nor from where, so more may count than
-        left in that minute, and in each cluster; never less. `now_s`: monotonic seconds. `wall_s`:
-        epoch seconds."""
+        """A term begins: copies that decisions of the last minute say were preempted count, under
+        any leader. A decision tells neither when each copy left nor from where, so more may count
+        than left in that minute, and in each cluster; never less. `now_s`: monotonic seconds.
+        `wall_s`: epoch seconds."""
         self._left, self._at_s, self._gone = 0.0, now_s, []
         for record in records:
             gone, ago_s = record.terms.preempted, max(wall_s - record.facts.as_of, 0.0)
@@ -95,6 +95,6 @@ class Notices:
         return self._given.settle(made.settled, made.notices)
 
     def forget(self, key: WorkloadKey) -> list[WorkloadKey]:
-        """A workload is gone: it leaves for nobody, and nobody for it. Returns who is told nothing
-        any more."""
+        """A workload is gone: it is neither a victim nor a preemptor any more. Returns the victims
+        that lose their notice."""
         return self._given.forget(key)

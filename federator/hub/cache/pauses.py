@@ -19,7 +19,7 @@ class Pause:
     """Nothing is placed or dispatched."""
 
     facts: str
-    """Since when, by whom and why, as far as it is known: " since T by U (why)", or ""."""
+    """Since when, by which user and why, as far as it is known: " since T by U (why)", or ""."""
 
 
 def read(obj: Mapping[str, Any]) -> Pause | None:
@@ -29,8 +29,8 @@ def read(obj: Mapping[str, Any]) -> Pause | None:
 
 
 def facts(obj: Mapping[str, Any] | None) -> str | None:
-    """Since when, by whom and why there is a pause, as far as the object says (" since T by U
-    (why)"); None without a pause. One that was set by hand is told by its field manager."""
+    """Since when, by which user and why there is a pause, as far as the object says (" since T by U
+    (why)"); None without a pause. A pause that was set by hand shows its field manager."""
     obj = obj or {}
     if raw.text(obj, "data", "paused") != "true":
         return None

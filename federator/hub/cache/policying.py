@@ -21,8 +21,8 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
     cannot be read."""
     if workload.ask is None:
         return None
-    who = subject(workload, bindings)
-    policy = in_force(who, workload.placement, rules)
+    target = subject(workload, bindings)
+    policy = in_force(target, workload.placement, rules)
     if workload.ask.shape.every_node:
         policy = everynode.policy_of(policy)
     elif workload.ask.ordinals is not None:
@@ -32,15 +32,15 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
     ask = dataclasses.replace(
         workload.ask,
         policy=policy,
-        project_bound=bindings.speaks(who.namespace, who.project),
+        project_bound=bindings.speaks(target.namespace, target.project),
     )
-    return quota.charged(ask, bindings.accounts(who.project))
+    return quota.charged(ask, bindings.accounts(target.project))
 
 
 def support(
     workload: Workload, ask: Ask | None, admitted: Admitted | None, bindings: Bindings
 ) -> Support | None:
-    """The RuntimeProfile of a workload whose pods have another version than the present one, if the
+    """The RuntimeProfile of a workload with pods of another version than the present one, if the
     present one asks for more than was admitted. `ask` is what `asked` returns."""
     own = workload.ask
     if own is None or ask is None or admitted is None:
@@ -92,22 +92,22 @@ def subject(workload: Workload, bindings: Bindings) -> Subject:
     return Subject(workload.key.kind, namespace, workload.labels, project, bindings.of(namespace))
 
 
-def in_force(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
+def in_force(target: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
     """The workload's own fields, the policy it names, the best match, or the default; with the
     demands of Required policies.
 
     A policy that is missing or unreadable is returned with its `problem`: it places nothing new and
     gives the reason.
     """
-    return enforcing.combined(_own(who, placement, rules), rules.demands(who))
+    return enforcing.combined(_own(target, placement, rules), rules.demands(target))
 
 
-def _own(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
+def _own(target: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
     named = str(placement.get("policyRef") or "")
     try:
         if placement and not named:
             return placementfields.policy_from_inline(placement)
-        return rules.choose(who, named)
+        return rules.choose(target, named)
     except FieldError as bad:
         return Policy(name=named or "inline", origin="misconfigured", problem=str(bad))
 

@@ -1,5 +1,5 @@
-"""Which version of its RuntimeProfile the pods of a workload get: the newest one whose requests its
-decision charges.
+"""Which version of its RuntimeProfile the pods of a workload get: the newest one with the requests
+that its decision charges.
 
 A version that asks for more is an edit that placing admits or holds back. Until it is admitted, the
 pods keep a former version. Former versions are in the status of the profile

@@ -58,7 +58,7 @@ def open_shards(state: HubState, workload: Workload) -> Ranges:
 
 
 def emptied(state: HubState, workload: Workload) -> frozenset[str]:
-    """Of the clusters whose ordinals a person gives up: those where nothing is left of it."""
+    """Of the clusters where a person gives up the ordinals: those where nothing is left of it."""
     ordinals = workload.ask.ordinals if workload.ask is not None else None
     return frozenset(
         name
@@ -74,8 +74,8 @@ def may_run(
     the decision in force says of that, without clusters in which nothing is left, and what slices
     there still name. `now_s` is epoch seconds.
 
-    A cluster without a slice may get one yet, by a write that was sent before the decision and
-    whose answer was lost: it is believed after `LATE_WRITE_S`."""
+    A cluster without a slice may still get one, by a write from before the decision that had no
+    answer. So its absence counts only after `LATE_WRITE_S`."""
     if workload.ask is None or not workload.ask.exclusive:
         return {}
     there: dict[str, Ranges] = {}

@@ -147,8 +147,8 @@ def behind(state: HubState, workload: Workload) -> bool:
 def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
     """What the workload has: by its decision, and by the slices where members hold later ones.
 
-    A member is untrusted: its claim never takes anything from others, whose decided shares count
-    first.
+    A member is untrusted: its claim never takes anything from others, because their decided shares
+    count first.
     """
     decided = {share.cluster: share for share in record.shares} if record is not None else {}
     seen = {
@@ -188,7 +188,7 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
 
 def _is_lost(record: Record | None, seen: SliceSeen) -> bool:
     """Whether this slice was written for a decision that the host has lost. A seq that the record
-    has for its cluster was answered by that decision: whoever raised it, nothing is lost."""
+    has for its cluster was answered by that decision: nothing is lost, whichever hub raised it."""
     return record is None or _seq(seen) > max(record.seq, record.mark(seen.cluster))
 
 

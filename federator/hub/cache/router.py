@@ -35,7 +35,7 @@ class Changed(StrEnum):
     NAMESPACE = "its namespace came or went, or has another Pod Security level"
     PROFILE = "the RuntimeProfile that its pods get"
     POLICY = "what may speak for it: a policy, a quota, the clusters there are"
-    BINDING = "who may use its project"
+    BINDING = "which namespaces may use its project"
     DECISION = "the host shows another decision on it"
     OTHERWISE = (
         "its decision was made for other inputs, or somebody changed it or asks for a rebalance"
@@ -176,7 +176,7 @@ class MemberChanged(StrEnum):
     ROOM = "its capacity report"
     COUNTED = "how many slices it holds"
     FOLLOWED = "a watch of it has recovered"
-    UNCLAIMED = "something is to be written there, and it does not know whose it is"
+    UNCLAIMED = "something is to be written there, and the cluster records no owner"
     OPENED = "a maintenance window has ended, or was taken away"
     SAID = "something new is to be said of its credentials, of its removal or of its drain"
     LEADING = "this hub leads from now on"

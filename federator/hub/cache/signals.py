@@ -42,7 +42,7 @@ class Signals:
     on_booked: list[Callable[[], None]] = field(default_factory=list)
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_finalize: list[Callable[[str, str], None]] = field(default_factory=list)
-    """(namespace, name) of a decision whose workload may be gone."""
+    """(namespace, name) of a decision on a workload that may be gone."""
     to_refuse: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision that a hub of this host cannot have made."""
     on_used_up: list[Callable[[], None]] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Signals:
             listener(key)
 
     def note(self, what: Changed, key: WorkloadKey) -> None:
-        """Tells those who only watch what changes."""
+        """Notifies the listeners for changes."""
         for listener in self.on_changed:
             listener(what, key)
 

@@ -94,7 +94,7 @@ class HubState:
     deletions: DeletionBudget = field(init=False)
     """Slices that may be deleted per minute: shared by all deletions that no person asked for."""
     tombstones: Tombstones = field(default_factory=Tombstones)
-    """Workloads whose deletion is proven."""
+    """Workloads with a proven deletion."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
     """Kind -> set once host or members have an object of it; others' slices are not watched."""
     pause: Pause | None = None

@@ -224,7 +224,7 @@ class Cascades:
         if not runs and (uid := await self._uid_of(space)):
             note = (
                 "The host runs no garbage collector. Deletions of namespaces do not end there, and"
-                " objects whose owner was deleted stay. The hub itself ends the deletion of"
+                " objects of a deleted owner stay. The hub itself ends the deletion of"
                 f" workloads. Run {CONTROLLERS} for the host (docs/operating/deploy.md)."
             )
             log.warning("%s", note)
@@ -232,7 +232,7 @@ class Cascades:
         return None
 
     async def _space(self, key: WorkloadKey) -> RequeueAfter | None:
-        """A deleted namespace whose workloads nobody deletes is reported. Raises ApiErrors."""
+        """Reports a deleted namespace if nothing deletes its workloads. Raises ApiErrors."""
         name, now_s = key.name, self.clock.monotonic()
         space = self.state.spaces.get(name)
         if space is None or not space.ending:

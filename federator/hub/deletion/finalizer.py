@@ -1,4 +1,4 @@
-"""Finalizing: a decision whose workload is gone keeps its finalizer until its members are empty.
+"""Finalizing: a decision on a deleted workload keeps its finalizer until its members are empty.
 
 A decision that somebody deleted although its workload exists is released at once and written again.
 
@@ -62,12 +62,12 @@ class Finalizing:
         self.clock = clock
         self._absence = AbsenceProof(state)
         self._paid: set[str] = set()
-        """Uids of decisions whose slices the budget has allowed to be deleted."""
+        """Uids of decisions with slices that the budget has allowed to be deleted."""
         self._released: dict[str, set[str]] = {}
         """Uid of a workload -> uids of released slices. Members refuse the hub a second write,
         which it would send before the watch shows the first."""
         self._waiting: set[ObjectName] = set()
-        """Decisions whose slices wait for the budget."""
+        """Decisions with slices that wait for the budget."""
         self._rechecks: Counter[ObjectName] = Counter()
         """How often each decision was examined again without a signal."""
         self.queue: WorkQueue[ObjectName] = WorkQueue("burying", rng=rng, metrics=state.metrics)
@@ -171,8 +171,8 @@ class Finalizing:
         return self._recheck(name, "what its members hold is to be released")
 
     async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
-        """A decision without an object whose workload is gone: the tombstone allows removing its
-        slices, also those of unreachable members when they return."""
+        """A decision without an object, on a workload that is gone: the tombstone allows removing
+        its slices, also those of unreachable members when they return."""
         await confirm_ending(self.host, record.key, record.workload_uid)
         if not record.orphaned:
             self.state.prove_gone(record.workload_uid)

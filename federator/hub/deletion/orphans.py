@@ -88,7 +88,7 @@ class Orphans:
         if wait_s := self.state.may_delete(1, self.clock.monotonic()):
             return RequeueAfter(place, wait_s, "deletions are spread over time")
         log.warning(
-            "%s: slice of %s came back, whose workload %s was deleted; removing it",
+            "%s: slice of %s came back after its workload %s was deleted; removing it",
             cluster,
             key,
             uid,

@@ -109,7 +109,7 @@ class Tidying:
                 if await self._list_accounts(member, obj, space, lists):
                     wait_s = RECHECK_S  # its level is compared with the new version
                     continue
-                if lists:  # who changes them there is noticed at the next look
+                if lists:  # the next look notices changes there
                     wait_s = wait_s or KEPT_RECHECK_S
                 if not await self._label(member, obj, space):
                     wait_s = wait_s or KEPT_RECHECK_S

@@ -74,7 +74,7 @@ class Dispatching:
         self._breakers: dict[str, Breaker] = {}
         """Member -> whether its API server was reached by the last write."""
         self.holding: dict[WorkloadKey, set[str]] = {}
-        """Clusters whose next step waits for others of the same workload."""
+        """Clusters with a next step that waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
         state.signals.to_aggregate.append(self.release)
         state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
@@ -186,7 +186,7 @@ class Dispatching:
     async def _compare(
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen
     ) -> None:
-        """Reads a slice whose content is unknown, and writes a RuntimeProfile that it misses."""
+        """Reads a slice of unknown content, and writes a RuntimeProfile that it misses."""
         if not self.view.compared_now(member, workload, seen).compared:
             await self.writer.verify(member, workload, record, seen)
             # A status written before this could not say that the slice is up to date.

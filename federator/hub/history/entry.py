@@ -126,7 +126,7 @@ def of_conditions(
     seq: int,
     uid: str,
 ) -> Iterator[Entry]:
-    """One entry per condition whose status or reason changed."""
+    """One entry per condition with a changed status or reason."""
     for condition in now:
         old = find(was, condition.type) or {}
         before = f"{condition.type}={old.get('status', 'Unknown')} {old.get('reason', '')}".rstrip()

@@ -1,9 +1,9 @@
 """Finds out whether the host runs a garbage collector, by what happens to an object that one
 deletes.
 
-The probe is a ConfigMap whose owner does not exist. A garbage collector deletes it within seconds.
-A Lease of kube-controller-manager would prove less: it may run without that controller, without an
-election, or under another name.
+The probe is a ConfigMap with an owner that does not exist. A garbage collector deletes it within
+seconds. A Lease of kube-controller-manager would prove less: it may run without that controller,
+without an election, or under another name.
 """
 
 import logging

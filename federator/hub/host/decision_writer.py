@@ -108,7 +108,7 @@ async def strike(
     facts = decision_facts(live)
     share = next((share for share in facts.shares if share.cluster == cluster), None)
     if share is None and cluster not in raw.texts(spec, "leaving"):
-        return live  # by a write of ours whose answer was lost
+        return live  # by a write of ours without an answer
     lost = share.count if share is not None else 0
     kept = [share for share in raw.objects(spec, "shares") if share.get("cluster") != cluster]
     changed: dict[str, Any] = {

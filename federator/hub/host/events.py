@@ -135,7 +135,7 @@ class Events:
         return again
 
     def about_decision(self, name: ObjectName, record: Record, reason: str, note: str) -> None:
-        """An Event on a PlacementDecision whose workload is gone."""
+        """An Event on a PlacementDecision of a workload that is gone."""
         regarding = registry.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))
 

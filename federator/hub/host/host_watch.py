@@ -73,7 +73,7 @@ class Hosting:
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue(
             "refreshing", rng=rng, metrics=state.metrics
         )
-        """Workloads whose summary was made with a RuntimeProfile that has changed since."""
+        """Workloads with a summary made from a RuntimeProfile that has changed since."""
         self.requeueing = Requeueing(state)
         self.crowding = Crowding(state, host, clock=clock, rng=rng)
         self._profiles = self._reflector("RuntimeProfile", _identity, self._profile_changed)
@@ -144,9 +144,9 @@ class Hosting:
                     )
 
     def _came_later(self, reflector: Reflector[Any]) -> bool:
-        """Whether the host does not serve a workload kind whose definition came with this version
-        and is still to be installed. Not where it serves none of our kinds, or has had this one: a
-        decision names it then."""
+        """Whether the host does not serve a workload kind, because its definition came with this
+        version and is still to be installed. Not where it serves none of our kinds, or has had this
+        one: a decision names it then."""
         if reflector not in self._workloads or not isinstance(reflector.trouble, errors.NotFound):
             return False
         kinds = {registry.KINDS[record.key.kind].plural for record in self.state.records.values()}
@@ -185,7 +185,7 @@ class Hosting:
                 try:
                     await self.reread_decisions()
                 except errors.ApiError as trouble:
-                    log.info("decisions are looked at again by whoever takes over: %s", trouble)
+                    log.info("the next leader looks at the decisions again: %s", trouble)
 
     async def reread_decisions(self) -> None:
         """Lists all decisions, stores them and forgets those that are gone: the last writes of the
@@ -354,8 +354,8 @@ class Hosting:
         if (commitment := new.commitment(ask)) is not None:
             self.state.commitments.record(commitment)
         self.state.changed(Changed.DECISION, new.key)
-        # One of ours whose answer was lost may be heard of late: made for inputs that have changed
-        # again since.
+        # The watch may deliver a decision of ours late, after its answer was lost: it was made for
+        # inputs that have changed again since.
         made_for = new.facts.inputs_hash
         asked = old is not None and old.rebalance != new.rebalance
         if (

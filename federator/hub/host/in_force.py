@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _NOT_KEPT: Final = frozenset({"slice", *workloads.TAKEN_AT_ONCE})
 
 FIRST_SLICE_RECHECK_S: Final = 1.0
-"""Placing looks at a workload whose first slice is being created this often."""
+"""Seconds between two looks of placing at a workload while its first slice is being created."""
 
 Spec = tuple[int, Mapping[str, Any]]
 """Generation of the workload and its spec then, without fields that take effect at once."""

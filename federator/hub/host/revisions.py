@@ -31,7 +31,8 @@ from federator.model.steps import Create, Delete, ObjectRef, Step
 log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
-"""Workloads whose present revision is known to be kept; for others it is read again."""
+"""Number of workloads for which the hub remembers that their present revision is kept; for others
+it reads again."""
 
 
 class Revisions:

@@ -38,8 +38,8 @@ class CapacityReport:
     host: str
     """The host that its slices belong to, from its annotation; "" for none."""
     slice_versions: Mapping[str, int]
-    """Kind -> resource version up to which its member process had seen slices of it. Without
-    those whose versions are no numbers; empty where it does not say."""
+    """Kind -> resource version up to which its member process had seen slices of it. Without kinds
+    with versions that are no numbers; empty where it does not say."""
     expander: str
     """The newest rules of expansion that its member process knows; "" where it does not say."""
 

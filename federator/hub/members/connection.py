@@ -46,7 +46,8 @@ OPENING_S = 2.0
 """An opening counts towards that limit for at most so many seconds: a silent member must not block
 others."""
 IDENTITY_STANDS_S = 120.0
-"""For so many seconds a ready member stays reachable although it does not answer who it is."""
+"""For so many seconds a ready member stays reachable although it does not answer with its
+identity."""
 TAKEN_WITHIN_S = 60.0
 """So many seconds after a token is due, a hub that does not lead checks whether the leader renewed
 it."""

@@ -157,8 +157,8 @@ class Member:
     @property
     def synced(self) -> bool:
         """Every kind that it serves has been listed since this process started. Only then does a
-        missing object not exist. A kind whose definition was removed before its first list counts
-        for nobody (`knows`)."""
+        missing object not exist. A kind counts for no member if its definition was removed before
+        its first list (`knows`)."""
         for kind, store in self.stores.items():
             if not store.synced and serves(self.apis, kind):
                 return False
@@ -423,8 +423,8 @@ class Member:
         use_of: Callable[[str], asyncio.Event],
     ) -> list[Reflector[Any]]:
         """Makes the reflectors of a new connection; while they run, they keep slices and the
-        capacity report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds whose
-        `use_of` is not set are not watched, because a watch costs a connection."""
+        capacity report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds
+        without a set `use_of` are not watched, because a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify}
         common |= {"bounds": lists, "budget": budget}

@@ -168,15 +168,15 @@ class Vitals:
         return news
 
     def note_watches(self, failing: Sequence[str]) -> bool:
-        """Takes the collections whose watches fail now; two observations in a row count."""
+        """Takes the collections with watches that fail now; two observations in a row count."""
         lasting, self._failing = self._failing & set(failing), frozenset(failing)
         trouble = ", ".join(sorted(lasting)) if failing else ""
         news, self.watch_trouble = trouble != self.watch_trouble, trouble
         return news
 
     def note_lists(self, troubles: Mapping[str, errors.Endless]) -> bool:
-        """Takes the collections whose lists or watches are not read on, with why; returns whether
-        that is new."""
+        """Takes the collections with lists or watches that are not read further, and why; returns
+        whether that is new."""
         costly = any(isinstance(error, errors.OverBudget) for error in troubles.values())
         reason = "ProcessorBudget" if costly else "EndlessList"
         why = "; ".join(f"{plural}: {error}" for plural, error in sorted(troubles.items())[:3])

@@ -74,11 +74,11 @@ class ReconcileTimes:
             self._look(key)
 
     def waiting(self) -> dict[tuple[str, Step], int]:
-        """(kind, step) -> changes whose next step it is."""
+        """(kind, step) -> number of changes that wait for this step."""
         return Counter((key.kind, STEPS[change.steps]) for key, change in self._open.items())
 
     def oldest_s(self) -> dict[Step, float]:
-        """Step -> age, in seconds, of the oldest change whose next step it is."""
+        """Step -> age, in seconds, of the oldest change that waits for this step."""
         now_s, ages = self._clock.monotonic(), dict.fromkeys(STEPS, 0.0)
         for change in self._open.values():
             step = STEPS[change.steps]

@@ -56,7 +56,7 @@ def of_drained(
 def of_deleted(
     left: int, total: int, under_way: int, held: Sequence[Waits], *, moving: bool
 ) -> tuple[str, str]:
-    """The same of a cluster whose MemberCluster is deleted."""
+    """The same of a cluster after its MemberCluster is deleted."""
     if not left:
         ending = "Pods may still be ending, within their grace period"
         return "Emptied", f"Nothing of {copies(total)} is left. {ending}."
@@ -84,8 +84,8 @@ def _listed(held: Sequence[Waits]) -> str:
 
 
 def of_unplaced(left: Sequence[Rehearsed], *, remove: bool = False) -> str:
-    """Why a drain is refused: who would have no other place. `remove`: it is the drain of a cluster
-    that is to be removed."""
+    """Why a drain is refused: the workloads that would have no other place. `remove`: it is the
+    drain of a cluster that is to be removed."""
     ordinals = REMOVED_ORDINALS if remove else ORDINALS
     shown = "; ".join(
         f"{unplaced.key} {unplaced.stays} of {unplaced.before} ({unplaced.why.removesuffix('.')})"

@@ -7,7 +7,7 @@ is a forced wish that nobody can take back; its finalizer does the rest (`deleti
 turns are given (`scheduling.evacuation`): the next decision on a workload that has one may take so
 many copies out. Placing decides where they go, dispatching keeps the old ones until the new ones
 are ready. Nothing of this is kept but in the status of the MemberCluster: a new leader goes on from
-there, and whoever takes the wish away stops it.
+there, and it stops when a user removes the wish.
 
 A cluster that is lost needs no admission, and nothing there is waited for. By a person's word all
 leaves it; when it is merely unreachable, what may (`governing`). Slices that it holds are left
@@ -251,7 +251,7 @@ class Draining:
         ]
         return sorted(left, key=lambda unplaced: (-unplaced.stays, unplaced.key))
 
-    # -- who is there ---------------------------------------------------------
+    # -- workloads there -----------------------------------------------------
 
     def _holders(self, clusters: Iterable[str]) -> list[Record]:
         names = frozenset(clusters)

@@ -49,7 +49,7 @@ def nobody(clusters: Collection[str]) -> Mapping[str, Witnesses]:
 
 
 class Governing:
-    """What is held of the fleet, and of who moved when."""
+    """The view of the fleet, and the times of the moves of each workload."""
 
     def __init__(
         self,

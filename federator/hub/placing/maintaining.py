@@ -1,5 +1,5 @@
-"""Maintenance windows of member clusters (`spec.maintenance`): tells of each where it stands to its
-windows, and wakes who waits for room when one has ended.
+"""Maintenance windows of member clusters (`spec.maintenance`): reports the state of each with
+regard to its windows, and requeues workloads that wait for room when one has ended.
 
 What follows from a window follows from the object and the time wherever it is asked (placement
 sends nothing new there, `draining` empties it where that is wished, `returning` brings home what

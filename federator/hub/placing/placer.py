@@ -85,7 +85,7 @@ class Placing:
         self._pledges = Pledges()
         self._asks = policying.Asks()
         self._unheard: dict[WorkloadKey, str] = {}
-        """Key -> uid of workloads whose first decision may have been written or not."""
+        """Key -> uid of workloads with a first decision that may have been written or not."""
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
         """(uid, generation, content) up to which edits stay within the decision in force."""
         state.signals.to_place.append(self.queue.add)

@@ -1,5 +1,5 @@
-"""What batches that are still being written will free: whoever takes it waits until the host has
-that.
+"""Room that batches will free while they are still being written: a decision that takes it waits
+until the host has them.
 
 Batches are decided in order and written concurrently. A later batch may use what an earlier one
 frees as soon as it is charged, but the host must get the writes in that order. Used by placing, on

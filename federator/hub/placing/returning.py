@@ -2,8 +2,9 @@
 for a time, at the pace of all evacuations, and only when that is worth the move.
 
 Worth it is what the scheduling cycle says: divided as if nothing ran yet, by the order and the
-scores of its policy, the workload would have more there than it has. Decisions on the host remember
-who left what (`failovers`); job sets do not come back, because a moved shard starts again.
+scores of its policy, the workload would have more there than it has. Decisions on the host record
+which clusters a workload left (`failovers`); job sets do not come back, because a moved shard
+starts again.
 """
 
 import itertools
@@ -32,7 +33,7 @@ AGAIN_S: Final = 600.0
 
 
 class Returning:
-    """Who is away from home, and who may go back now."""
+    """The workloads that are away from home, and those that may go back now."""
 
     def __init__(
         self, state: HubState, placing: Placing, governing: Governing, *, clock: Clock
@@ -42,15 +43,15 @@ class Returning:
         self.governing = governing
         self.clock = clock
         self.away: dict[WorkloadKey, float] = {}
-        """Workloads whose decision remembers a cluster that copies left, or soon will, and since
-        when that is so."""
+        """Workloads with a decision that records a cluster that copies left, or soon will, and
+        since when that is so."""
         self._stays: dict[WorkloadKey, float] = {}
-        """Workloads whose return was not worth it, and when it is looked at again."""
+        """Workloads for which a return was not worth it, and when it is looked at again."""
         self._sent: set[WorkloadKey] = set()
         """Workloads that have a turn to go back and have not used it."""
 
     def begin(self) -> None:
-        """A term begins: decisions say who is away."""
+        """A term begins: decisions say which workloads are away."""
         self._stays.clear()
         self._sent.clear()
         now_s = self.clock.monotonic()

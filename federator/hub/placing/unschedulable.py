@@ -122,8 +122,8 @@ class UnschedulableCaps:
         waited = now - self._waits_since(key, cluster, observed.unschedulable_since_s, now)
         if waited < self.state.options.unschedulable_after_s:
             return self.state.options.unschedulable_after_s - waited
-        # Of a share that has just shrunk, pods may still be waiting that are about to go: who is
-        # ready was scheduled.
+        # Of a share that has just shrunk, pods may still be waiting that are about to go: a ready
+        # pod was scheduled.
         most = max(observed.ready, seen.due - observed.unschedulable)
         caps = self._of(workload).by_cluster
         before = caps.get(cluster)

@@ -241,7 +241,7 @@ def _then(message: str) -> str:
 
 
 def _takes(message: str) -> str:
-    """The part of a decision's message about those who leave for it: when they do may change."""
+    """The part of a decision's message about its victims: the time when they leave may change."""
     return message.partition(TAKES)[2]
 
 
@@ -298,7 +298,7 @@ def says(record: Record, decision: Decision) -> bool:
 
 class HeldProfiles:
     """Which decisions keep a former version of which RuntimeProfile. `on_changed` listeners get the
-    name of a profile whose count or content has changed."""
+    name of a profile when its count or content has changed."""
 
     def __init__(self) -> None:
         self.on_changed: list[Callable[[str], None]] = []

@@ -1,7 +1,7 @@
 """How many slices may be deleted because their workloads are gone from the host (F50), or
 because an edit of a policy or of labels moves them. Pure.
 
-A host that lost objects by accident looks like one whose users deleted them. So deletions are
+A host that lost objects by accident looks like a host where users deleted them. So deletions are
 spread over time: a share of all slices per minute, and at least a floor, below which nothing waits.
 """
 

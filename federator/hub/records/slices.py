@@ -54,8 +54,7 @@ class SliceMeta(decode.Meta):
 
 
 class SliceShape(msgspec.Struct):
-    """What is decoded of a slice in a member. Left out: who owns which field, a third of the
-    object."""
+    """What is decoded of a slice in a member. Left out: `managedFields`, a third of the object."""
 
     metadata: SliceMeta
     spec: Any = None
@@ -98,15 +97,15 @@ class SliceSeen:
     observation: SliceObservation
     """Without uid, seq and origin generation, which this row has anyway; one copy of equal ones."""
     native: Mapping[str, int] = field(default_factory=dict)
-    """The counters of a carried native kind's status; empty for our kinds, whose observation says
-    all."""
+    """The counters of a carried native kind's status; empty for our kinds, because their
+    observation says all."""
 
     def ours(self, fleet: str) -> bool:
         return self.mark is not None and self.mark.fleet == fleet
 
     def serves(self, fleet: str, workload_uid: str) -> bool:
-        """Whether it is this workload's: not that of an earlier one of the same name, whose
-        progress is not its own."""
+        """Whether it is this workload's: the progress of an earlier workload of the same name is
+        not its own."""
         return self.ours(fleet) and self.mark is not None and self.mark.workload_uid == workload_uid
 
     @property
@@ -350,7 +349,7 @@ def gives(seen: SliceSeen, share: Share) -> bool:
 
 
 def as_known(mark: SliceMark, profile: Profile) -> PodRules:
-    """The rules of a slice whose pods stay as they are, with this profile."""
+    """The rules of a slice with pods that stay as they are, with this profile."""
     expander = mark.rules.expander
     if expander not in EXPANDERS:
         expander = EXPANDER

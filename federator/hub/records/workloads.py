@@ -29,7 +29,7 @@ from federator.model.resources import Resources
 from federator.model.shards import Ranges
 
 NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster="", seq=0)
-"""The mark used where only the content of a slice matters, not whose it is."""
+"""The mark used where only the content of a slice matters, not its workload."""
 
 
 FOREGROUND = "foregroundDeletion"

@@ -432,8 +432,8 @@ class Reporting:
             self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
-        """When a member that is silent, or whose member process is, was last heard; None while
-        neither is."""
+        """When a silent member, or a member with a silent member process, was last heard; None
+        while neither is silent."""
         if member.is_current:
             return member.process.silent_since or None
         if (

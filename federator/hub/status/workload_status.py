@@ -55,8 +55,8 @@ webhook gives way."""
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A workload whose status the host refused: in which version, how often in a row, and until
-    when none is sent (monotonic)."""
+    """A workload with a status that the host refused: in which version, how often in a row, and
+    until when none is sent (monotonic)."""
 
     version: str
     times: int
@@ -87,7 +87,7 @@ class StatusAggregation:
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
         self._refused: dict[WorkloadKey, _Refused] = {}
-        """Workloads whose last status the host refused."""
+        """Workloads with a last status that the host refused."""
         self._rng = rng
         state.signals.to_aggregate.append(self.queue.add)
 
@@ -236,7 +236,7 @@ class StatusAggregation:
             self.state.changed(Changed.DECIDED, key)
 
     def _left_s(self, workload: Workload, start: str) -> float:
-        """Seconds until the deadline of a job set whose first shard began at `start`."""
+        """Seconds until the deadline of a job set with a first shard that began at `start`."""
         deadline_s = workload.end_rules.deadline_s
         return (
             math.inf if deadline_s is None else raw.epoch_s(start) + deadline_s - self.clock.now()
