@@ -38,7 +38,7 @@ def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute
 
 
 def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
-    """Who has anything there, of every cluster."""
+    """Cluster -> the workloads with anything there."""
     held: dict[str, list[Entry]] = {}
     for key, record in situation.records.items():
         workload = situation.workloads[key]
@@ -52,7 +52,7 @@ def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
 
 
 def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
-    """Who has anything in these clusters, in the order of an evacuation."""
+    """The workloads with anything in these clusters, in the order of an evacuation."""
     names, entries = frozenset(clusters), []
     for key, record in situation.records.items():
         if names.isdisjoint(record.clusters):

@@ -190,7 +190,7 @@ class Metadata(Model):
     deletion_grace_period_seconds: int | None = None
     """Set by the server."""
     finalizers: list[str] = Field(default_factory=list)
-    """Who must let go before the object is removed."""
+    """Controllers that must finish before the object is removed."""
     owner_references: list[dict[str, Any]] = Field(default_factory=list)
     """Owners."""
     managed_fields: list[dict[str, Any]] = Field(default_factory=list)
@@ -220,7 +220,7 @@ Conditions = Annotated[list[Condition], Field(max_length=32, json_schema_extra=l
 
 
 class Owner(Model):
-    """Whom to ask."""
+    """The team that answers questions, and how to reach it."""
 
     team: Annotated[str, Field(min_length=1, max_length=63)]
     """The team."""
@@ -238,7 +238,8 @@ class ProfilePin(Model):
 
 
 class SliceEnvironment(Model):
-    """Whose the pods of a slice are, and where they run, as they are told."""
+    """The project, the owner and the place of the pods of a slice, as their environment shows
+    them."""
 
     project: ShortText = ""
     """Quota account."""

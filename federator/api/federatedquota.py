@@ -163,7 +163,8 @@ class WhileBorrowing(Model):
 
 
 class PreemptionRules(Model):
-    """Who leaves when a workload of this account lacks quota. What is left out: nobody."""
+    """The workloads that may be preempted when a workload of this account lacks quota. None for a
+    field that is left out."""
 
     within_project: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
     """Workloads of the same account, by priority; with LowerOrNewerEqualPriority also newer ones of
@@ -230,8 +231,8 @@ class Spec(doorfields.DoorFields):
     )
 
     owner: Owner | None = None
-    """Whom to ask about this account; pods of its projects, and of accounts below it that name
-    nobody, are told the team."""
+    """The owner of this account. Pods of its projects get the team's name, also those of accounts
+    below it that name no owner."""
     parent: ObjectName | None = None
     """Account that this one is a part of. Its limits hold for all accounts below it together, and
     what one of them has idle the others may borrow."""
@@ -261,7 +262,8 @@ class Spec(doorfields.DoorFields):
     domain_choice: DomainChoice | None = None
     """How one of several domains is taken."""
     preemption: PreemptionRules | None = None
-    """Who leaves when a workload of this account lacks quota. Nobody when left out."""
+    """The workloads that may be preempted when a workload of this account lacks quota. None when
+    left out."""
     reclaim_notice_seconds: Count | None = None
     """Others that leave for a workload of this account are told so long before, except in tier
     Preemptible. They leave at once when left out."""

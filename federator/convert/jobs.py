@@ -108,7 +108,7 @@ def draft_cronjob(item: Item, drafts: Drafts) -> Draft:
     `draft_job`."""
     spec = raw.mapping(item.obj, "spec")
     only_fields(spec, _CRON_FIELDS, {}, "spec")
-    # Who owns a run is said of its Job: the labels of the template are those of each run.
+    # The owner of a run is a label of its Job: the labels of the template are those of each run.
     meta = raw.mapping(spec, "jobTemplate", "metadata")
     of_run = {**meta, "name": item.name, "namespace": item.namespace}
     run, path = replace(item, obj={**item.obj, "metadata": of_run}), "spec.jobTemplate.spec"

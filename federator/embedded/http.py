@@ -188,7 +188,7 @@ class _Door:
         return _whole(answer) if answer.stream is None else await _streamed(request, answer)
 
     def _caller(self, request: web.BaseRequest) -> Caller | None:
-        """Who the bearer token belongs to; None for a wrong one, and for none where one is
+        """The caller of the bearer token; None for a wrong token, and for no token where one is
         needed."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if not scheme:

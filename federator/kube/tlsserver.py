@@ -38,7 +38,7 @@ _SHUTDOWN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Who a verified client certificate is for."""
+    """The subject of a verified client certificate."""
 
     name: str
     """Its common name."""

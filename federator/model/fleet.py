@@ -339,7 +339,7 @@ class Take(StrEnum):
 
 
 class TakesRoom(StrEnum):
-    """Whose room workloads of an account take that have quota and find none."""
+    """The workloads that lose room to those of an account that have quota and find no room."""
 
     NEVER = "Never"
     PREEMPTIBLE = "Preemptible"
@@ -351,7 +351,8 @@ class TakesRoom(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Who leaves when a workload of an account lacks quota. Where nothing is written, nobody."""
+    """The workloads that may be preempted when a workload of an account lacks quota. By default
+    none."""
 
     within: Take = Take.NEVER
     """Workloads of the same account."""
@@ -370,7 +371,7 @@ class Preemption:
 
 
 class Ordering(StrEnum):
-    """Who is first in a tree of accounts; then the higher priority, then the older."""
+    """Which workload is first in a tree of accounts; then the higher priority, then the older."""
 
     PRIORITY = "Priority"
     FAIR_SHARE = "FairShare"

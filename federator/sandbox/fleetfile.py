@@ -48,7 +48,7 @@ class MemberSpec(_Strict):
     usable: str | None = None
     failover_buffer: str | None = None
     operator: Literal["JobSet", "TrainJob"] | None = None
-    """Whose stand-in runs there; TrainJob comes with JobSet."""
+    """The operator with a stand-in there; TrainJob comes with JobSet."""
     gateway: bool = False
     """Serves HTTPRoutes and ServiceExports, and a stand-in takes what is written of them."""
     pod_groups: bool = False

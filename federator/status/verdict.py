@@ -557,7 +557,7 @@ def _verb(rows: Sequence[Row], singular: str, plural: str) -> str:
 
 
 def _not_heard(rows: Sequence[Row]) -> str:
-    """Whose word is missing: of clusters, or only of the processes that report for them."""
+    """The missing reports: of clusters, or only of the processes that report for them."""
     clusters = [row for row in rows if not row.unheard]
     silent = [row for row in rows if row.unheard]
     reasons = [f"{_names(clusters)} {_verb(clusters, 'is', 'are')} not heard"] if clusters else []

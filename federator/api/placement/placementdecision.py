@@ -256,7 +256,7 @@ class Spec(Model):
     shares: Annotated[
         list[ShareFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
     ] = Field(default_factory=list)
-    """Who gets what."""
+    """The share of each cluster."""
     marks: Annotated[dict[str, Seq], Field(max_length=1000)] = Field(default_factory=dict)
     """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and
     that seq: up to it nothing there is news. After a restore of the host, or when somebody has

@@ -83,7 +83,7 @@ class ClusterSpec(Spec):
     people set only those are tolerated that tolerations of this policy allow as well: none when it
     has none."""
     owner: Owner | None = None
-    """Whom to ask: shown where the policy refuses something."""
+    """The owner of the policy, shown where the policy refuses something."""
 
 
 class Status(Model):

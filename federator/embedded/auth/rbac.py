@@ -1,5 +1,5 @@
-"""Who may do what: the RBAC objects of one server, evaluated on every request that no administrator
-makes.
+"""Authorization: the RBAC objects of one server, evaluated on every request of a caller that is no
+administrator.
 
 Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching
 follows the rules of Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a

@@ -29,8 +29,8 @@ _TOKEN_MAX: Final = 8192
 
 
 class Tokens:
-    """Who a bearer token belongs to on one server. `admins` are the tokens that stand for a caller
-    by themselves."""
+    """The callers of the bearer tokens of one server. `admins` are the tokens that stand for a
+    caller by themselves."""
 
     def __init__(self, store: Store, key: bytes) -> None:
         self.admins: dict[str, Caller] = {}

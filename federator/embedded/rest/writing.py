@@ -426,7 +426,7 @@ def _own(
     ):
         fresh["metadata"].pop("managedFields", None)
         return
-    # Who scales is written down without a time, on a real server too.
+    # The manager of a scale request is recorded without a time, as on a real server.
     now = "" if subresource == "scale" else ctx.clock.rfc3339()
     fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, now, subresource)
     if fields:

@@ -69,7 +69,10 @@ _LIST_PARAMETERS: Final = {
 }
 _WRITE_PARAMETERS: Final = {
     "dryRun": ("string", "`All`: do everything but store the result."),
-    "fieldManager": ("string", "Who makes the change, at most 128 characters. Required for apply."),
+    "fieldManager": (
+        "string",
+        "The manager of the change, at most 128 characters. Required for apply.",
+    ),
     "fieldValidation": (
         "string",
         "What to do about unknown and duplicate fields: Ignore, Warn (the default) or Strict.",

@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. The server's own administrator is in `system:masters`."""
+    """The caller. The server's own administrator is in `system:masters`."""
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)

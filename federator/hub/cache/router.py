@@ -1,7 +1,7 @@
 """What changed -> which turns are due: a table in three parts, for workloads, for members, and for
 slices in members.
 
-Whoever stores a change names its kind (`HubState.changed`, `Signals.member_changed`,
+The code that stores a change names its kind (`HubState.changed`, `Signals.member_changed`,
 `slice_changed`); turns are queued in no other way. Each turn examines everything again: one turn
 too many costs a look, one too few is a bug. Printed in docs/internals/router.md.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 
 class Turn(StrEnum):
-    """Who handles the workload."""
+    """The controllers that handle the workload."""
 
     PLACE = "placing"
     """Decides where it runs."""
@@ -114,7 +114,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
 
 
 class MemberTurn(StrEnum):
-    """Who handles the member."""
+    """The controllers that handle the member."""
 
     DUPLICATES = "duplicates"
     """Decides which other member it duplicates."""
@@ -219,7 +219,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
 
 
 class SliceTurn(StrEnum):
-    """Who handles one slice in one member."""
+    """The controllers that handle one slice in one member."""
 
     CAPS = "unschedulable caps"
     """How many replicas its scheduler could bind."""

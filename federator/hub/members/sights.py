@@ -2,10 +2,10 @@
 leader makes of that.
 
 One more piece of evidence, never the only one: a cluster that the leader does not hear and a
-standby does is cut off from the leader alone. Whom the standby hears is not listed, because that is
-most of the fleet: an account names those it does not hear, and says by a hash which clusters it
-speaks of. A leader that knows other clusters concludes nothing. Pure; times are seconds of the
-leader's monotonic clock.
+standby does is cut off from the leader alone. An account does not list the clusters that the
+standby reaches, because these are most of the fleet. It names the unreachable ones, and identifies
+by a hash the clusters that it is about. A leader that knows other clusters concludes nothing. Pure;
+times are seconds of the leader's monotonic clock.
 """
 
 import json

@@ -231,8 +231,9 @@ class Draining:
         return True
 
     async def _without_place(self, clusters: set[str]) -> list[Rehearsed]:
-        """Who would have no other place if these clusters were empty, the most copies first. What
-        was found to be stuck in a drain that was forced holds no other up."""
+        """The workloads that would have no other place if these clusters were empty, the most
+        copies first. A workload that was found to be stuck in a forced drain delays no other
+        drain."""
         snapshot, commitments = self.state.snapshot(self.clock), self.state.commitments.copy()
         numbers = itertools.count(self.state.issued + 1)
         rehearsed: list[Rehearsed] = []

@@ -106,7 +106,7 @@ class Drilling:
         return tally.outcome(self._state.options.evacuated_copies_a_minute)
 
     async def _holders(self, clusters: frozenset[str]) -> list[WorkloadKey]:
-        """Who has anything in these clusters, in the order of an evacuation."""
+        """The workloads with anything in these clusters, in the order of an evacuation."""
         # in groups of equal rank: of a hundred thousand nothing is kept here but their keys
         ranked: defaultdict[tuple[int, int], list[WorkloadKey]] = defaultdict(list)
         for number, record in enumerate(list(self._state.records.values()), 1):

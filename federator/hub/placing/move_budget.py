@@ -41,8 +41,8 @@ PORTION_S = 5.0
 """A workload with many replicas to move is queued when the bucket holds so many seconds' worth."""
 
 Account = tuple[str, str, str]
-"""Whose budget: namespace and name of a policy and "" ("required" for what it moves as a Required
-policy), or the key of a workload with a placement of its own."""
+"""The account of a budget: namespace and name of a policy and "" ("required" for what it moves as a
+Required policy), or the key of a workload with a placement of its own."""
 REQUIRED: Final = "required"
 EVACUATED: Final[Account] = ("", "", leaving.EVACUATION)
 """What leaves clusters that are being drained draws on no policy's budget."""

@@ -50,7 +50,7 @@ class Record:
     sealed: bool = False
     """Whether it bears the seal of this fleet's hubs."""
     author: str = ""
-    """Who wrote it last by the host's word, of one without a seal where there should be one."""
+    """The last writer according to the host, if the decision has no seal and should have one."""
     owned: bool = False
     """It has an owner reference to its workload."""
     orphaned: bool = False

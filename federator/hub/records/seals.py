@@ -38,8 +38,8 @@ TRIES: Final = 3
 
 
 def author(obj: Mapping[str, Any]) -> str:
-    """Who wrote an object last, by what its API server notes of managers: a hint for people, never
-    a proof."""
+    """The last writer of an object, according to the field managers that its API server records: a
+    hint for people, never a proof."""
     entries = [
         entry
         for entry in raw.objects(obj, "metadata", "managedFields")

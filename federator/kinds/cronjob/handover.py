@@ -1,4 +1,5 @@
-"""Who decides the runs of a PinterestCronJob: the hub, or its clusters by native CronJobs.
+"""The handover of the runs of a PinterestCronJob: the hub decides them, or its clusters by native
+CronJobs.
 
 While the clusters decide there is a PinterestNativeCronJob of the same name, and the moment in its
 `spec.cron.after` divides the times: those up to it are the hub's, those after it the clusters'. It

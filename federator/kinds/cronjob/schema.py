@@ -102,9 +102,9 @@ class Spec(Model):
     model_config = ConfigDict(json_schema_extra=rules(*NATIVE_RULES))
 
     runs: Literal["Hub", "Native"] = "Hub"
-    """Who decides runs. Hub: the hub makes one job set for each time, and places it with the room
-    of that moment. Native: each cluster that the placement of jobTemplate names or selects has a
-    native CronJob, and runs each time by itself, also while no hub is there.
+    """The component that decides runs. Hub: the hub makes one job set for each time, and places it
+    with the room of that moment. Native: each cluster that the placement of jobTemplate names or
+    selects has a native CronJob, and runs each time by itself, also while no hub is there.
     """
     schedule: ScheduleText
     """When runs are due: minute, hour, day of month, month and day of week, as in "30 2 * *

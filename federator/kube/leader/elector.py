@@ -96,7 +96,7 @@ class Elector:
         self.inherited: Mapping[str, str] = {}
         """Annotations of the Lease as it was taken."""
         self._asking: list[asyncio.Future[bool]] = []
-        """Who waits for a renewal with the notes of now."""
+        """Tasks that wait for a renewal with the present notes."""
         self._asked = asyncio.Event()
         if metrics is not None:
             metrics.leading(False)

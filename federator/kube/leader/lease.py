@@ -1,5 +1,5 @@
-"""Who leads, as pure rules: where a candidate stands, what it writes into the Lease, and when a
-rival's has run out.
+"""Leader election as pure rules: the state of a candidate, what it writes into the Lease, and when
+a rival's Lease has expired.
 
 Used by `elector`. Nothing here waits or reads a clock. Times are seconds of our own monotonic clock
 since *we* saw the Lease change; what its holder wrote as wall time is for people only and is never
@@ -159,10 +159,10 @@ def unheld(seen: Seen) -> bool:
     """Whether the Lease is not there, or a person has emptied it: it says nothing about the leader
     (F7).
 
-    Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between
-    two looks the Lease may have been made anew by another and deleted again. With our name on it,
-    unchanged for a renew deadline, it was not renewed for so long, and the leader before us has
-    stopped.
+    A candidate puts its name on it immediately (`mark`), because absence cannot be measured:
+    between two looks the Lease may have been made anew by another and deleted again. With our name
+    on it, unchanged for a renew deadline, it was not renewed for so long, and the leader before us
+    has stopped.
     """
     return not seen.holder and not seen.released
 

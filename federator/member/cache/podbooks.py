@@ -28,7 +28,7 @@ class Crew:
     """Pods that have not ended, terminating ones included."""
     terminating: int = 0
     slice: WorkloadKey | None = None
-    """Whose copies they are, set while some are terminating: their controller may be gone."""
+    """The slice of these pods, set while some are terminating: their controller may be gone."""
 
 
 @dataclass(slots=True)
