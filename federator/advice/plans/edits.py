@@ -200,7 +200,7 @@ def _apply_workload(made: Edited, obj: Obj, live: Obj | None) -> None:
 
 
 def _restarts(obj: Obj, amount: str) -> dict[str, Any]:
-    """The fields of a workload whose change replaces its copies where they run."""
+    """The fields of a workload that replace its copies where they run when they change."""
     left_out = {*workloads.TAKEN_AT_ONCE, *BESIDE_PODS, amount}
     spec = raw.mapping(obj, "spec")
     return {name: value for name, value in spec.items() if name not in left_out}

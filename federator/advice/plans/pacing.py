@@ -39,10 +39,10 @@ def paces(final: Situation, changed: Iterable[Change], options: HubOptions) -> l
             preempted += change.preempted
         workload = final.workloads.get(change.key)
         ask = final.ask_of(workload) if workload is not None else None
-        for whose, moved in (change.by_budget or {}).items():
+        for source, moved in (change.by_budget or {}).items():
             if ask is None:
                 continue
-            title, budget, policy = _budget(ask, whose)
+            title, budget, policy = _budget(ask, source)
             copies[title] = copies.get(title, 0) + moved
             if budget is not None:
                 budgets[title] = budget, policy
@@ -66,15 +66,15 @@ def _pace(title: str, copies: int, a_minute: int, even: str) -> Pace:
     return Pace(title, copies, a_minute, math.ceil(waits * MINUTE_S / a_minute))
 
 
-def _budget(ask: Ask, whose: str) -> tuple[str, MoveBudget | None, str]:
+def _budget(ask: Ask, source: str) -> tuple[str, MoveBudget | None, str]:
     """(title, budget, key of the policy in `_running`)."""
     policy = ask.policy
-    if whose == EVACUATION:
+    if source == EVACUATION:
         return EVACUATED, None, ""
-    if whose:
-        demand = next((each for each in policy.required if each.name == whose), None)
+    if source:
+        demand = next((each for each in policy.required if each.name == source), None)
         budget = demand.moves if demand is not None else policy.moves
-        return f"moveBudget of ClusterPlacementPolicy {whose} (Required)", budget, f"/{whose}"
+        return f"moveBudget of ClusterPlacementPolicy {source} (Required)", budget, f"/{source}"
     if policy.origin == "inline":
         return f"spec.placement.moveBudget of {ask.key}", policy.moves, str(ask.key)
     if policy.origin == "default":

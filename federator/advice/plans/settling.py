@@ -40,8 +40,8 @@ ROUNDS_MAX: Final = 24
 """Cycles at most. A fleet settles after a few; what does not by then is reported as unsettled."""
 CAUSE: Final = "planned"
 Moved = dict[str, int]
-"""By whose budget copies move: the names of Required policies, `leaving.EVACUATION`, and "" for the
-workload's own policy."""
+"""Copies by the budget under which they move: the name of a Required policy, `leaving.EVACUATION`,
+or "" for the workload's own policy."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Settled:
     failed: dict[WorkloadKey, str]
     """Workloads that could not be decided because of an error, and which."""
     moved: dict[WorkloadKey, Moved]
-    """What moved of each workload, by whose budget."""
+    """Moved copies of each workload, by budget."""
     rounds: int
     unsettled: bool = False
     """It was still changing after `ROUNDS_MAX` cycles."""
@@ -263,7 +263,7 @@ class _Run:
     def _leave(
         self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
     ) -> Allowance:
-        """All that may ever move, noted by whose budget it moves."""
+        """All that may ever move, recorded by budget."""
         policy, own = ask.policy, moving - sum(forced.values())
         if move_budget.is_held(policy, record):
             own = 0

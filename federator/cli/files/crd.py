@@ -78,8 +78,8 @@ def install(kubeconfig: str, context: str, member: bool) -> None:
         if members:
             raise click.ClickException(
                 f"this cluster has MemberClusters ({members[0]['metadata']['name']}, ...): it is a"
-                " host, whose schemas check what owners write. Run `federator crd install` without"
-                " --member; nothing was changed"
+                " host, and its schemas check the objects of owners. Run `federator crd install`"
+                " without --member; nothing was changed"
             )
 
     from federator.kinds import crds, registry
