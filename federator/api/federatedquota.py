@@ -163,8 +163,7 @@ class WhileBorrowing(Model):
 
 
 class PreemptionRules(Model):
-    """The workloads that may be preempted when a workload of this account lacks quota. None for a
-    field that is left out."""
+    """What may be preempted when a workload of this account lacks quota: nothing if left out."""
 
     within_project: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
     """Workloads of the same account, by priority; with LowerOrNewerEqualPriority also newer ones of
@@ -262,8 +261,7 @@ class Spec(doorfields.DoorFields):
     domain_choice: DomainChoice | None = None
     """How one of several domains is taken."""
     preemption: PreemptionRules | None = None
-    """The workloads that may be preempted when a workload of this account lacks quota. None when
-    left out."""
+    """What may be preempted when a workload of this account lacks quota: nothing when left out."""
     reclaim_notice_seconds: Count | None = None
     """Others that leave for a workload of this account are told so long before, except in tier
     Preemptible. They leave at once when left out."""

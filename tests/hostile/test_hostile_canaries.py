@@ -123,8 +123,10 @@ async def other_tenant(world: World) -> None:
 async def objects_of(world: World, client: Any, namespace: str) -> list[dict[str, Any]]:
     """Everything in a namespace of one server, Secrets too."""
     found: list[dict[str, Any]] = []
+    served = {resource.kind for resource in await client.discover()}
+    ours = [row for row in registry.KINDS.values() if row.namespaced and row.kind in served]
     for api_version, plural in (
-        *((kind.api_version, kind.plural) for kind in registry.KINDS.values() if kind.namespaced),
+        *((row.api_version, row.plural) for row in ours),
         ("events.k8s.io/v1", "events"),
         ("apps/v1", "controllerrevisions"),
         ("v1", "pods"),
