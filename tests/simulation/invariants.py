@@ -402,42 +402,6 @@ def _images(obj: Obj) -> list[Any]:
     return [one.get("image") for one in obj["spec"]["template"]["spec"]["containers"]]
 
 
-def nobody_forgotten(step: Step) -> Iterator[str]:
-    """A status that named a cluster names it still, while the decision gives it a share and the
-    slice is there: a member that is not heard has not lost what it holds.
-    """
-    if (
-        not step.same
-        or step.cluster != "host"
-        or not step.writer
-        or step.old is None
-        or step.new is None
-    ):
-        return
-    if step.kind not in registry.WORKLOADS or step.new["metadata"].get("deletionTimestamp"):
-        return
-    lost = _named(step.old) - _named(step.new)
-    if not lost:
-        return
-    uid = step.new["metadata"]["uid"]
-    shares = {
-        share.cluster
-        for facts in map(decision_facts, step.all_of("PlacementDecision"))
-        if facts.workload_uid == uid
-        for share in facts.shares
-    }
-    for cluster in sorted(lost & shares & step.clusters.keys()):
-        marks = (
-            registry.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster)
-        )
-        if any(mark is not None and mark.workload_uid == uid for mark in marks):
-            yield f"{step.name}: the status forgets {cluster}, which has a share and holds it"
-
-
-def _named(obj: Obj) -> set[str]:
-    return {row["cluster"] for row in (obj.get("status") or {}).get("clusterStatuses") or ()}
-
-
 def left(old: DecisionFacts, new: DecisionFacts) -> int:
     """Copies that left for another workload by this decision."""
     gone, had = new.terms.preempted, old.terms.preempted
@@ -587,7 +551,6 @@ STEPS: Mapping[str, Rule] = {
     "5 ownership": ownership,
     "6 quota": quota_kept,
     "9 observed generation": observed_generation,
-    "19 nobody is forgotten": nobody_forgotten,
     "19 ready is of this generation": ready_means_this_template,
     "27 no forgery is obeyed": no_forgery_obeyed,
     "33 minimal movement": minimal_movement,

@@ -30,6 +30,7 @@ from tests.simulation.daemonrules import EveryNode
 from tests.simulation.doubts import Doubts
 from tests.simulation.endings import JUMPS, Endings
 from tests.simulation.feasibility import POLICIES, Feasibility
+from tests.simulation.forgotten import Forgotten
 from tests.simulation.gangs import Gangs
 from tests.simulation.invariants import Obj
 from tests.simulation.nativeruns import NativeRuns
@@ -108,6 +109,7 @@ class Judges:
         self.doubts = Doubts(world)
         self.bulkhead = Bulkhead(world)
         self.silence = Silence(world)
+        self.forgotten = Forgotten(functools.partial(hearing.heard, world))
         self.charges, self.once = Charges(world), Once()
         self.shard_runs = ShardRuns(world.liars, self.removals.given_up)
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
@@ -115,6 +117,7 @@ class Judges:
         self.paid = Paid(world.liars)
         world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
         world.senders += [self.bulkhead.sending, self.charges.sending, self.availability.sending]
+        world.senders.append(self.forgotten.sending)
         self.errors = Errors(world.say)
         self.broken: list[str] = []
         self.steps = 0
@@ -280,6 +283,7 @@ class Judges:
             *self.booked.breaches(step),
             *self.paid.breaches(step),
             *self.silence.breaches(step),
+            *self.forgotten.breaches(step),
         ]
 
     def _heard(self, life: Life | None, written: Obj, obj: Obj) -> bool:

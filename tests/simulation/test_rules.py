@@ -4,6 +4,7 @@ whose, who answers.
 
 import asyncio
 import dataclasses
+import json
 import math
 import random
 from typing import Any
@@ -13,11 +14,14 @@ import pytest
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.clock import Clock
+from federator.kube.wire.transport import Request
 from federator.model import names
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from tests import virtual_time
+from tests.faults.lives import Life
+from tests.faults.rows import Sending
 from tests.simulation import (
     booked,
     bulkhead,
@@ -30,7 +34,8 @@ from tests.simulation import (
     solo,
 )
 from tests.simulation.feasibility import Knowledge
-from tests.simulation.invariants import Obj, Step
+from tests.simulation.forgotten import Forgotten
+from tests.simulation.invariants import Obj, Step, all_of
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
@@ -221,6 +226,45 @@ def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_
 
     assert {booked.ROOM, "2 feasibility"} <= caught.value.rules, caught.value.breaches[:5]
     running.simulate(parameters, course=course)
+
+
+def test_a_status_is_judged_by_the_shares_of_which_its_hub_had_heard() -> None:
+    """Seed 12153: a status that was on its way to a slow host was overtaken by the decision that gave
+    a cluster back.
+    """
+
+    async def story(world: World) -> None:
+        web = solo.one_of(world, script.SERVICE, "web")
+        decision = next(
+            obj
+            for obj in all_of(world.federation.host, "PlacementDecision")
+            if decision_facts(obj).workload_uid == web["metadata"]["uid"]
+        )
+        path = "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status"
+        version = {"metadata": {"resourceVersion": web["metadata"]["resourceVersion"]}}
+        body = json.dumps({**version, "status": {}}).encode()
+        sending = Sending("hub-0", "host", Request("PATCH", path, body=body))
+        rows = [row for row in web["status"]["clusterStatuses"] if row["cluster"] != "b"]
+        without = {**web, "status": {**web["status"], "clusterStatuses": rows}}
+        heard = False
+        rule = Forgotten(lambda life, obj: heard)
+
+        def broken(kind: str, old: Obj | None, new: Obj) -> list[str]:
+            return list(rule.breaches(Step(world.clusters, "host", "hub-0#1", kind, old, new)))
+
+        assert not broken("PlacementDecision", None, decision)
+        rule.sending(Life("hub-0#1"), sending)
+        assert not broken(script.SERVICE, web, without), "the share came when it was on its way"
+        heard = True
+        rule.sending(Life("hub-0#1"), sending)
+        (breach,) = broken(script.SERVICE, web, without)
+        assert breach.startswith("19 nobody is forgotten: PinterestService feed/web in host: ")
+        assert not broken(
+            "PlacementDecision", None, {**decision, "spec": {**decision["spec"], "shares": []}}
+        )
+        assert not broken(script.SERVICE, web, without), "it has no share any more"
+
+    solo.tell(story)
 
 
 def decided(seq: int, **copies: tuple[int, int]) -> DecisionFacts:
