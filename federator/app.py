@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.advice import facts
+from federator.advice.plans import asked
 from federator.hub import hardening
 from federator.hub.cache.state import HubState
 from federator.hub.history.journal import Journal
@@ -127,6 +128,7 @@ def query_server(
         standing=process.placing.as_now,
         journal=process.journal,
         for_room=process.placing.inadmissible.for_room,
+        plan=asked.answer,
     )
     leader, clock = election.leader, process.clock
     return QueryServer(

@@ -3,7 +3,7 @@ they are computed from the fleet before and after. Pure."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 from federator.advice import drills, quotas
 from federator.advice.drills import Each
@@ -11,7 +11,7 @@ from federator.advice.plans.edits import Edited
 from federator.advice.plans.settling import Settled
 from federator.hub.offline import Situation
 from federator.hub.records.decisions import Record
-from federator.model.ask import Ask, Tier
+from federator.model.ask import Tier
 from federator.model.decision import Reason
 from federator.model.fleet import Balance, copies_of
 from federator.model.names import WorkloadKey
@@ -40,7 +40,8 @@ class Change:
     """Copies that are replaced where they run, because what runs changes."""
     short_before: int = 0
     short: int = 0
-    """Copies without a place; of a job set, slots that could run and may not."""
+    """Copies without a place, and those that only a lost cluster has; of a job set, slots that
+    could run and may not."""
     waits: int = 0
     """Copies that stay where the policy gives them no place, or move only when somebody asks for
     it."""
@@ -119,10 +120,12 @@ WORST: Final = 5
 
 def changes(present: Situation, edited: Edited, settled: Settled) -> list[Change]:
     """Every workload that differs, the most copies on the move first."""
+    final = settled.situation
+    beside = _Beside(present, edited, settled, _dead(present), _dead(final))
     rows = [
         change
-        for key in sorted({*present.workloads, *settled.situation.workloads})
-        if (change := _change(key, present, edited, settled)) is not None
+        for key in sorted({*present.workloads, *final.workloads})
+        if (change := beside.change(key)) is not None
     ]
     return sorted(rows, key=lambda change: (-_weight(change), change.key))
 
@@ -133,76 +136,103 @@ def _weight(change: Change) -> int:
     )
 
 
-def _change(
-    key: WorkloadKey, present: Situation, edited: Edited, settled: Settled
-) -> Change | None:
-    final = settled.situation
-    was, now = present.records.get(key), final.records.get(key)
-    workload = final.workloads.get(key)
-    deleted, created = workload is None, key not in present.workloads
-    before, after = _shares(was), _shares(None if deleted else now)
-    subject = workload or present.workloads[key]
-    restarted = sum(min(copies, after.get(name, 0)) for name, copies in before.items())
-    restarted = restarted if key in edited.restarted else 0
-    held_back = now is not None and bool(now.terms.held_back or now.terms.held_profile)
-    restarted = 0 if held_back else restarted
-    failure = settled.failed.get(key) or subject.problem
-    ask = None if workload is None else final.ask_of(workload)
-    short_before, short = _short(present, key, was), 0 if deleted else _short(final, key, now)
-    gone = now.terms.preempted if now is not None and not deleted else None
-    gone = None if was is not None and gone == was.terms.preempted else gone
-    newly_held = held_back and key in edited.edited
-    if before == after and short == short_before and not (restarted or newly_held or failure):
-        return None if not (created or deleted) else _plain(key, present, created=created)
-    terms = now.terms if now is not None and not deleted else None
-    shown = failure or (terms.message if terms is not None else "")
-    reason = "" if terms is None or terms.reason is Reason.CHOSEN else str(terms.reason)
-    return Change(
-        key=key,
-        policy=_policy(now or was),
-        project=_project(ask, subject.ask),
-        tier=subject.ask.tier if subject.ask is not None else Tier.ON_DEMAND,
-        before=before,
-        after=after,
-        created=created,
-        deleted=deleted,
-        restarted_in_place=restarted,
-        short_before=short_before,
-        short=short,
-        waits=(terms.held + terms.to_move) if terms is not None else 0,
-        held_back=held_back,
-        preempted_by=gone.by if gone is not None else None,
-        preempted=gone.copies if gone is not None else 0,
-        reason=str(Reason.MISCONFIGURED) if failure else reason,
-        message=shown if failure or reason or held_back else "",
-        by_budget=settled.moved.get(key),
-    )
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The fleet at present and then, side by side."""
+
+    present: Situation
+    edited: Edited
+    settled: Settled
+    dead_before: frozenset[str]
+    dead_after: frozenset[str]
+
+    def change(self, key: WorkloadKey) -> Change | None:
+        """How one workload differs; None when it does not."""
+        final = self.settled.situation
+        was, now = self.present.records.get(key), final.records.get(key)
+        workload = final.workloads.get(key)
+        if workload is None:
+            now = None
+        subject = workload or self.present.workloads[key]
+        before, _ = _running(was, self.dead_before)
+        after, stranded = _running(now, self.dead_after)
+        held_back = now is not None and bool(now.terms.held_back or now.terms.held_profile)
+        restarted = 0
+        if key in self.edited.restarted and not held_back:
+            restarted = sum(min(copies, after.get(name, 0)) for name, copies in before.items())
+        short_before = _short(self.present, key, was)
+        short = _short(final, key, now) + stranded if workload is not None else 0
+        waits = max(_waits(now) - stranded, 0)
+        failure = self.settled.failed.get(key, "")
+        failure = failure or (subject.problem if workload is not None else "")
+        created, deleted = key not in self.present.workloads, workload is None
+        same = (before, short_before, _waits(was)) == (after, short, waits)
+        newly_held = held_back and key in self.edited.edited
+        if same and not (created or deleted or restarted or newly_held or failure):
+            return None
+        return Change(
+            key=key,
+            policy=_policy(now or was),
+            project=subject.ask.project if subject.ask is not None else "",
+            tier=subject.ask.tier if subject.ask is not None else Tier.ON_DEMAND,
+            before=before,
+            after=after,
+            created=created,
+            deleted=deleted,
+            restarted_in_place=restarted,
+            short_before=short_before,
+            short=short,
+            waits=waits,
+            held_back=held_back,
+            by_budget=self.settled.moved.get(key),
+            **_preempted(was, now),
+            **_why(now, failure, held_back=held_back),
+        )
 
 
-def _plain(key: WorkloadKey, present: Situation, *, created: bool) -> Change:
-    """A workload that appears or vanishes and holds nothing, such as one of 0 replicas."""
-    workload = present.workloads.get(key)
-    ask = workload.ask if workload is not None else None
-    return Change(
-        key=key,
-        policy="",
-        project=_project(None, ask),
-        tier=ask.tier if ask is not None else Tier.ON_DEMAND,
-        before={},
-        after={},
-        created=created,
-        deleted=not created,
-    )
+class _Preempted(TypedDict):
+    preempted_by: WorkloadKey | None
+    preempted: int
 
 
-def _project(*asks: Ask | None) -> str:
-    return next((ask.project for ask in asks if ask is not None), "")
+class _Why(TypedDict):
+    reason: str
+    message: str
 
 
-def _shares(record: Record | None) -> dict[str, int]:
-    if record is None:
-        return {}
-    return {share.cluster: copies for share in record.shares if (copies := copies_of(share))}
+def _preempted(was: Record | None, now: Record | None) -> _Preempted:
+    gone = now.terms.preempted if now is not None else None
+    if gone is None or (was is not None and gone == was.terms.preempted):
+        return {"preempted_by": None, "preempted": 0}
+    return {"preempted_by": gone.by, "preempted": gone.copies}
+
+
+def _why(now: Record | None, failure: str, *, held_back: bool) -> _Why:
+    """Why a workload does not get all that it asks for; nothing when it does."""
+    if failure:
+        return {"reason": str(Reason.MISCONFIGURED), "message": failure}
+    if now is None or (now.terms.reason is Reason.CHOSEN and not held_back):
+        return {"reason": "", "message": ""}
+    reason = "" if now.terms.reason is Reason.CHOSEN else str(now.terms.reason)
+    return {"reason": reason, "message": now.terms.message}
+
+
+def _running(record: Record | None, dead: frozenset[str]) -> tuple[dict[str, int], int]:
+    """(copies by cluster, copies that a decision still gives clusters of which nothing is left)."""
+    shares = record.shares if record is not None else ()
+    copies = {share.cluster: each for share in shares if (each := copies_of(share))}
+    stranded = sum(copies.pop(name) for name in dead & copies.keys())
+    return copies, stranded
+
+
+def _dead(situation: Situation) -> frozenset[str]:
+    """The clusters of which nothing is left."""
+    views = situation.snapshot.clusters
+    return frozenset(name for name, view in views.items() if view.dead)
+
+
+def _waits(record: Record | None) -> int:
+    return record.terms.held + record.terms.to_move if record is not None else 0
 
 
 def _short(situation: Situation, key: WorkloadKey, record: Record | None) -> int:

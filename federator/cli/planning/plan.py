@@ -2,6 +2,7 @@
 anybody makes them. Nothing is written anywhere.
 """
 
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -10,14 +11,13 @@ import click
 
 from federator.cli import common
 from federator.cli.planning import plantext, situations
-from federator.model import plaintext
 
 if TYPE_CHECKING:
-    from federator.advice.plans.edits import Edits
-    from federator.hub.offline import Situation
+    from federator.hub.offline import Id, Situation
     from federator.kinds.kind import Kind
 
-INSTEAD: Final = "a plan reads what all workloads hold"
+TOO_MANY: Final = 12
+"""Exit code when more copies move than `--max-moves`."""
 MANY: Final = 2000
 """With so many workloads all processors ask about losses."""
 
@@ -75,6 +75,7 @@ MANY: Final = 2000
 @click.option(
     "-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format."
 )
+@common.leader_option
 @common.connection_options
 def plan(
     files: tuple[str, ...],
@@ -91,26 +92,26 @@ def plan(
     **given: str,
 ) -> None:
     """Show what would happen if these objects were applied, deleted or lost: which copies leave
-    which clusters, restart or wait, who ends short, what accounts use, and how long it takes.
-    Nothing is written.
+    which clusters, restart or wait, who ends short, what accounts use, and how long it takes. The
+    leading hub computes it, with your own rights. Nothing is written.
 
     Exit 0: nothing changes. Exit 10: something moves. Exit 11: a workload ends shorter than it is
     now, or the loss of a cluster is no longer covered. Exit 12: more moves than --max-moves. Exit
     1: an error.
     """
-    from federator.advice.plans import edits as editing
-
     where = namespace or (
         "default" if dump else common.default_namespace(given["kubeconfig"], given["context"])
     )
-    situation = situations.read(dump, where, given, INSTEAD)
-    try:
-        edits = _edits(situation, (files, added), (deleted, lost, scaled), where)
-        document, verdict = _planned(situation, edits, max_moves, losses=losses)
-    except editing.Unplanned as bad:
-        common.fail(str(bad))
+    asked = _asked((files, added), (deleted, lost, scaled), where, losses=losses)
+    if dump:
+        document = _planned(situations.read(dump, where, given, ""), asked)
+    else:
+        document = common.run(_of_leader(asked, given))
     for warning in document["warnings"]:
         common.say(f"warning: {warning}", err=True)
+    verdict = document.pop("verdict")
+    if max_moves is not None and document["summary"]["moves"] > max_moves:
+        verdict = TOO_MANY
     if output == "table":
         common.show(plantext.rendered(document, max_moves))
     else:
@@ -118,52 +119,77 @@ def plan(
     sys.exit(verdict)
 
 
-def _planned(
-    situation: "Situation", edits: "Edits", max_moves: int | None, *, losses: bool
-) -> tuple[dict[str, Any], int]:
-    """The plan's document and the exit code. Raises `editing.Unplanned`."""
-    import functools
+async def _of_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """The document that the leading hub computes."""
+    from federator.cli.leader import asking
 
-    from federator.advice.plans import document, plan
+    leader = asking.Leader(
+        given["kubeconfig"],
+        given["context"],
+        given["leader_address"],
+        "; or plan on a dump: --dump",
+    )
+    body = {
+        **asked,
+        "deleted": [_fields(which) for which in asked["deleted"]],
+        "scaled": [{**_fields(which), "count": count} for which, count in asked["scaled"]],
+    }
+
+    async def ask(host: Any) -> dict[str, Any]:
+        return await leader.ask(host, ("plan",), body=body, root="/v1/")
+
+    return await common.with_federation(leader.kubeconfig, leader.context, ask)
+
+
+def _fields(which: "Id") -> dict[str, str]:
+    kind, namespace, name = which
+    return {"kind": kind, "name": name} | ({"namespace": namespace} if namespace else {})
+
+
+def _planned(situation: "Situation", asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a plan on files."""
+    from federator.advice.plans import asked as asking
+    from federator.advice.plans import edits as editing
     from federator.process import forking
 
     many = len(situation.records) >= MANY
     each = functools.partial(forking.each, processes=forking.processors() if many else 1)
-    made = plan.plan(situation, edits, losses=losses, each=each)
-    return document.of(made), int(made.verdict(max_moves))
+    try:
+        return asking.document_of(situation, asked, each)
+    except editing.Unplanned as bad:
+        common.fail(str(bad))
 
 
-def _edits(
-    situation: "Situation",
+def _asked(
     files: tuple[Sequence[str], Sequence[str]],
     named: tuple[Sequence[str], Sequence[str], Sequence[str]],
     namespace: str,
-) -> "Edits":
-    """What the options ask for. Ends the command where they cannot be read."""
-    from federator.advice.plans.edits import Edits
+    *,
+    losses: bool,
+) -> dict[str, Any]:
+    """What the options ask for, as `advice.plans.asked` reads it. Ends the command where they
+    cannot be read."""
     from federator.cli.files import place
 
     (applied, added), (deleted, lost, scaled) = files, named
     objs = place.load(applied, namespace) if applied else []
     clusters = place.load(added, namespace) if added else []
     for obj in clusters:
-        title = f"{obj['kind']}/{obj['metadata']['name']}"
         if obj["kind"] != "MemberCluster":
+            title = f"{obj['kind']}/{obj['metadata']['name']}"
             common.fail(f"--add-cluster: {title} is no MemberCluster; give it with -f")
-        if obj["metadata"]["name"] in situation.snapshot.clusters:
-            common.fail(f"--add-cluster: there is a cluster {title} already; edit it with -f")
-    edits = Edits(
-        (*objs, *clusters),
-        tuple(_which(text, "--delete", namespace) for text in deleted),
-        tuple(name for text in lost for name in _clusters(situation, text)),
-        tuple(_count(text, namespace) for text in scaled),
-    )
-    if not edits:
+    if not (objs or clusters or deleted or lost or scaled):
         common.fail("name an edit: -f, --delete, --lose, --add-cluster or --scale")
-    return edits
+    return {
+        "applied": [*objs, *clusters],
+        "deleted": [_which(text, "--delete", namespace) for text in deleted],
+        "lost": list(lost),
+        "scaled": [_count(text, namespace) for text in scaled],
+        "losses": losses,
+    }
 
 
-def _which(text: str, option: str, namespace: str) -> "tuple[str, str, str]":
+def _which(text: str, option: str, namespace: str) -> "Id":
     kind, name = _named(text, option)
     return kind.kind, namespace if kind.namespaced else "", name
 
@@ -177,27 +203,11 @@ def _named(text: str, option: str) -> "tuple[Kind, str]":
     return views.kind_named(prefix), name
 
 
-def _count(text: str, namespace: str) -> Any:
-    from federator.model.names import WorkloadKey
-
+def _count(text: str, namespace: str) -> "tuple[Id, int]":
     before, _, amount = text.rpartition("=")
     if not (amount.isascii() and amount.isdecimal() and len(amount) < 10):
         common.fail(f"--scale: {text!r} is not KIND/NAME=COUNT, such as psvc/web=300")
     kind, name = _named(before, "--scale")
     if kind.verbs is None:
         common.fail(f"--scale: a {kind.kind} has no copies")
-    return WorkloadKey(kind.kind, namespace, name), int(amount)
-
-
-def _clusters(situation: "Situation", text: str) -> list[str]:
-    """The clusters that `--lose` means."""
-    label, equals, value = text.partition("=")
-    views: Mapping[str, Any] = situation.snapshot.clusters
-    if not equals:
-        return [text]
-    named = [name for name, view in views.items() if view.labels.get(label) == value]
-    if not named:
-        known = sorted({view.labels[label] for view in views.values() if label in view.labels})
-        there = plaintext.clipped(", ".join(known)) or "no cluster with this label"
-        common.fail(f"--lose: no cluster has the label {text}; there is {there}")
-    return named
+    return (kind.kind, namespace, name), int(amount)

@@ -224,6 +224,7 @@ async def query_port(federation: Any) -> "QueryServer":
     """Serves the query port of the federation's current hub, announced in the Lease as in
     production."""
     from federator.advice import facts
+    from federator.advice.plans import asked
     from federator.hub.query import announcing
     from federator.hub.query.options import QueryOptions
     from federator.hub.query.questions import Sources
@@ -247,6 +248,7 @@ async def query_port(federation: Any) -> "QueryServer":
             hub.journal,
             gates,
             hub.placing.inadmissible.for_room,
+            asked.answer,
         )
 
     server = QueryServer(

@@ -105,7 +105,7 @@ class Access:
     async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
         """Returns when the user has all these rights in the namespace; "" for rights on what has
         none. Raises `Refused` 403 otherwise."""
-        allowed = await asyncio.gather(*(self._may(user, right, namespace) for right in rights))
+        allowed = await asyncio.gather(*(self.may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
             where = f'in the namespace "{namespace}" of the host' if namespace else "on the host"
@@ -162,7 +162,8 @@ class Access:
             raw.mapping(user, "extra"),
         )
 
-    async def _may(self, user: User, right: Right, namespace: str) -> bool:
+    async def may(self, user: User, right: Right, namespace: str) -> bool:
+        """Whether the user has this right. Raises `Refused` 503 while the host does not answer."""
         attributes = {
             "namespace": namespace,
             "verb": right.verb,

@@ -37,8 +37,8 @@ class QueryOptions:
     """A member that has not answered by then is named as away; the others are not waited for
     longer."""
     computed_at_once: Annotated[int, Field(ge=1, le=16)] = 1
-    """Answers to `explain` and `place` that are computed at once, each in a thread: the hub's own
-    work has no less right to the processor."""
+    """Answers to `explain`, `place` and `plan` that are computed at once, each in a thread: the
+    hub's own work has no less right to the processor."""
     compute_timeout_s: float = 20.0
     """An answer that has not been computed by then is given up."""
     pods_max: int = 10_000

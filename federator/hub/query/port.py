@@ -6,6 +6,7 @@ request read; what it needs is asked of the host, and then it is answered. Every
 Kubernetes Status.
 """
 
+import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from federator.model.errors import FieldError
 log = logging.getLogger(__name__)
 
 PATH_MAX = 1024
+BY_OBJECT_AT_ONCE = 3
+"""Requests at once that are large, and are read before it is known what their sender may."""
 REASON_NOT_LEADING = "NotLeading"
 
 
@@ -46,6 +49,8 @@ class QueryPort:
         self._metrics = metrics
         self._running = 0
         self._by_user: Counter[str] = Counter()
+        self._by_object = 0
+        """Requests of which the body is read before it is known what their sender may."""
 
     async def answer(self, request: Incoming) -> Outgoing:
         """Total: whatever goes wrong is an answer, and one that names nothing of what went wrong
@@ -82,7 +87,7 @@ class QueryPort:
             if (given := route.match(request.path)) is None:
                 continue
             if request.method != route.method or (request.has_body and not route.body_max):
-                how = "POST with a manifest" if route.body_max else "GET without a body"
+                how = "POST with a body" if route.body_max else "GET without a body"
                 raise Refused(405, "MethodNotAllowed", f"{route.name} is asked by {how}")
             return route, questions.completed(given)
         raise Refused(
@@ -112,7 +117,10 @@ class QueryPort:
             raise Refused(
                 429, "TooManyRequests", "you have too many requests at once", retry_after_s=1
             )
+        if route.by_object and self._by_object >= BY_OBJECT_AT_ONCE:
+            raise Refused(429, "TooManyRequests", "too many plans at once", retry_after_s=5)
         self._by_user[user.name] += 1
+        self._by_object += int(route.by_object)
         try:
             rights = tuple(right.filled(given) for right in route.rights)
             await self._access.allow(user, rights, given["namespace"])
@@ -121,11 +129,13 @@ class QueryPort:
                 if route.body_max and request.read_body
                 else b""
             )
-            question = Question(given, router.parameters(route, request.query), body)
+            may = functools.partial(self._access.may, user)
+            question = Question(given, router.parameters(route, request.query), body, may)
             what = f"{given['plural']} {given['namespace']}/{given.get('name', '')}"
             log.info("%s of %s for %s", route.name, what, selection.text(user.name))
             return await route.answer(sources, question)
         finally:
+            self._by_object -= int(route.by_object)
             self._by_user[user.name] -= 1
             if not self._by_user[user.name]:
                 del self._by_user[user.name]

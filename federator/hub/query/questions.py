@@ -18,11 +18,12 @@ from federator.hub.history.entry import ABOUT_ALL, Entry
 from federator.hub.history.journal import Journal
 from federator.hub.history.segments import Wanted as WantedEntries
 from federator.hub.members.member import Member
-from federator.hub.query import advising, collecting, router, selection
+from federator.hub.query import advising, collecting, planning, router, selection
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Compute, Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
+from federator.hub.query.planning import Plan
 from federator.hub.query.router import Question, Right, Route
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
@@ -58,6 +59,8 @@ class Sources:
     """By member: bounds what all callers together ask of it at once."""
     for_room: Callable[[], Iterable[Ask]] = tuple
     """Those that hold nothing and wait for room."""
+    plan: Plan | None = None
+    """None where no plans are made."""
 
     def gate(self, cluster: str) -> asyncio.Semaphore:
         return self.gates.setdefault(
@@ -94,6 +97,13 @@ async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
     return await advising.tried(
         _inputs(sources), question.given["kind"], question.namespace, question.body
     )
+
+
+async def plan(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """What would happen if these edits were made."""
+    if sources.plan is None:
+        raise Refused(404, "NotFound", "this hub makes no plans")
+    return await planning.planned(_inputs(sources), question.body, question.may, sources.plan)
 
 
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
@@ -195,6 +205,8 @@ def _wanted(options: QueryOptions, question: Question) -> Wanted:
 def completed(given: Mapping[str, str]) -> dict[str, str]:
     """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
     kind that we do not know, and for names that no object can have."""
+    if not given:
+        return {"namespace": "", "plural": "edits"}
     if "plural" not in given:
         cluster = registry.KINDS["MemberCluster"]
         if selectors.dns1123_subdomain(given["name"]):
@@ -326,6 +338,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         parameters={},
         summary="Where a workload would go. Nothing is written.",
         body_max=advising.BODY_MAX_BYTES,
+    ),
+    Route(
+        "/v1/plan",
+        plan,
+        rights=(),
+        parameters={},
+        summary="What edits would come to. Nothing is written.",
+        body_max=planning.BODY_MAX_BYTES,
+        by_object=True,
     ),
     Route(
         f"{_ONE}/history",

@@ -35,6 +35,14 @@ class Right:
         return f"{self.verb} {resource}" + (f".{self.group}" if self.group else "")
 
 
+May = Callable[[Right, str], Awaitable[bool]]
+
+
+async def nothing(_: Right, __: str) -> bool:
+    """A caller without rights."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked, once path and parameters were read."""
@@ -43,6 +51,8 @@ class Question:
     """Parts of the path by name."""
     parameters: Mapping[str, Any]
     body: bytes = field(default=b"", repr=False)
+    may: May = nothing
+    """Whether the caller has a right in a namespace of the host; "" for rights on what has none."""
 
     @property
     def namespace(self) -> str:
@@ -68,9 +78,12 @@ class Route:
     body_max: int = 0
     """Bytes of a body at most; with 0 it is asked by GET and has none, else by POST. It changes
     nothing either way."""
+    by_object: bool = False
+    """The rights are those of the objects in the body: the answer asks for them (`Question.may`).
+    """
 
     def __post_init__(self) -> None:
-        if not self.rights:
+        if not (self.rights or self.by_object):
             raise ValueError(f"{self.path} needs a right")
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from federator.advice import facts, trials
+from federator.advice.plans import asked
 from federator.advice.trials import Stop
 from federator.embedded.storage.messages import Caller
 from federator.hub.history.journal import Journal
@@ -59,6 +60,7 @@ def port_of(
         compute,
         standing,
         journal or process.journal,
+        plan=asked.answer,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())

@@ -415,6 +415,8 @@ def test_one_user_does_not_keep_the_others_out_and_all_together_are_bounded() ->
 def test_every_question_takes_rights_in_the_namespace_of_its_path_or_on_its_cluster() -> None:
     for route in questions.ROUTES:
         spaced = route.path.startswith("/v1/namespaces/{namespace}/")
+        if route.by_object:
+            continue  # the answer asks for the rights of each object (`test_planning`)
         assert spaced or [str(right) for right in route.rights] == ["get {plural}.{group}"]
         assert {right.verb for right in route.rights} <= {"get", "list"} | (
             {"create"} if route.body_max else set()

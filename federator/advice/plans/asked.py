@@ -1,0 +1,87 @@
+"""Plans as the leader's query port asks for them: edits by their names in, a document out."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federator.advice.drills import Each
+from federator.advice.plans import document, plan
+from federator.advice.plans.edits import Edits, Unplanned
+from federator.advice.trials import Stop
+from federator.hub.offline import Situation
+from federator.model.names import WorkloadKey
+
+LOSSES_MAX: Final = 2000
+"""With more workloads the leader does not compare losses: that takes as long as two drills."""
+_NAMED = re.compile(r"\b[A-Z][A-Za-z]+/[a-z0-9][-a-z0-9]*/[a-z0-9][-.a-z0-9]*")
+"""A workload as messages name it."""
+
+
+def answer(
+    situation: Situation, asked: Mapping[str, Any], spaces: frozenset[str] | None, stop: Stop
+) -> dict[str, Any]:
+    """The document of a plan. `asked`: as `hub.query.planning` reads it. `spaces`: namespaces whose
+    workloads are shown; None for an operator, who sees everything. Raises `Unplanned`, and
+    `trials.Stopped` once `stop` returns True."""
+    edits = edits_of(situation, asked)
+    losses = bool(asked["losses"]) and spaces is None
+    few = len(situation.records) <= LOSSES_MAX
+    made = plan.plan(situation, edits, losses=losses and few, stop=stop)
+
+    def see(key: WorkloadKey) -> bool:
+        return spaces is None or key.namespace in spaces
+
+    shown = document.of(made, see=see, operator=spaces is None)
+    shown["verdict"] = int(made.verdict())
+    if losses and not few:
+        shown["warnings"].append(
+            f"the losses of clusters are not compared for more than {LOSSES_MAX} workloads; plan on"
+            " a dump (--dump) for that"
+        )
+    if spaces is not None:
+        for row in shown["workloads"]:
+            if "message" in row:
+                row["message"] = _without_others(row["message"], spaces)
+    return shown
+
+
+def document_of(situation: Situation, asked: Mapping[str, Any], each: Each) -> dict[str, Any]:
+    """The document for who has everything that it is computed from, as on a dump. `each`: as in
+    `drills`. Raises `Unplanned`."""
+    losses = bool(asked["losses"])
+    made = plan.plan(situation, edits_of(situation, asked), losses=losses, each=each)
+    return {**document.of(made), "verdict": int(made.verdict())}
+
+
+def edits_of(situation: Situation, asked: Mapping[str, Any]) -> Edits:
+    """The edits by their names. Raises `Unplanned`."""
+    return Edits(
+        tuple(asked["applied"]),
+        tuple(asked["deleted"]),
+        tuple(name for text in asked["lost"] for name in clusters(situation, text)),
+        tuple((WorkloadKey(*which), count) for which, count in asked["scaled"]),
+    )
+
+
+def clusters(situation: Situation, text: str) -> list[str]:
+    """The clusters that `--lose` means: a name, or KEY=VALUE for all with this label. Raises
+    `Unplanned` when none has it."""
+    label, equals, value = text.partition("=")
+    if not equals:
+        return [text]
+    views = situation.snapshot.clusters
+    named = [name for name, view in views.items() if view.labels.get(label) == value]
+    if not named:
+        known = sorted({view.labels[label] for view in views.values() if label in view.labels})
+        there = ", ".join(known[:10]) or "no cluster with this label"
+        raise Unplanned(f"--lose: no cluster has the label {text}; there is {there}")
+    return named
+
+
+def _without_others(message: str, spaces: frozenset[str]) -> str:
+    """The message without the names of workloads in other namespaces."""
+
+    def hidden(match: re.Match[str]) -> str:
+        return match[0] if match[0].split("/")[1] in spaces else document.OTHERS
+
+    return _NAMED.sub(hidden, message)

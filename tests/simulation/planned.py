@@ -1,0 +1,353 @@
+"""Random fleets and random edits of them, planned and then made: what the hub does afterwards is what
+the plan said.
+
+The federation runs on embedded clusters and virtual time, without faults: nothing else changes
+between the plan and the end. Nodes stand alone in their clusters, because a report does not say on
+which of several nodes the copies lie that leave.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.advice.plans import plan
+from federator.advice.plans.edits import Edits
+from federator.api.placement import decisionfacts
+from federator.hub import offline
+from federator.kinds import registry
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.model.decision import Reason
+from federator.model.fleet import copies_of
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests.simulation.live import AT_ONCE, EPOCH_S
+
+FEDERATION: Final = "federation.pinterest.com/v1alpha1"
+DONE_S: Final = 400.0
+"""Virtual seconds after which every report has arrived and every wait without a hint is over."""
+TEAMS: Final = ("ads", "search")
+READ: Final = (
+    "MemberCluster",
+    "ClusterPlacementPolicy",
+    "PlacementPolicy",
+    "FederatedQuota",
+    "RuntimeProfile",
+    "PlacementDecision",
+    *registry.WORKLOADS,
+)
+Obj = dict[str, Any]
+Share = tuple[Mapping[str, int], int, str]
+"""(cluster -> copies, copies without a place, reason)."""
+NOTHING: Final[Share] = ({}, 0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One object that is applied or deleted."""
+
+    obj: Obj
+    deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A fleet, what is on it, and the edits that are planned and made, one after the other."""
+
+    cores: tuple[int, ...]
+    objects: tuple[Obj, ...]
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was there, what was planned of one edit, and what came of it."""
+
+    edit: Edit
+    present: Mapping[WorkloadKey, Share]
+    planned: Mapping[WorkloadKey, Share]
+    became: Mapping[WorkloadKey, Share]
+    waiting: tuple[str, ...] = ()
+    """What had not settled at the end, such as a roll-out without room for one more copy: a plan
+    takes roll-outs to end."""
+
+    @property
+    def different(self) -> dict[WorkloadKey, tuple[Share | None, Share | None]]:
+        """Workloads that ended otherwise than planned: (planned, became).
+
+        Where copies end, their quota is free before the reports of all their clusters say that
+        their room is, and which report comes first is not known: who gets the quota then gets as
+        many copies as planned, in clusters of which some may be others.
+        """
+        keys = sorted({*self.planned, *self.became})
+        ends = any(
+            sum(self.planned.get(key, NOTHING)[0].values()) < sum(shares.values())
+            for key, (shares, _, _) in self.present.items()
+        )
+        pairs = {key: (self.planned.get(key), self.became.get(key)) for key in keys}
+        return {
+            key: (planned, became)
+            for key, (planned, became) in pairs.items()
+            if planned != became and not (ends and self._grows(key, planned, became))
+        }
+
+    def _grows(self, key: WorkloadKey, planned: Share | None, became: Share | None) -> bool:
+        """Whether a workload gets more copies than it has, as many as planned."""
+        if planned is None or became is None or planned[1:] != became[1:]:
+            return False
+        had = sum(self.present.get(key, NOTHING)[0].values())
+        return had < sum(planned[0].values()) == sum(became[0].values())
+
+
+# -- what is drawn ------------------------------------------------------------
+
+
+def drawn(seed: int, edits: int = 5) -> World:
+    """A world of one seed, and so many edits of it."""
+    chance = random.Random(seed)
+    cores = tuple(chance.choice((8, 12, 16, 24)) for _ in range(chance.choice((3, 4))))
+    rules = [*_policies(chance, len(cores)), *_quotas(chance)]
+    works = [_workload(chance, f"w{number}") for number in range(chance.randint(3, 7))]
+    there = {offline.id_of(obj): obj for obj in (*rules, *works)}
+    made: list[Edit] = []
+    for number in range(edits):
+        if chance.random() < 0.12 and len(there) > 2:
+            made.append(Edit(there.pop(chance.choice(sorted(there))), deletes=True))
+            continue
+        now = [obj for obj in there.values() if obj["kind"] == "PinterestService"]
+        obj = _edit(chance, len(cores), now, f"new{number}")
+        made.append(Edit(obj))
+        if obj["kind"] != "MemberCluster":
+            there[offline.id_of(obj)] = obj
+    return World(cores, (*rules, *works), tuple(made))
+
+
+def member_names(count: int) -> list[str]:
+    return list("abcd"[:count])
+
+
+def _edit(chance: random.Random, clusters: int, works: Sequence[Obj], name: str) -> Obj:
+    """An object as somebody may apply it."""
+    common = ("scale", "policy", "quota", "cluster")
+    what = chance.choice((*common * 2, "requests", "image", "new"))
+    if what == "policy":
+        return _policy(chance, chance.choice(TEAMS), clusters)
+    if what == "quota":
+        return _quota(chance, chance.choice(TEAMS))
+    if what == "cluster":
+        return _cluster(chance, chance.choice(member_names(clusters)))
+    if what == "new" or not works:
+        return _workload(chance, name)
+    return _edited(chance, chance.choice(works), what)
+
+
+def _edited(chance: random.Random, work: Obj, what: str) -> Obj:
+    obj: Obj = json.loads(json.dumps(work))
+    (container,) = obj["spec"]["template"]["spec"]["containers"]
+    if what == "scale":
+        obj["spec"]["replicas"] = chance.randint(0, 14)
+    elif what == "requests":
+        container["resources"]["requests"]["cpu"] = str(chance.choice((1, 2, 3)))
+    else:
+        container["image"] = "registry.example/app:2"
+    return obj
+
+
+def _workload(chance: random.Random, name: str) -> Obj:
+    team, cpu = chance.choice(TEAMS), chance.choice((1, 1, 2, 3))
+    requests = {"cpu": str(cpu), "memory": "1Gi"}
+    container = {
+        "name": "app",
+        "image": "registry.example/app:1",
+        "resources": {"requests": requests},
+    }
+    spec: Obj = {"template": {"spec": {"containers": [container]}}}
+    if chance.random() < 0.3:
+        spec["tier"] = chance.choice(("Reserved", "Preemptible"))
+    if chance.random() < 0.2:
+        spec["priority"] = chance.choice((10, 200))
+    spec["replicas"] = chance.randint(1, 10)
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": team, "labels": {"app": name}},
+        "spec": spec,
+    }
+
+
+def _rule(kind: str, name: str, namespace: str = "", **spec: Any) -> Obj:
+    meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": FEDERATION, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def _policies(chance: random.Random, clusters: int) -> list[Obj]:
+    return [_policy(chance, team, clusters) for team in TEAMS if chance.random() < 0.5]
+
+
+def _policy(chance: random.Random, team: str, clusters: int) -> Obj:
+    names = member_names(clusters)
+    spec: Obj = {}
+    where = chance.choice(("all", "names", "exclude", "selector"))
+    if where == "names":
+        spec["clusters"] = {"names": sorted(chance.sample(names, chance.randint(1, clusters)))}
+    elif where == "exclude":
+        spec["clusters"] = {"exclude": [chance.choice(names)]}
+    elif where == "selector":
+        spec["clusters"] = {"selector": {"matchLabels": {"pool": "main"}}}
+    strategy = chance.choice(("Capacity", "Pack", "Spread", "Weighted"))
+    spec["division"] = {"strategy": strategy}
+    if strategy == "Weighted":
+        weights = [{"names": [name], "weight": chance.randint(1, 3)} for name in names]
+        spec["division"]["weights"] = weights
+    if chance.random() < 0.3:
+        spec["division"]["maxPerCluster"] = chance.randint(1, 6)
+    if chance.random() < 0.15:
+        spec["partial"] = "RequireAll"
+    if chance.random() < 0.15:
+        spec["onPolicyChange"] = "Lazy"
+    return _rule("PlacementPolicy", "rules", team, **spec)
+
+
+def _quotas(chance: random.Random) -> list[Obj]:
+    return [_quota(chance, team) for team in TEAMS if chance.random() < 0.6]
+
+
+def _quota(chance: random.Random, team: str) -> Obj:
+    limits = {
+        tier: {"max": {"cpu": str(chance.choice((4, 8, 12, 20, 40)))}}
+        for tier in ("Reserved", "OnDemand", "Preemptible")
+    }
+    return _rule("FederatedQuota", team, projects=[team], namespaces=[team], tiers=limits)
+
+
+def _cluster(chance: random.Random, name: str) -> Obj:
+    what = chance.choice(("cordon", *["drain", "evict", "label"] * 2, "taint", "usable"))
+    spec: Obj = {}
+    labels = {"pool": "main" if name in "ab" else "side"}
+    if what == "cordon":
+        spec["cordoned"] = True
+    elif what == "drain":
+        spec["drain"] = {}
+    elif what in ("taint", "evict"):
+        effect = "NoSchedule" if what == "taint" else "NoExecute"
+        spec["taints"] = [{"key": "work", "value": "none", "effect": effect}]
+    elif what == "label":
+        labels["pool"] = chance.choice(("main", "side"))
+    else:
+        spec["usable"] = chance.choice(("50%", "80%"))
+    cluster = _rule("MemberCluster", name, **spec)
+    cluster["metadata"]["labels"] = labels
+    return cluster
+
+
+# -- what is played -----------------------------------------------------------
+
+
+def play(world: World, seed: int) -> list[Played]:
+    """Plans each edit of a world, makes it, and waits until the hub is done."""
+    return virtual_time.run(_play(world, seed))
+
+
+async def _play(world: World, seed: int) -> list[Played]:
+    clock = Clock(EPOCH_S)
+    members = [
+        MemberSpec(
+            name=name,
+            labels={"pool": "main" if name in "ab" else "side"},
+            nodes=[Pool(count=1, cpu=str(cores), memory="256Gi")],
+        )
+        for name, cores in zip(member_names(len(world.cores)), world.cores, strict=True)
+    ]
+    federation = Federation(
+        fleet=FleetSpec(members=members), clock=clock, rng=random.Random(seed), pods=AT_ONCE
+    )
+    host = Client(federation.host.transport(), "host", field_manager="kubectl")
+    await federation.start()
+    await federation.until_settled(60.0)
+    for team in TEAMS:
+        ref = ObjectRef("v1", "namespaces", "", team, "Namespace")
+        await host.create(
+            ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": team}}
+        )
+    for obj in world.objects:
+        await host.create(registry.KINDS[obj["kind"]].ref_of(obj), obj)
+    await asyncio.sleep(DONE_S)
+    played = [await _edited_once(federation, host, edit) for edit in world.edits]
+    federation.check()
+    await federation.stop()
+    return played
+
+
+async def _edited_once(federation: Federation, host: Client, edit: Edit) -> Played:
+    situation = offline.read(await _objects(host), as_of=federation.clock.now())
+    obj = _as_written(edit, situation)
+    which = offline.id_of(obj)
+    asked = Edits(deleted=(which,)) if edit.deletes else Edits((obj,))
+    made = plan.plan(situation, asked, losses=False)
+    await _make(host, obj, deletes=edit.deletes)
+    await asyncio.sleep(DONE_S)
+    return Played(
+        edit,
+        {key: _share(record) for key, record in situation.records.items()},
+        {key: _share(record) for key, record in made.situation.records.items()},
+        _became(await _objects(host)),
+        tuple(federation.settled()[1]),
+    )
+
+
+def _as_written(edit: Edit, situation: offline.Situation) -> Obj:
+    """The object with what the host has of a MemberCluster besides: its credentials."""
+    obj, live = edit.obj, situation.objects.get(offline.id_of(edit.obj))
+    if obj["kind"] != "MemberCluster" or live is None:
+        return obj
+    meta = {**live["metadata"], "labels": obj["metadata"]["labels"]}
+    kept = {"credentials": live["spec"]["credentials"]} if "credentials" in live["spec"] else {}
+    return {**obj, "metadata": meta, "spec": {**kept, **obj["spec"]}}
+
+
+async def _make(host: Client, obj: Obj, *, deletes: bool) -> None:
+    ref = registry.KINDS[obj["kind"]].ref_of(obj)
+    try:
+        live = await host.get(ref)
+    except errors.NotFound:
+        await host.create(ref, dict(obj))
+        return
+    if deletes:
+        await host.delete(ref, uid=live["metadata"]["uid"])
+        return
+    gone = {name: None for name in live.get("spec", {}) if name not in obj["spec"]}
+    labels = {"labels": obj["metadata"].get("labels", {})}
+    await host.patch(ref, {"metadata": labels, "spec": {**gone, **obj["spec"]}})
+
+
+async def _objects(host: Client) -> list[Obj]:
+    objs: list[Obj] = []
+    for name in READ:
+        kind = registry.KINDS[name]
+        listed = await host.list(kind.api_version, kind.plural)
+        objs += [dict(obj) for obj in listed.items]
+    listed = await host.list("v1", "namespaces")
+    return objs + [{**obj, "apiVersion": "v1", "kind": "Namespace"} for obj in listed.items]
+
+
+def _share(record: Any) -> Share:
+    shares = {share.cluster: copies for share in record.shares if (copies := copies_of(share))}
+    terms = record.terms
+    short = terms.shortfall
+    return shares, short, "" if terms.reason is Reason.CHOSEN else str(terms.reason)
+
+
+def _became(objs: Sequence[Obj]) -> dict[WorkloadKey, Share]:
+    became: dict[WorkloadKey, Share] = {}
+    for obj in objs:
+        if obj.get("kind") == "PlacementDecision":
+            facts = decisionfacts.decision_facts(obj)
+            became[facts.key] = _share(facts)
+    return became
