@@ -25,9 +25,9 @@ from federator.model.decision import Reason
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
-from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
+from tests import virtual_time
 from tests.simulation.live import AT_ONCE, EPOCH_S
 
 FEDERATION: Final = "federation.pinterest.com/v1alpha1"
