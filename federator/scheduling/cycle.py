@@ -78,17 +78,18 @@ class Cycle:
     """Entries without a decision because of a bug. Each failure is rolled back and affects no other
     entry."""
     kept: Mapping[str, Reservation] = field(default_factory=dict)
-    """By cluster: for whom room is kept there."""
+    """Cluster -> the reservation there."""
     unkept: tuple[str, ...] = ()
     """Clusters in which room is no longer kept for the workload for which it was."""
     notices: tuple[Notice, ...] = ()
-    """Who will leave for one of those that were decided on. Earlier notices for these are void."""
+    """The notices to victims of the workloads that were decided on. Earlier notices for these are
+    void."""
     unsure: frozenset[WorkloadKey] = frozenset()
     """Of those, the ones for which earlier notices stand."""
     preempted: int = 0
     """Copies that leave and count for the pace."""
     room_claims: Claims = field(default_factory=dict)
-    """Those that were decided, and for whose want of room others leave or have left."""
+    """The preemptors that were decided and lack room that their victims leave or have left."""
     claims: Mapping[WorkloadKey, Entry] = field(default_factory=dict)
     """Those that were decided and wait for quota which others give up in this cycle."""
     leaves_domains: bool = False
@@ -125,7 +126,7 @@ class Cycle:
 
     @property
     def unkept_hints(self) -> tuple[Hint, ...]:
-        """Hints for those who may have room that was kept from them."""
+        """Hints for the workloads that may have room that was kept from them."""
         return tuple([Hint(HintKind.ROOM, name) for name in self.unkept]) if self.unkept else ()
 
     @property
@@ -421,7 +422,7 @@ class _Batch:
 
 
 def _given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Iterator[str]:
-    """The clusters in which room is no longer claimed by somebody who was decided on."""
+    """The clusters in which a workload that was decided on no longer claims room."""
     for key, claim in before.items():
         if key in due and key not in now:
             yield from claim.copies

@@ -1,5 +1,5 @@
 """Work that loses a cluster while others keep room for such (`spec.failoverBuffer`): what it may
-have of that, and who leaves for it. Pure.
+have of that, and its victims. Pure.
 """
 
 from collections.abc import Mapping, Sequence

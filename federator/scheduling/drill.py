@@ -1,7 +1,7 @@
 """What the loss of a cluster, or of all clusters of one zone, would come to. Pure.
 
-The question of an N-1 drill: if these were gone now, for whom would there be no place, and how long
-would the rest take to move? It is asked of the function that drains and failovers ask
+The question of an N-1 drill: if these were gone now, which workloads would have no place, and how
+long would the rest take to move? It is asked of the function that drains and failovers ask
 (`evacuation.rehearse`), so that the answer is what would happen.
 """
 
@@ -47,7 +47,7 @@ class Outcome:
     copies: int
     """Copies in these clusters that would have to move."""
     unplaced: tuple[Unplaced, ...]
-    """Reserved first, then who lacks the most."""
+    """Reserved first, then the workloads that lack the most."""
     recovery_s: float
     """Seconds until all that have a place have been given it, at the budget of failovers."""
 

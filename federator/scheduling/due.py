@@ -1,8 +1,8 @@
 """When a workload is due to be decided, and when the decision in force stands. Two tables of
 conditions, both pure.
 
-Whoever runs cycles fills in what it knows and acts on the answer: it forgets what is gone, looks
-again when a cap ends, and makes an `Entry` of what is due. Nothing here looks anything up.
+The caller that runs cycles fills in what it knows and acts on the answer: it forgets what is gone,
+looks again when a cap ends, and makes an `Entry` of what is due. Nothing here looks anything up.
 """
 
 from enum import StrEnum
@@ -26,7 +26,7 @@ class Presence(NamedTuple):
 
 
 class Verdict(StrEnum):
-    """What to do with a workload whose turn it is."""
+    """What to do with a workload that has its turn."""
 
     FORGET = "Forget"
     """There is nothing to decide on it, and nothing to remember of it."""

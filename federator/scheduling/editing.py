@@ -2,9 +2,9 @@
 admitted before in force.
 
 More means what a decision charges: requests, project, tier, and a priority above the account's
-bound. A greater count is no such edit: it gets what fits. A RuntimeProfile whose containers ask for
-more is such an edit of each workload that uses it. `decide` is the engine's with this check before
-it. Pure.
+bound. A greater count is no such edit: it gets what fits. A RuntimeProfile with containers that ask
+for more is such an edit of each workload that uses it. `decide` is the engine's with this check
+before it. Pure.
 """
 
 import functools
@@ -41,7 +41,7 @@ class Judged:
     held_back: bool = False
     """The edit of the workload's spec is not admitted."""
     held_profile: str = ""
-    """RuntimeProfile whose present version is not admitted; "" for none."""
+    """RuntimeProfile with a present version that is not admitted; "" for none."""
 
 
 _judged = quickly(Judged)

@@ -72,10 +72,11 @@ class Standing:
     marks: Mapping[str, int] = field(default_factory=dict)
     """Cluster -> the highest seq of the workload's slices that are or were there."""
     may_run: Mapping[str, Ranges] = field(default_factory=dict)
-    """Of a workload whose shards may not run twice: cluster -> shards that it may still run beside
-    those of its share."""
+    """Of a workload with shards that may not run twice: cluster -> shards that it may still run in
+    addition to those of its share."""
     empty: frozenset[str] = frozenset()
-    """Of the clusters whose ordinals a person gives up: those in which nothing is left of it."""
+    """Of the clusters where a person gives up the ordinals: those in which nothing is left of
+    it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who may leave clusters that are being emptied, in which order and at which pace. Pure.
+"""Evacuation of clusters: which workloads may leave, in which order and at which pace. Pure.
 
 `pace` orders those that are there and gives turns within the budget; `rehearse` asks the scheduling
 cycle where all of them would go. The hub's drains, `federator cluster drain --dry-run` and the
@@ -87,7 +87,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Who goes now and who waits, both in order."""
+    """The workloads that go now and those that wait, both in order."""
 
     turns: tuple[Turn, ...]
     waits: tuple[Waits, ...]
@@ -99,8 +99,8 @@ class Pace:
 def pace(
     occupants: Iterable[Occupant], a_minute: int, history: Sequence[Moved], now_s: float
 ) -> Pace:
-    """Turns within the budget. Reserved goes first, then by priority, then who has the smallest
-    part of its copies ready.
+    """Turns within the budget. Reserved goes first, then by priority, then the workload with the
+    smallest part of its copies ready.
 
         300 a minute; 40 moved in the last minute, 15 of them in the last five seconds; 20 under
         way: min(300 - 40, 25 - 15, 300 - 20) = 10 may go now
@@ -149,7 +149,7 @@ def pace(
 
 
 def rank(tier: Tier, priority: int) -> tuple[int, int]:
-    """Sort key: who goes first by what it is."""
+    """Sort key: the order by tier and priority."""
     return _RANK[tier], -priority
 
 
@@ -204,8 +204,8 @@ def rehearse(
     """What the cycle would decide if these clusters were emptied, all at once. What it gives is
     charged to `commitments`, a copy of the caller's, so that the next call decides above it.
 
-    `others` finds those that would leave for one of these. What they free counts as its place; who
-    of them is asked for later has left already."""
+    `others` finds the victims of one of these. What these victims free counts as its
+    place. A victim that is asked for later has left already."""
     fleet = emptied(snapshot, clusters)
     unpaced = [replace(_as_left(entry, commitments), leave=None, turn=None) for entry in entries]
 

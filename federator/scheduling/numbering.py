@@ -45,7 +45,7 @@ def stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decisio
 
 def issued(decision: Decision, entry: Entry, seq: int) -> Decision:
     """A decision with another seq than `seq`, with one issued by this host: the recorded one when
-    no share changes, or `seq`. Shares may have higher seqs in members whose numbers are higher."""
+    no share changes, or `seq`. Shares may have higher seqs in members with higher numbers."""
     recorded = entry.standing.recorded
     return replace(decision, seq=recorded.seq if recorded is not None else seq)
 

@@ -65,7 +65,7 @@ def _bands(equals: list[Ask], ledger: Ledger | None) -> Iterator[dict[str, list[
 
 
 def _weights(ledger: Ledger) -> dict[str, int]:
-    """Of the projects whose accounts say one; of several accounts the least."""
+    """Of the projects of accounts that say one; of several accounts the least."""
     weights: dict[str, int] = {}
     for account in ledger.snapshot.quotas:
         for project in account.projects:

@@ -31,7 +31,7 @@ class Queue:
         """How often each was decided since it began to wait."""
         self._for_room: dict[WorkloadKey, Ask] = {}
         self.kept: Mapping[str, Reservation] = NOTHING
-        """By cluster: for whom the last cycle kept room there."""
+        """Cluster -> the reservation that the last cycle made there."""
         self._claims: dict[WorkloadKey, Entry] = {}
         self._room_claims: dict[WorkloadKey, RoomClaim] = {}
 
@@ -47,14 +47,14 @@ class Queue:
 
     @property
     def claims(self) -> Mapping[WorkloadKey, Entry]:
-        """Those for whose quota others have left, until their own next turn, as they were decided
-        on: whoever is due before them may not have what was freed for them."""
+        """The preemptors with victims that have freed quota, until their own next turn, as they
+        were decided on. A workload that is due before them may not have what was freed for them."""
         return self._claims
 
     @property
     def room_claims(self) -> Claims:
-        """Those for whose want of room others have left, which may not be seen free yet: nobody who
-        is not before them may have it."""
+        """The preemptors with victims that have freed room, which may not be seen free yet. Only a
+        workload that is before them may have it."""
         return self._room_claims
 
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
@@ -94,8 +94,8 @@ class Queue:
         self._room_claims |= {key: room_claims[key] for key in room_claims if key in inadmissible}
 
     def forget(self, key: WorkloadKey) -> tuple[Hint, ...]:
-        """The workload is gone, suspended, or lacks nothing. Returns whom that may help: those who
-        may have the room that was kept for it, or the quota that others left for it."""
+        """The workload is gone, suspended, or lacks nothing. Returns hints for the workloads that
+        may have the room that was kept for it, or the quota that its victims left."""
         claim = self._room_claims.pop(key, None) if self._room_claims else None
         freed = self._claims.pop(key, None) is not None if self._claims else False
         if self._inadmissible:  # mostly nobody waits: then there is nothing to look for

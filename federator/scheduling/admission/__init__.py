@@ -1,1 +1,2 @@
-"""Who gets quota of a tree of accounts: in which order, in which domain, and who leaves for it."""
+"""Quota of a tree of accounts: which workloads get it, in which order and domain, and their
+victims."""

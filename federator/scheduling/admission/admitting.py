@@ -1,10 +1,11 @@
-"""One round of admissions to a tree of accounts: who gets quota, who waits, who leaves for whom.
+"""One round of admissions to a tree of accounts: the admitted workloads, the pending ones, and the
+victims of each preemptor.
 
-Each account nominates one of its waiting workloads. All nominated are judged by what is used
-at the start and then taken in order: those that borrow less far up the tree, higher priorities, the
-older; under `ordering: FairShare` those whose accounts have the smallest share. What is given or
-reclaimed is used up for those that come later, and nobody is told to leave for two. A winner waits
-for what its victims leave: it is admitted when that is seen free.
+Each account nominates one of its waiting workloads. All nominated are judged by what is used at the
+start and then taken in order: those that borrow less far up the tree, higher priorities, the older;
+under `ordering: FairShare` those of the accounts with the smallest share. What is given or
+reclaimed is used up for those that come later, and no victim leaves for two preemptors. A preemptor
+waits for what its victims free: it is admitted when that is seen free.
 """
 
 import itertools
@@ -71,17 +72,17 @@ class _Nominee:
 
 @dataclass(slots=True)
 class Round:
-    """The usage of a tree, who holds what in it, and what the present round has done."""
+    """The usage of a tree, its holders, and what the present round has done."""
 
     usage: TreeUsage
     held: dict[str, list[Holder]]
     leaving: dict[str, Victim] = field(default_factory=dict)
-    """uid -> who was told to leave in this round."""
+    """uid -> the victim of this round."""
     spared: dict[str, list[Holder]] = field(default_factory=dict)
     """Leaf -> what does not leave now, by disruption budgets."""
     claiming: Set[str] = frozenset()
-    """uids of those for whom others have left: what is free is theirs first, whatever the order.
-    Those who left would else have it back, and leave again, for ever."""
+    """uids of preemptors with victims that have left: what is free is theirs first, whatever the
+    order. Otherwise the victims would take it back, and be preempted again, without end."""
     grown: dict[str, Counter[str]] = field(default_factory=dict)
     """Leaf -> what it was given in this cycle, by cell. Nobody has it yet."""
     terminating: Mapping[str, Amounts] = field(default_factory=dict)
@@ -194,7 +195,7 @@ class Round:
         return apart[-1] if apart else node
 
     def _settle(self) -> None:
-        """Who was told to leave in the round before holds nothing any more."""
+        """The victims of the round before hold nothing any more."""
         for victim in self.leaving.values():
             holder = victim.holder
             self.usage.add(holder.node, scaled(holder.each, -victim.copies))
@@ -235,8 +236,8 @@ class Round:
         return reclaim.victims(winner, self.usage, held, account.preemption, place)
 
     def _beyond_budgets(self, want: Want, winner: Winner) -> tuple[Victim, ...]:
-        """Who would leave if nobody had a disruption budget. One that begins with several copies or
-        not at all, as an edit does, has no use for some at first: for it they leave."""
+        """The victims if no workload had a disruption budget. One that begins with several copies
+        or not at all, as an edit does, has no use for some at first: for it they leave."""
         if not self.spared:
             return ()
         every = {
@@ -358,7 +359,7 @@ class Round:
     def _winner(
         self, node: str, at: Mapping[str, _Nominee], shares: Mapping[str, Mapping[str, Share]]
     ) -> _Nominee | None:
-        """Of those below the node the one whose child of it has the smallest share."""
+        """Of the nominees below the node, the one below the child with the smallest share."""
         if node in at:
             return at[node]
         chosen = [
@@ -465,8 +466,8 @@ class Round:
 class Queues:
     """What waits in the accounts of one tree: leaf -> its wants, each with the uid of its workload.
 
-    One workload of each account is judged at a time. One that yields keeps its place until those
-    have been judged to whom what it borrows is guaranteed. Where the first workload of every
+    One workload of each account is judged at a time. One that yields keeps its place until the
+    workloads of the accounts that lend to it have been judged. Where the first workload of every
     account yields, those within their guarantee go before them.
     """
 

@@ -1,10 +1,10 @@
 """Keeps what decisions give within what accounts have left in domains of clusters.
 
-Who asks for more gets its domain before (`stage`). What only moves (from a cluster that is lost or
-is being emptied, or by a rebalance) asks for no more over all clusters, and what is in every
-cluster chooses none: they are decided as if there were no domains, and again with a ceiling in the
-clusters of those in which they would have too much. Copies that find no other place then stay where
-they are, as those do that find no room.
+A workload that asks for more gets its domain before (`stage`). What only moves (from a cluster that
+is lost or is being emptied, or by a rebalance) asks for no more over all clusters, and what is in
+every cluster chooses none: they are decided as if there were no domains, and again with a ceiling
+in the clusters of those in which they would have too much. Copies that find no other place then
+stay where they are, as those do that find no room.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -95,10 +95,10 @@ class _Search:
     attempt: Attempt
     mark: int
     divided: set[str] = field(default_factory=set)
-    """Domains whose clusters have what is left there between them, each its part."""
+    """Domains with clusters that share what is left there, each its part."""
     closed: set[str] = field(default_factory=set)
-    """Those whose clusters get nothing more: with parts it was still too much, because less left
-    them."""
+    """Domains with clusters that get nothing more: with parts it was still too much, because less
+    left them."""
 
     def run(self, entry: Entry) -> Made:
         while True:

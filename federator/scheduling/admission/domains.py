@@ -18,7 +18,7 @@ from federator.scheduling.admission.holders import Place, Victim, Why, Winner, s
 from federator.scheduling.admission.tree_usage import TreeUsage
 
 Victims = Callable[[Winner], tuple[Victim, ...] | None]
-"""Who would have to leave for it."""
+"""The victims of a preemptor."""
 
 
 Whence = Callable[[Sequence[Victim]], Iterable[tuple[Victim, Mapping[str, int] | None]]]
@@ -26,7 +26,7 @@ Whence = Callable[[Sequence[Victim]], Iterable[tuple[Victim, Mapping[str, int] |
 
 
 def always(_: tuple[Victim, ...], __: int) -> bool:
-    """Whoever leaves is of use."""
+    """Accepts any victims."""
     return True
 
 

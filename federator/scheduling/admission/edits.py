@@ -1,5 +1,5 @@
-"""Edits that ask for more of what runs, among those who want quota: others leave for one as they
-would for a new workload of its account that asks for as much.
+"""Edits that ask for more of what runs, among the workloads that want quota. An edit preempts as a
+new workload of its account with the same requests would.
 
 An edit is admitted as a whole. What its own copies hold is theirs already, and none of them leaves
 for it.
@@ -225,8 +225,8 @@ def room(
 
 
 class Lack:
-    """The room that a winner lacks in the clusters in which its copies are to be, while it is
-    chosen who leaves."""
+    """The room that a preemptor lacks in the clusters in which its copies are to be, while its
+    victims are selected."""
 
     def __init__(
         self, lacks: Mapping[str, Resources], near: Collection[str], commitments: Commitments

@@ -1,5 +1,5 @@
-"""What is to be in every cluster, among those who want quota: services with strategy Duplicate, and
-daemons. Others leave for them as for what is divided.
+"""Workloads for every cluster, among the workloads that want quota: services with strategy
+Duplicate, and daemons. They preempt as divided workloads do.
 
 Neither chooses a domain. What is lacking in the clusters of each is judged apart, and with
 RequireAll all of it together:

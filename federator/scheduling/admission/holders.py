@@ -1,4 +1,5 @@
-"""Who may be told to leave: holders of quota, the rules of an account, and the victims of one."""
+"""Candidates for preemption: holders of quota, the rules of an account, and the victims of one
+preemptor."""
 
 import itertools
 from collections import Counter
@@ -53,8 +54,8 @@ class Holder:
     """What one of them uses."""
     copies: int = 1
     stays: bool = False
-    """It counts as holding, and is never told to leave: a daemon, on whose nodes all others
-    depend."""
+    """It counts as holding, and is never a victim: a daemon, because all others depend on it on
+    their nodes."""
     clusters: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Cluster -> so many of its copies are there; only of one with a disruption budget, which says
     where how many leave, and of a part of one in several domains."""
@@ -137,7 +138,7 @@ class Winner:
 
 
 class Place(Protocol):
-    """Where the winner lacks room, while it is chosen who leaves."""
+    """Clusters without enough free capacity for the preemptor, while victims are selected."""
 
     def useful(self, holder: Holder) -> int:
         """So many of its copies would leave where room is lacking still."""

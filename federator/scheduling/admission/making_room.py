@@ -1,4 +1,5 @@
-"""Who leaves now, and who later, for a workload that has quota and no room.
+"""The victims that leave now, and those that leave later, for a workload that has quota and no
+room.
 
 Work of tier Preemptible leaves at once; work of tier OnDemand after its notice, and no more in a
 minute than an operator and its own disruption budget allow. Pure.

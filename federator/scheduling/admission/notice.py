@@ -56,10 +56,11 @@ class Notice:
 
 @dataclass(slots=True)
 class Given:
-    """Who has been told that copies of it will leave, and for whom, until they do. Mutable."""
+    """The victims with a notice that copies of them will leave, and their preemptors, until they
+    leave. Mutable."""
 
     _noticed: dict[WorkloadKey, tuple[str, Noticed]] = field(default_factory=dict)
-    """Who will leave -> its uid, and what it was told."""
+    """Victim -> its uid, and its notice."""
 
     def __len__(self) -> int:
         return len(self._noticed)
@@ -88,8 +89,8 @@ class Given:
         return changed
 
     def forget(self, key: WorkloadKey) -> list[WorkloadKey]:
-        """A workload is gone: it leaves for nobody, and nobody for it. Returns who is told nothing
-        any more."""
+        """A workload is gone: it is neither a victim nor a preemptor any more. Returns the victims
+        that lose their notice."""
         if not self._noticed:
             return []
         self._noticed.pop(key, None)

@@ -50,7 +50,7 @@ def nobody(_: WorkloadKey) -> Entry | None:
 
 @dataclass(slots=True)
 class Leaving:
-    """Who leaves in this cycle, and who will."""
+    """The victims that leave in this cycle, and those that will leave."""
 
     turns: list[Turn] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -162,14 +162,14 @@ def claims(
     ending: Container[str],
     now_s: float,
 ) -> dict[WorkloadKey, Entry]:
-    """Those that were decided and for which others leave, with what they hold after this cycle; and
-    those for which they left lately, while they lack room: it is not seen free yet, or not enough
-    of it for a copy, or for all where fewer are of no use. Those who left would have it back piece
-    by piece, and leave again, for ever. `before`: the claims so far. `ending`: uids of those that
-    have quota when pods that are terminating have ended. Their claims last as long, whatever else
-    their decisions say."""
-    # A claim that lapses is a hint for nobody: those who left would be back at once, and leave
-    # again when the winner is retried.
+    """The preemptors that were decided, with what they hold after this cycle; and earlier
+    preemptors while they lack room: it is not seen free yet, or not enough of it for a copy, or for
+    all where fewer are of no use. Without a claim the victims would take the room back piece by
+    piece, and be preempted again, without end. `before`: the claims so far. `ending`: uids of those
+    that have quota when pods that are terminating have ended. Their claims last as long, whatever
+    else their decisions say."""
+    # A claim that lapses is no hint: the victims would be back immediately, and be preempted again
+    # when the preemptor is retried.
     winners = {turn.sake for turn in leaving.turns}
     made: dict[WorkloadKey, Entry] = {}
     for winner in decided:

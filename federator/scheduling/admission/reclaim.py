@@ -4,8 +4,8 @@ Candidates are taken in this order: those of accounts over which the winner stan
 guarantee that it asks for, then those of other accounts that borrow, then those of its own account;
 within each the lowest priority, then the newest. From another account only while it holds more than
 its guarantee. What is not needed in the end is given back, the last taken first. The rules are
-those of Kueue's classical preemption, for copies instead of whole workloads. For one that has room
-in certain clusters only, those leave first, in the same order, who are there.
+those of Kueue's classical preemption, for copies instead of whole workloads. For a workload that
+has room in certain clusters only, the victims there leave first, in the same order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Whose room one workload takes that has quota and finds no room, where the account of the winner
-says so (`spec.preemption.room`): work of tier Preemptible, and for what is guaranteed to the winner
-work of tier OnDemand beyond the guarantee of its own account.
+"""The victims of a workload that has quota and finds no room, if the account of the preemptor says
+so (`spec.preemption.room`): work of tier Preemptible, and for the guarantee of the preemptor work
+of tier OnDemand beyond the guarantee of its own account.
 
 How copies lie on nodes is known only to schedulers. A winner's copy is reckoned to fit where what
 leaves requests as much together; where that lies on several nodes it does not, and more leaves a
@@ -54,7 +54,7 @@ def stranded(decision: Decision, snapshot: FleetSnapshot) -> int:
 
 
 def of(ask: Ask, tree: Tree) -> TakesRoom:
-    """Whose room its workload may take, by what the accounts of the project say."""
+    """The workloads that it may take room from, by what the accounts of the project say."""
     said = {tree.accounts[name].preemption.room for name in tree.charged(ask.project)}
     return next((take for take in _MOST_FIRST if take in said), TakesRoom.NEVER)
 

@@ -1,4 +1,4 @@
-"""Who gets quota in one scheduling cycle, before the cycle decides where.
+"""Quota admission in one scheduling cycle, before the cycle decides where.
 
 Trees of accounts in which anything is guaranteed, or that say anything of order, domains or
 preemption, are judged here (`managed`); of the others each decision takes what is left when it is
@@ -49,7 +49,7 @@ class Leaves:
 
 @dataclass(slots=True)
 class Staged:
-    """What was decided on who gets quota."""
+    """The decisions on quota."""
 
     rulings: dict[str, Admission] = field(default_factory=dict)
     """uid -> the most that it may get now."""
@@ -60,13 +60,13 @@ class Staged:
     leaving: list[Leaves] = field(default_factory=list)
     """In the order in which they were told."""
     later: list[Ask] = field(default_factory=list)
-    """Who would have got something, but for what others got or take back in this very cycle."""
+    """Workloads that would have got something without what others get or reclaim in this cycle."""
     slowed: list[Ask] = field(default_factory=list)
-    """For whom more would leave now but for disruption budgets."""
+    """Preemptors that would get more victims now without disruption budgets."""
     ending: set[str] = field(default_factory=set)
     """uids of those that have quota when pods that are terminating have ended."""
     claimed: dict[str, tuple[Ask, Mapping[str, int]]] = field(default_factory=dict)
-    """uid -> who has a claim, and what is free of that by cell."""
+    """uid -> the workload with a claim, and what is free of that by cell."""
 
 
 def managed(tree: Tree, root: str) -> bool:
@@ -93,10 +93,10 @@ def run(
     """Judges the entries of all managed trees. Reads the ledger; charges nothing.
 
     `claims`: those for which others have left already, and which have not had their turn since.
-    They are judged before the others, also where their turn is yet to come, so that what was freed
-    for them is not taken by whoever is due first, or first in the order, as who has just left would
-    be; nobody leaves now for those that are not due. `spare`: what workloads allow
-    to leave of them at once.
+    They are judged before the others, also where their turn is yet to come. Otherwise a workload
+    that is due first, or first in the order, would take what was freed for them, and that may be
+    the victim. Those that are not due preempt nothing now. `spare`: what workloads allow to leave
+    of them at once.
     """
     staged = Staged()
     if not ledger.snapshot.quotas:
@@ -145,7 +145,7 @@ def run(
 
 
 def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
-    """Who leaves may make place for those whom an account bars, but what is freed is for another:
+    """Victims may free quota of an account that bars these workloads, but it is freed for another:
     they are judged in the next cycle."""
     for entry in barred:
         ask = entry.ask
@@ -270,8 +270,8 @@ class _Tree:
 
     def _place(self, uid: str, want: Want) -> tuple[bool, tuple[int, float, str]]:
         """Its place among those of its account. What others have left for one of them, and is free,
-        is its own before those that are in the order before it: while these were judged, who left
-        would have it back."""
+        is its own before those that are in the order before it: if these were judged first, the
+        victim would take it back."""
         claims = uid in self.round.claiming and self.round.is_free(want)
         return not claims, age(want, uid)
 
@@ -331,8 +331,8 @@ class _Tree:
         )
 
     def _may_begin(self, ask: Ask, least: int, victims: tuple[Victim, ...], _: int) -> bool:
-        """Whether it could begin at all, in empty clusters: otherwise it would make others leave
-        who come back, again and again."""
+        """Whether it could begin at all, in empty clusters: otherwise its victims would leave and
+        come back, again and again."""
         if not victims:
             return True
         judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
@@ -342,10 +342,10 @@ class _Tree:
         return (max(takes, default=0) if together else sum(takes)) >= least
 
     def _lacks_only_room(self, entry: Entry, want: Want) -> bool:
-        """Whether it has quota and no cluster has room for it. Then nobody need leave for it, and
-        it uses up nothing for those after it, for whom others would be told to leave: they would
-        come back in the next cycle, and leave again. In a strict account it holds up the others;
-        one with a claim does so while that lasts, over all cycles.
+        """Whether it has quota and no cluster has room for it. Then it needs no victims, and it
+        uses up nothing for those after it. Otherwise these would preempt others, which would come
+        back in the next cycle, and leave again. In a strict account it holds up the others; one
+        with a claim does so while that lasts, over all cycles.
         """
         ask, node = entry.ask, want.node
         if self.tree.accounts[self.round.usage.account[node]].strict or ask.shape.every_node:

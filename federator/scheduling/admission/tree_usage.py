@@ -130,9 +130,9 @@ class TreeUsage:
         return max((1 + self.height(child) for child in self.children[node]), default=0)
 
     def lowest(self, node: str, cell: str, amount: int) -> tuple[int, bool]:
-        """The height of the lowest account on the way up whose guarantee holds so much more, 0 for
-        the node itself, and whether that is less than the whole tree. When none holds it: the whole
-        tree."""
+        """The height of the lowest account on the way up with a guarantee that holds so much more,
+        0 for the node itself, and whether that is less than the whole tree. When none holds it: the
+        whole tree."""
         path = self.paths[node]
         if self.excess(node, cell, amount) <= 0 or len(path) == 1:
             return 0, len(path) > 1

@@ -3,9 +3,9 @@
 Where an account says `queueing: Backfilling`, the first of its workloads that wait for room in one
 cluster reserves it: in the cluster where it may be expected to start first, by the ends that are
 known. Workloads after it in the order start there only if they have ended by then, or if they have
-room beside it. One reservation a cluster; those who come after in the order reserve in others. A
-workload without a known run time never ends: it delays nobody whom it leaves room, and where too
-little is known to end nothing is kept.
+room beside it. One reservation a cluster; workloads after it in the order reserve in others. A
+workload without a known run time never ends: it delays no workload that still has room. Where too
+little is known to end, nothing is kept.
 
     cluster a, 8 free of 10:   big wants 10; the other 2 end at 12:00, and big reserves from then on
       a job of 4 until 11:50   starts: it has ended by then
@@ -105,12 +105,13 @@ class Reservations:
         claims: Claims = MappingProxyType({}),
     ) -> None:
         """`waiting`: those that waited for room when they were decided last; some are due now.
-        `claims`: for whom others have left, whose room may not be seen free yet."""
+        `claims`: the preemptors with victims that have left, while that room may not be seen free
+        yet."""
         self._commitments, self._ledger, self._claims = commitments, ledger, claims
         self._claimed: Mapping[str, Sequence[Copies]] = {}
         self._buffer: Mapping[str, Resources] = {}
         self._buffers: Mapping[str, Resources] | None = None
-        """What failover buffers keep, of those who may not have it."""
+        """What failover buffers keep from workloads that may not have it."""
         self._buffered = bool(setaside.buffers(ledger))
         self._tree: Tree | None = None
         self.waiting: tuple[Ask, ...] = ()
@@ -130,7 +131,8 @@ class Reservations:
         return self._made
 
     def ended(self, before: Mapping[str, Reservation]) -> tuple[str, ...]:
-        """The clusters in which room is no longer kept for the one for whom it was."""
+        """The clusters in which room is no longer kept for the workload of the earlier
+        reservation."""
         return tuple(
             name
             for name, was in before.items()

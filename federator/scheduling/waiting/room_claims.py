@@ -1,9 +1,9 @@
 """Room that others leave for one workload is its own until it has been seen free and taken, or
 until nothing more is to be expected of it.
 
-Pods take a while to stop, and members report what is free as they go: whoever is looked at
-meanwhile, as those are who have just left, would take it piece by piece. So no work of the same
-tier or a lower one gets what a claim counts; work of a higher tier does.
+Pods take a while to stop, and members report what is free as they go. A workload that is looked at
+meanwhile, as the victims are, would take it piece by piece. So no work of the same tier or a lower
+one gets what a claim counts; work of a higher tier does.
 
     api (Reserved) waits for one copy of 4 cpus, and four copies of 1 left for it in cluster a
       2 of them seen free    a service of 1 cpu waits: 4 are api's

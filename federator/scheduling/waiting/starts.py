@@ -96,8 +96,8 @@ def expected(
 
 
 def _kept_out_until(ask: Ask, kept: Reservations, ledger: Ledger) -> float | None:
-    """When the first starts for whom the room is kept that the workload would have now; None where
-    nothing keeps it out."""
+    """The earliest start among the workloads that reserve the room that this workload would have
+    now; None where nothing keeps it out."""
     if not kept.made:
         return None
     judged = candidates.places(ask, ledger.snapshot, ledger)
