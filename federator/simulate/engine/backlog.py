@@ -1,4 +1,5 @@
-"""The works that wait, by what they have in common: who is worth a decision when something changes.
+"""The works that wait, by what they have in common: which of them are worth a decision when
+something changes.
 
 A hint of the hub's queue names what may have improved. A few works are all decided on again, as in
 the hub. Of many that are alike (but for name and age) only as many as the change can help; the
@@ -168,7 +169,7 @@ class Backlog(Queue):
         return not line.opened
 
     def at_rest(self) -> None:
-        """Nothing is due any more: who waits now waits for what comes."""
+        """Nothing is due any more: a work that waits now waits for what comes."""
         self._opened.clear()
         self._news += 1
         self._sure = True

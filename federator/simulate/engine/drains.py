@@ -1,5 +1,5 @@
-"""Clusters that are drained in a simulation: who has a turn to leave, by the function that the hub
-asks.
+"""Clusters that are drained in a simulation: which works have a turn to leave, by the function that
+the hub asks.
 
 Copies are ready as soon as they are bound here, so nothing is under way. Job sets run on for as
 long as a drain lets them by default.
@@ -41,7 +41,7 @@ class Drains:
         return bool(self.since_s) or self.next_s is not None
 
     def give(self, live: Mapping[WorkloadKey, "Running"], now_s: int) -> list[WorkloadKey]:
-        """Who may leave now."""
+        """The works that may leave now."""
         self.next_s = None
         self._granted.clear()
         if not self.since_s:

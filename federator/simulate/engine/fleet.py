@@ -25,7 +25,7 @@ class Fleet:
         self._changed: set[str] = set()
         """Members that may report something else now, and clusters that are gone."""
         self.moved: set[str] = set()
-        """Clusters whose copies, nodes or price are others since the meter looked at them."""
+        """Clusters with copies, nodes or a price that changed since the meter looked at them."""
         self._judged_anew = False
         """Some of them may be judged by filters otherwise than before."""
         self.prices = dict(prices)

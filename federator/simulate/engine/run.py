@@ -242,8 +242,8 @@ class _Simulation:
         self.world.submit(running)
 
     def _decide(self) -> None:
-        """Cycles, until nothing is due. Whoever could not be helped while others were due is
-        decided on once more then; if that is in vain too, a moment later."""
+        """Cycles, until nothing is due. A work that found no place while others were due is decided
+        on again then; if that is in vain too, a moment later."""
         self._cycles()
         if self._unsure:
             for key in sorted(self._unsure):

@@ -56,7 +56,7 @@ class World:
         """The last that was made."""
         self._held: FleetSnapshot | None = None
         self._late: set[str] = set()
-        """Clusters whose report is held back."""
+        """Clusters with a report that is held back."""
         self._unheard: list[Hint] = []
         """Given while reports were held back."""
 
@@ -260,9 +260,7 @@ class World:
         return self._of_accounts().admits(ask, self.snapshot())
 
     def changed(self) -> None:
-        """Clusters, policies or quotas are others: works whose inputs are others are due, as in the
-        hub.
-        """
+        """Clusters, policies or quotas changed: works with changed inputs are due."""
         self.asks = self._asks()
         snapshot, memo = self.snapshot(), {}  # type: ignore[var-annotated]
         for key, running in self.live.items():

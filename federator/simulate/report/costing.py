@@ -1,4 +1,5 @@
-"""Who caused what the fleet's nodes cost, in hundredths, so that all sums agree.
+"""The cost of the fleet's nodes by the workloads that caused it, in hundredths, so that all sums
+agree.
 
 The cost of a cluster in the measured time is shared by what copies held of its GPUs, of its cores
 where its nodes have no GPUs; what nobody held is idle.

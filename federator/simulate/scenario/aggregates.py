@@ -34,8 +34,8 @@ def shapes(works: Iterable[Work]) -> list[Resources]:
 
 
 def promises(views: Mapping[str, ClusterView], asked: Sequence[Resources]) -> list[Promise]:
-    """Every pair of shape and cluster whose totals hold a copy. Shapes that ask for nothing are
-    left out."""
+    """Every pair of a shape and a cluster with totals that hold a copy. Shapes that ask for nothing
+    are left out."""
     pairs = []
     for name, view in views.items():
         rows = view.capacity.rows if view.capacity is not None else ()

@@ -71,7 +71,7 @@ class Cluster(Model):
 
 
 class FleetGenerator(Model):
-    """Clusters of one kind of node, whose sizes are drawn."""
+    """Clusters of one kind of node, with sizes that are drawn."""
 
     clusters: Annotated[int, Field(ge=1, le=5000)]
     regions: Annotated[list[str], Field(min_length=1)] = Field(
@@ -165,7 +165,7 @@ class PerShard(Model):
 
 
 class Failures(Model):
-    """Jobs whose attempts fail, each somewhere within its run time."""
+    """Jobs with attempts that fail, each somewhere within its run time."""
 
     share: Annotated[float, Field(ge=0, le=1)]
     """Of the jobs of the stream."""

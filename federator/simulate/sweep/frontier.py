@@ -132,7 +132,7 @@ def _axes(rows: Sequence[Group]) -> tuple[str, ...]:
 
 
 def unbeaten(points: Sequence[tuple[float, ...]]) -> set[int]:
-    """Of points whose last number is the moves, those that none beats in the others. Moves decide
+    """Of points with the moves as last number, those that none beats in the others. Moves decide
     among equals only: that little is moved is no merit of a fleet that starts little.
 
     [(1, 9, 5), (1, 9, 4), (2, 3, 0), (3, 3, 0)] -> {1, 2}

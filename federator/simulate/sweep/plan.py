@@ -36,7 +36,7 @@ class Sweep(BaseModel):
     """The scenario that is changed, from the folder of this file."""
     vary: Annotated[dict[str, list[Any] | dict[str, Any]], Field(min_length=1)]
     """Field of the scenario -> its values; as a mapping, each value has a name that reports show.
-    Field `.` takes mappings whose fields are all set at once.
+    Field `.` takes mappings and sets all their fields at once.
     """
     sample: Annotated[int, Field(ge=1)] | None = None
     """So many combinations, drawn at random; without it all are run."""

@@ -82,7 +82,7 @@ _ALIKE: Final[Mapping[str, str]] = {
     "failsAfter": "runtime",
     "start": "end",
 }
-"""Field -> the one whose unit it has."""
+"""Field -> the field with the same unit."""
 NUMBERS: Final[Mapping[str, Number]] = {
     "submit": Number("time", most=10 * YEARS_30, suspect="milliseconds", needed=True),
     "start": Number("time", most=10 * YEARS_30, suspect="milliseconds"),

@@ -16,7 +16,7 @@ _GROUPED: Final = {
     ".": re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", re.ASCII),
     ",": re.compile(r"[-+]?[0-9]{1,3}(\.[0-9]{3})+(,[0-9]+)?", re.ASCII),
 }
-"""Decimal mark -> a number whose thousands the other mark groups."""
+"""Decimal mark -> a number with thousands that the other mark groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ FAILED: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED"}
 )
 _ONCE: Final = Failing(times=1, limit=0)
-"""The run of a job that failed in the end: whoever tried it again submitted another one."""
+"""The run of a job that failed in the end: a retry is another submitted job."""
 
 
 class _Unreadable(ValueError):

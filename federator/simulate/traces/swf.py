@@ -53,7 +53,7 @@ STATUSES: Final = (-1, FAILED, 1, *PARTS, CANCELLED)
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*?)\s*$")
 _LONGEST_S: Final = 30 * 366 * 86400
 _ONCE: Final = Failing(times=1, limit=0)
-"""The run of a job that failed in the end: whoever tried it again submitted another one."""
+"""The run of a job that failed in the end: a retry is another submitted job."""
 _MACHINE: Final = "swf"
 """The cluster of a trace that tells no partitions."""
 
