@@ -1,4 +1,4 @@
-"""`federator drill`: who would have no place if a cluster, or a zone, were gone now."""
+"""`federator drill`: which workloads would have no place if a cluster, or a zone, were gone now."""
 
 import functools
 import sys
@@ -41,8 +41,8 @@ INSTEAD: Final = "a drill reads what all workloads hold"
 )
 @common.connection_options
 def drill(by: str, files: tuple[str, ...], a_minute: int | None, output: str, **given: str) -> None:
-    """Ask of every cluster: if it were gone now, for whom would there be no place, and how long
-    would the rest take to move. Nothing is changed. Exit 1: somebody would have no place."""
+    """Show for every cluster: if it were gone now, which workloads would have no place, and how
+    long the rest would take to move. Nothing is changed. Exit 1: a workload would have no place."""
     from federator.advice import drills
     from federator.hub.options import HubOptions
     from federator.process import forking

@@ -36,7 +36,9 @@ NOT_A_SHAPE: Final = (
     "--shape", default=SHAPE, show_default=True, help="Of one copy, such as 4cpu,8Gi,1gpu:A100."
 )
 @click.option(
-    "--project", default="", help="Whose quota and clusters count (default: the namespace's name)."
+    "--project",
+    default="",
+    help="The project with the quota and clusters that count (default: the namespace's name).",
 )
 @click.option(
     "--tier", default="OnDemand", show_default=True, help="Service class.",
@@ -46,7 +48,7 @@ NOT_A_SHAPE: Final = (
     "-n",
     "--namespace",
     default="",
-    help="Whose policies count (default: one that the project may use).",
+    help="The namespace with the policies that count (default: one that the project may use).",
 )
 @click.option(
     "--scale-up", "scale_ups", multiple=True, metavar="CLUSTER=NODES[xSHAPE]",

@@ -1,5 +1,6 @@
-"""`federator quota`: the tree of FederatedQuotas with what is used, borrowed, lent and waited for,
-and who holds it. `federator queue`: who lacks copies, in the order of the next cycle.
+"""`federator quota`: the tree of FederatedQuotas with the used, borrowed, lent and pending amounts,
+and their holders. `federator queue`: the workloads that lack copies, in the order of the next
+cycle.
 
 Of the federation as it is, for those who may read all that decisions depend on (operators), or of
 files.
@@ -34,7 +35,7 @@ FILES: Final = "Files with the fleet, as for place; not the federation."
 @common.connection_options
 def quota(names: tuple[str, ...], files: tuple[str, ...], output: str, **given: str) -> None:
     """Show FederatedQuotas as a tree: what each guarantees, uses, borrows and lends with all below
-    it, who waits and who holds. NAMES: these and all below them."""
+    it, its pending workloads and its holders. NAMES: these and all below them."""
     from federator.advice import quotas
 
     accounts = quotas.tree(situations.read(files, "default", given, INSTEAD))

@@ -1,9 +1,9 @@
 """`federator rebalance`: divides workloads anew, and moves running copies to where their policy
 wants them now.
 
-The request is an annotation on the PlacementDecision (when, and by whom), which survives a restart
-of the hub. The hub records the request it has finished in `spec.rebalanced`. Moves keep to the
-policy's move budget.
+The request is an annotation on the PlacementDecision (the time, and the user that asked), which
+survives a restart of the hub. The hub records the request it has finished in `spec.rebalanced`.
+Moves keep to the policy's move budget.
 """
 
 import getpass

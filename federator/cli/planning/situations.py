@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def read(
     files: tuple[str, ...], namespace: str, connection: Mapping[str, str], instead: str
 ) -> "Situation":
-    """Of files, or of the federation where there are none. `instead`: what somebody may do who may
+    """Of files, or of the federation where there are none. `instead`: what a user may do who may
     not read all of it."""
     if files:
         return _of_files(files, namespace)

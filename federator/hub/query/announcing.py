@@ -2,8 +2,8 @@
 callers.
 
 It names the hub that wrote it, so that the address of an earlier leader is never taken for that of
-the present one. Who may write the Lease says where tokens go: that is the hub's account alone
-(deploy/host/access).
+the present one. A writer of the Lease decides where tokens go, so only the hub's account may write
+it (deploy/host/access).
 """
 
 import json

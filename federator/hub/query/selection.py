@@ -35,7 +35,7 @@ class Selection:
     labels: str
     """The selector."""
     container: str
-    """The container whose log is shown by default."""
+    """The container with the log that is shown by default."""
 
 
 class _Meta(msgspec.Struct):

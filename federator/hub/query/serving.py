@@ -34,7 +34,8 @@ READ_S = 5.0
 CLIENT_CA = ObjectRef(
     "v1", "configmaps", "kube-system", "extension-apiserver-authentication", "ConfigMap"
 )
-"""Where an API server says whose client certificates it takes, for servers beside it."""
+"""Where an API server publishes the authority for client certificates that it accepts, for servers
+next to it."""
 
 
 class QueryServer:
@@ -106,7 +107,9 @@ class QueryServer:
             configmap = await self._reviews.get(CLIENT_CA, timeout_s=READ_S)
         except errors.ApiError as trouble:
             # A host of the sandbox has none; one that does not answer is asked again.
-            log.debug("the host does not say whose client certificates it takes: %s", trouble)
+            log.debug(
+                "the host does not publish its authority for client certificates: %s", trouble
+            )
             return
         given = raw.text(configmap, "data", "client-ca-file")
         if given and given != self._trusted:
