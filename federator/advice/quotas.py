@@ -21,8 +21,9 @@ from federator.placement.quota.domain_usage import usage_with_domains
 from federator.placement.quota.quota import BY_QUOTA
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
-from federator.scheduling import cycle
+from federator.scheduling import ordering
 from federator.scheduling.queueing_hints import FOR_ROOM
+from federator.scheduling.waiting import starts
 from federator.scheduling.waiting.releases import Ran, Releases
 from federator.scheduling.waiting.starts import Interval
 
@@ -118,7 +119,8 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
         if ask is not None and not ask.suspended and missing(situation, ask, record):
             asks.append(ask)
     asks += [ask for ask in situation.for_room or () if ask.key not in situation.workloads]
-    ordered = cycle.order(asks, situation.snapshot, situation.commitments)
+    commitments, snapshot = situation.commitments, situation.snapshot
+    ordered = ordering.order(asks, commitments, commitments.open(snapshot))
     waiters = {
         ask.uid: _waiter(situation, ask) for ask in ordered if ask.key in situation.workloads
     }
@@ -127,16 +129,16 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
         for ask in ordered
         if ask.uid not in waiters or _for_room(waiters[ask.uid])
     }
-    starts = cycle.expected(
+    expected = starts.expected(
         [ask for ask in ordered if ask.uid in lacking],
-        situation.snapshot,
-        situation.commitments,
+        commitments,
+        commitments.open(snapshot),
         lacking,
         Releases(_ended(situation)),
         running=tuple(_running(situation)),
     )
     return [
-        (at, replace(waiters[ask.uid], expected=starts.get(ask.uid)))
+        (at, replace(waiters[ask.uid], expected=expected.get(ask.uid)))
         for at, ask in enumerate(ordered, start=1)
         if ask.uid in waiters and project in {"", ask.project}
     ]

@@ -44,14 +44,13 @@ from federator.scheduling.admission import (
 from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Leaving, Terms, Turn
+from federator.scheduling.admission.stage import Staged
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
-from federator.scheduling.waiting import starts
-from federator.scheduling.waiting.releases import Releases
 from federator.scheduling.waiting.reservations import Reservation, Reservations
-from federator.scheduling.waiting.room_claims import WAITS_S, Claims, RoomClaim
+from federator.scheduling.waiting.room_claims import WAITS_S, Claims, RoomClaim, given_up
 from federator.scheduling.write_order import Decided, Effect
 
 _decided, _turn = quickly(Decided), quickly(Turn)
@@ -143,25 +142,6 @@ class Cycle:
 _cycle = quickly(Cycle)
 
 
-def order(asks: Sequence[Ask], snapshot: FleetSnapshot, commitments: Commitments) -> list[Ask]:
-    """These asks in the order in which one cycle would decide them."""
-    return ordering.order(asks, commitments, commitments.open(snapshot))
-
-
-def expected(
-    ordered: Sequence[Ask],
-    snapshot: FleetSnapshot,
-    commitments: Commitments,
-    missing: Mapping[str, int],
-    releases: Releases,
-    *,
-    running: Sequence[Commitment] = (),
-) -> dict[str, starts.Interval]:
-    """As `waiting.starts.expected`, above what all workloads hold now."""
-    ledger = commitments.open(snapshot)
-    return starts.expected(ordered, commitments, ledger, missing, releases, running=running)
-
-
 def run(
     heads: Sequence[Entry],
     queue: Queue,
@@ -173,73 +153,103 @@ def run(
     pace: Pace = AT_ONCE,
 ) -> Cycle:
     """Decides on the heads of the queue, in order, above what all workloads hold already; and
-    before them on those that leave for one of them, which `others` finds when they are not due, as
-    many as `pace` allows.
-    Others of the queue may have room kept for them, from those that come after them in the order.
+    before them on their victims, which `others` finds when they are not due, as many as `pace`
+    allows. Room may be kept for other workloads of the queue, from those later in the order.
 
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
-    spoken = snapshot.quotas or queue.claims or queue.room_claims or queue.kept
-    if not (spoken or setaside.buffers(ledger)):
-        return _without_accounts(heads, queue, commitments, ledger, seq)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
-    claims = list(queue.claims.values())
-    staged = stage.run(heads, commitments, ledger, claims, pace.budgets)
-    terms = preempting.Terms(ledger.tree, snapshot.as_of, pace)
-    leaving = preempting.turns(staged, turns, commitments, others, terms)
-    ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
-    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     buffers = setaside.buffers(ledger)
-    used = None
-    if snapshot.quotas:
-        used = confining.in_domains(commitments, ledger, staged.claimed.values())
-    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers, used)
+    terms = Terms(ledger.tree, snapshot.as_of, pace)
+
+    # 1. Nominate. Quota is judged before any cluster is chosen: a workload that its account does
+    # not admit now takes no room from one that it admits. Where no account says anything, no room
+    # is kept and none is claimed, all are admitted and there are no victims.
+    said = _Nominated()
+    if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
+        said = _nominate(heads, turns, queue, commitments, ledger, others=others, terms=terms)
+    staged, leaving, kept = said.staged, said.leaving, said.kept
+
+    # 2. Order. It depends on the workloads alone, so that the same ones get the same decisions. One
+    # that room is kept for has its place in it, though it is not due.
     due = [turn.entry.charged for turn in turns.values()]
-    asks = ordering.order([*due, *kept.waiting], commitments, ledger)
+    asks = ordering.order([*due, *(kept.waiting if kept else ())], commitments, ledger)
+
+    # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
+    # decision charges the ledger, so the next one sees what is left.
+    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers, said.used)
     for turn in (*leaving.turns, *(turns.get(ask.key, ask) for ask in asks)):
-        if isinstance(turn, Ask):
-            kept.reserve(turn, now=True)
-        else:
+        if not isinstance(turn, Ask):
             batch.decide(turn)
+        elif kept is not None:
+            kept.reserve(turn, now=True)
     if leaving.turns:
         batch.decided = [preempting.for_whom(made, leaving, staged) for made in batch.decided]
-    room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
-    ledger.keep = None  # it holds the ledger: neither would end with the cycle
+
+    # 4. Preempt for room. Only now it is known which admitted workloads found none.
+    room_claims: Claims = {}
+    if kept is not None:
+        room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
+        ledger.keep = None  # it holds the ledger: neither would end with the cycle
+
+    # 5. Requeue what lacks something, each with the hints that may help it.
+    return _result(batch, queue, said, turns, room_claims)
+
+
+def _result(
+    batch: "_Batch", queue: Queue, said: "_Nominated", due: Container[WorkloadKey], claims: Claims
+) -> Cycle:
+    decided, leaving, kept, now_s = batch.decided, said.leaving, said.kept, batch.snapshot.as_of
+    unkept: tuple[str, ...] = ()
+    if kept is not None:
+        unkept = (*kept.ended(queue.kept), *given_up(queue.room_claims, due, claims))
     return _cycle(
-        tuple(batch.decided),
-        *_requeues(batch.decided, queue, leaving.later),
+        tuple(decided),
+        *_requeues(decided, queue, leaving.later),
         batch.failed,
-        kept.made,
-        (*kept.ended(queue.kept), *_given_up(queue.room_claims, turns, room_claims)),
+        kept.made if kept is not None else {},
+        unkept,
         tuple(leaving.notices),
         frozenset(leaving.unsure),
         leaving.counted,
-        room_claims,
-        preempting.claims(batch.decided, leaving, queue.claims, staged.ending, snapshot.as_of),
-        used is not None and used.leaves,
+        claims,
+        preempting.claims(decided, leaving, queue.claims, said.staged.ending, now_s),
+        said.used is not None and said.used.leaves,
     )
 
 
-def _without_accounts(
+@dataclass(frozen=True, slots=True)
+class _Nominated:
+    """What the first phase says; as it stands, that all are admitted and nothing is kept."""
+
+    staged: Staged = field(default_factory=Staged)
+    leaving: Leaving = field(default_factory=Leaving)
+    kept: Reservations | None = None
+    used: InDomains | None = None
+
+
+def _nominate(
     heads: Sequence[Entry],
+    turns: dict[WorkloadKey, Turn],
     queue: Queue,
     commitments: Commitments,
     ledger: Ledger,
-    seq: Callable[[], int],
-) -> Cycle:
-    """`run` where no account says anything, no cluster has a failover buffer and nothing is kept or
-    claimed: nobody leaves for another, and nobody has room kept. The same decisions, with less to
-    look at."""
-    batch = _Batch(ledger.snapshot, commitments, ledger, None, {}, seq)
-    if len(heads) == 1:
-        batch.decide(_turn(heads[0], heads[0].ask.key))
-    else:
-        turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
-        due = [turn.entry.charged for turn in turns.values()]
-        for ask in ordering.order(due, commitments, ledger):
-            batch.decide(turns[ask.key])
-    return _cycle(tuple(batch.decided), *_requeues(batch.decided, queue, {}), batch.failed)
+    *,
+    others: preempting.Find,
+    terms: Terms,
+) -> _Nominated:
+    """Judges the heads by their accounts, and finds the victims of those that preempt. Victims that
+    are due lose their turn in `turns`: they are decided on once."""
+    claims = list(queue.claims.values())
+    staged = stage.run(heads, commitments, ledger, claims, terms.pace.budgets)
+    leaving = preempting.turns(staged, turns, commitments, others, terms)
+    ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
+    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
+    used = None
+    if ledger.snapshot.quotas:
+        used = confining.in_domains(commitments, ledger, staged.claimed.values())
+    return _Nominated(staged, leaving, kept, used)
 
 
 def _requeues(
@@ -419,13 +429,6 @@ class _Batch:
         held = {holding.cluster: copies_of(holding) for holding in before}
         given = {holding.cluster: copies_of(holding) for holding in decided.after.holdings}
         return claim.less({name: copies - held.get(name, 0) for name, copies in given.items()})
-
-
-def _given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Iterator[str]:
-    """The clusters in which a workload that was decided on no longer claims room."""
-    for key, claim in before.items():
-        if key in due and key not in now:
-            yield from claim.copies
 
 
 def _decide(

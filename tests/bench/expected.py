@@ -21,8 +21,9 @@ from typing import Any, Final
 
 from federator.hub.cache import policying
 from federator.model.names import WorkloadKey
-from federator.scheduling import cycle
+from federator.scheduling import ordering
 from federator.scheduling.cycle import Cycle
+from federator.scheduling.waiting import starts
 from federator.scheduling.waiting.releases import Ran, Releases
 from federator.scheduling.waiting.starts import Interval
 from federator.simulate.demand import Work
@@ -80,11 +81,13 @@ class Scores:
                     self.asked[key] = float(world.now_s), self._answer(world, key)
 
     def _answer(self, world: World, key: WorkloadKey) -> Interval | None:
-        snapshot = world.snapshot()
+        commitments, snapshot = world.commitments, world.snapshot()
         asks = [running.ask for running in world.live.values() if running.missing]
-        ordered = cycle.order(asks, snapshot, world.commitments)
+        ordered = ordering.order(asks, commitments, commitments.open(snapshot))
         missing = {ask.uid: ask.slots for ask in asks}
-        answers = cycle.expected(ordered, snapshot, world.commitments, missing, self.releases)
+        answers = starts.expected(
+            ordered, commitments, commitments.open(snapshot), missing, self.releases
+        )
         return answers.get(world.live[key].ask.uid)
 
     def result(self) -> tuple[float, float, int]:

@@ -13,7 +13,7 @@ What is free of it is reckoned to lie where a scheduler would bind the copies, a
 amount is kept: room that the cluster has beside that is anybody's. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -69,3 +69,10 @@ def claimed(claims: Iterable[RoomClaim], ask: Ask, now_s: float) -> dict[str, li
         for cluster, copies in claim.copies.items():
             kept.setdefault(cluster, []).append((claim.ask.shape, copies))
     return kept
+
+
+def given_up(before: Claims, due: Container[WorkloadKey], now: Claims) -> Iterator[str]:
+    """The clusters in which a workload that was decided on no longer claims room."""
+    for key, claim in before.items():
+        if key in due and key not in now:
+            yield from claim.copies

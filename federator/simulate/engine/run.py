@@ -17,7 +17,7 @@ from typing import Final
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement.policy import permitted
-from federator.scheduling import cycle
+from federator.scheduling import cycle, ordering
 from federator.scheduling.admission import preempting
 from federator.scheduling.admission.notice import Given
 from federator.scheduling.cycle import Cycle
@@ -280,8 +280,8 @@ class _Simulation:
         nobody is asked for any more when nothing is left.
         """
         world = self.world
-        asks = [head.ask for head in heads]
-        for ask in cycle.order(asks, world.snapshot(), world.commitments):
+        asks, ledger = [head.ask for head in heads], world.commitments.open(world.snapshot())
+        for ask in ordering.order(asks, world.commitments, ledger):
             running = world.live[ask.key]
             if not (world.inadmissible.hopeless(running) or world.waits_beside(running)):
                 self._cycle([running])

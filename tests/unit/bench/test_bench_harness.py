@@ -97,9 +97,11 @@ def test_writes_are_counted_by_resource_and_by_workload_and_leases_not_at_all() 
     ledger.note(
         "hub", "host", Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/feed/leases/l")
     )
-    ledger.note("hub", "host", Request("POST", "/apis/events.k8s.io/v1/namespaces/feed/events"))
+    event = json.dumps({"metadata": {"name": "web.17"}, "regarding": {"name": "web"}}).encode()
+    events = "/apis/events.k8s.io/v1/namespaces/feed/events"
+    ledger.note("hub", "host", Request("POST", events, body=event))
 
-    assert ledger.of["hub", "web"] == 4
+    assert ledger.of["hub", "web"] == 5
     assert ledger.total("hub") == 4
     assert ledger.total("hub", events=True) == 5
     assert ledger.by_resource("hub")["PATCH deployments/status"] == 1

@@ -25,6 +25,7 @@ SEVERAL = {
     "validate": "test_validate_checks_the_other_files_and_fails",
     "convert": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "place": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
+    "plan": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "headroom": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "queue": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "drill": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
@@ -283,9 +284,11 @@ def _bad(folder: Path, how: str) -> str:
     return str(path)
 
 
+FLEET = Path(__file__).parents[3] / "config" / "examples" / "place" / "fleet.yaml"
 ALL_OR_NOTHING: dict[str, list[str]] = {
     "convert": ["convert"],
     "place": ["place"],
+    "plan": ["plan", "--dump", str(FLEET)],
     "queue": ["queue"],
     "drill": ["drill"],
     "headroom": ["headroom", "--shape", "cpu=1"],

@@ -3,10 +3,12 @@ end.
 """
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
 
+from federator.kinds import crds, registry
 from federator.kube import errors
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.model.steps import ObjectRef
@@ -109,7 +111,7 @@ def test_a_slice_that_the_member_does_not_keep_whole_is_told_after_three_writes(
             "pinterestservices.pinterest.com",
             "CRD",
         )
-        crd: dict[str, Any] = await client.get(ref)
+        crd: dict[str, Any] = copy.deepcopy(crds.crd(registry.KINDS[PSVC]))
         spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
         spec["properties"].pop("iamRole")
         await client.patch(ref, {"spec": crd["spec"]})

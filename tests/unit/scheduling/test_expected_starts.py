@@ -4,7 +4,7 @@ not at all where too little is known.
 
 from federator.model.ask import Ask
 from federator.placement.room.commitments import Commitments
-from federator.scheduling import cycle
+from federator.scheduling.waiting import starts
 from federator.scheduling.waiting.releases import ENOUGH, Ran, Releases
 from federator.scheduling.waiting.starts import EARLIEST, LATEST, Interval
 from tests.unit.placement.fleets import cluster, fleet, service
@@ -21,7 +21,9 @@ def expected(
     """Name -> when it may start, on one cluster of one node."""
     snapshot = fleet(cluster("a", size), quotas=[KEEPS] if keeps else ())
     missing = {ask.uid: ask.slots for ask in queue}
-    answers = cycle.expected(queue, snapshot, commitments, missing, releases or Releases())
+    answers = starts.expected(
+        queue, commitments, commitments.open(snapshot), missing, releases or Releases()
+    )
     return {ask.key.name: answers[ask.uid] for ask in queue if ask.uid in answers}
 
 
