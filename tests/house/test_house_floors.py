@@ -190,9 +190,8 @@ def test_only_the_scheduling_cycle_asks_the_engine() -> None:
     parts = {
         "federator.placement.engine",
         "federator.scheduling.editing",
-        "federator.scheduling.ordering",
+        "federator.scheduling.refusals",
     }
-    parts |= {"federator.scheduling.refusals"}
     wrong = [
         f"{source.name} imports {module}"
         for source in sources.all_sources()
