@@ -29,9 +29,8 @@ from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
 from federator.placement.selection.candidates import CONFLICT, Candidate, Place, limited
-from federator.placement.selection.crowd import Crowd, scored
+from federator.placement.selection.crowd import Crowd
 from federator.placement.selection.filters import Refusal
-from federator.placement.selection.scorers import Facts
 
 _Said: TypeAlias = tuple[Reason, Callable[[], str]]
 """The reason of a verdict, and what makes its sentence without the name of the cluster."""
@@ -157,7 +156,7 @@ class _Crowded:
             for at in np.flatnonzero(self.crowd.member).tolist()
             if places[at].view.name not in self.pool
         ]
-        others = dict(zip(rest, self._candidates(rest), strict=True))
+        others = dict(zip(rest, self.crowd.candidates(rest), strict=True))
         return tuple(self._verdict(at, others.get(at)) for at in range(len(places)))
 
     def grouped(self) -> Grouped:
@@ -194,23 +193,10 @@ class _Crowded:
         candidate = self.pool.get(name, candidate)
         if candidate is None and not self.crowd.member[at]:
             return _of_refused(place)
-        candidate = candidate or self._candidates([at])[0]
+        candidate = candidate or self.crowd.candidates([at])[0]
         got = self.got.get(name, 0)
         left_out = self.spared if got <= 0 < min(candidate.cap, candidate.weight) else None
         return _of_candidate(self.ask, candidate, got, left_out, self.outcome)
-
-    def _candidates(self, chosen: Sequence[int]) -> list[Candidate]:
-        made = self.crowd.candidates(chosen)
-        scored(self.ask, made, self.most)
-        return made
-
-    @property
-    def most(self) -> Facts:
-        """The best of all candidates, against which scores are measured."""
-        best, own = self.crowd.most, self.pool.values()
-        room = max((candidate.held + candidate.room for candidate in own), default=0)
-        avoided = max((candidate.place.avoided for candidate in own), default=0)
-        return Facts(0, max(best.room, room), max(best.avoided, avoided))
 
 
 def _refusal(place: Place) -> Refusal:

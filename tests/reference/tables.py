@@ -96,7 +96,8 @@ def kinds() -> str:
 
 def scorers() -> str:
     return table(
-        ("scorer", "points"), [(code(name), docstring(scorer)) for name, scorer in SCORERS.items()]
+        ("scorer", "points"),
+        [(code(name), docstring(term.points)) for name, term in SCORERS.items()],
     )
 
 

@@ -20,6 +20,7 @@ from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.division.domains import UNLABELLED
 from federator.placement.policy import enforcing
+from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import filters, scorers
 from federator.placement.selection.filters import Refusal
@@ -356,8 +357,25 @@ def _cap(
 
 
 def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
-    facts = [
-        scorers.facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool
+    columns = [
+        np.array(column, dtype=np.int64)
+        for column in (
+            [candidate.held for candidate in pool],
+            [candidate.room for candidate in pool],
+            [candidate.place.avoided for candidate in pool],
+        )
     ]
-    for candidate, terms in zip(pool, scorers.score(ask, facts), strict=True):
-        candidate.terms = terms
+    give_terms(pool, scorers.score(ask, scorers.facts(*columns)))
+
+
+def give_terms(
+    pool: Sequence[Candidate], points: Mapping[str, Ints], at: Sequence[int] | None = None
+) -> None:
+    """Gives each candidate the terms of its score. `at`: where each stands in the columns of
+    `points`; None where they are in the same order."""
+    columns = [
+        [(name, each) for each in (column if at is None else column.take(at)).tolist()]
+        for name, column in points.items()
+    ]
+    for candidate, *terms in zip(pool, *columns, strict=True):
+        candidate.terms = tuple(terms)

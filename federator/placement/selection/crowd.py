@@ -27,7 +27,6 @@ from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, scorers
 from federator.placement.selection.candidates import Candidate, Place
-from federator.placement.selection.scorers import Facts
 
 Bools = NDArray[np.bool_]
 _MIX: Final = np.uint64(candidates.MIX)
@@ -44,7 +43,6 @@ class Field:
         "level",
         "levels",
         "marks",
-        "most_avoided",
         "open",
         "places",
         "refused",
@@ -68,9 +66,6 @@ class Field:
             }
         )
         self.avoided: Ints = np.array([place.avoided for place in self.places], dtype=np.int64)
-        self.most_avoided = max(
-            (place.avoided for place in self.places if place.refusal is None), default=0
-        )
         self.marks = np.array([place.mark for place in self.places], dtype=np.uint64)
         self.weights: Ints | None = None
         """[C]: weights that do not depend on room; None for weight by room."""
@@ -132,6 +127,13 @@ def simple_beside_most(ask: Ask) -> bool:
     )
 
 
+def spread_out(column: Ints, here: Ints, size: int) -> Ints:
+    """[size]: the entries of `column` at the places `here`, 0 at all others."""
+    wide = np.zeros(size, dtype=np.int64)
+    wide[here] = column
+    return wide
+
+
 @dataclass(slots=True)
 class Crowd:
     """The open clusters that hold nothing and that no scheduler caps."""
@@ -150,9 +152,10 @@ class Crowd:
     """[C]: in the crowd, with cap and weight."""
     order: NDArray[np.uint64]
     """[C]: the last tie-break."""
-    most: Facts
-    """The best of the crowd, against which scores are measured."""
     enforced: str
+    points: Mapping[str, Ints] | None = None
+    """[C] each: the terms of the score by name, of the crowd and of the candidates beside it; None
+    before they are worked out."""
 
     @classmethod
     def of(
@@ -182,12 +185,9 @@ class Crowd:
             if by_name
             else (field.marks ^ np.uint64(names.stable_order(ask.uid))) * _MIX
         )
-        best = Facts(0, int(room.max(where=member, initial=0)), field.most_avoided)
         demand = enforcing.bounding(ask.policy, "maxPerCluster")
         enforced = demand.name if demand is not None else ""
-        return cls(
-            ask, field, member, room, rooms == PENDING, cap, weight, able, order, best, enforced
-        )
+        return cls(ask, field, member, room, rooms == PENDING, cap, weight, able, order, enforced)
 
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
@@ -236,8 +236,25 @@ class Crowd:
                 break
         return np.sort(np.concatenate(parts))
 
+    def score(self, own: Sequence[Candidate]) -> None:
+        """Works out the scores of the whole crowd and of `own`, the candidates beside it, and gives
+        these theirs. Of all, because terms compare a cluster with all that take part."""
+        taking, held, room = self.member, np.zeros_like(self.room), self.room
+        at = [self.field.at[candidate.name] for candidate in own]
+        if own:
+            taking, room = taking.copy(), room.copy()
+            taking[at] = True
+            held[at] = [candidate.held for candidate in own]
+            room[at] = [candidate.room for candidate in own]
+        here = np.flatnonzero(taking)
+        given = scorers.score(
+            self.ask, scorers.facts(held[here], room[here], self.field.avoided[here])
+        )
+        self.points = {name: spread_out(column, here, room.size) for name, column in given.items()}
+        candidates.give_terms(own, self.points, at)
+
     def candidates(self, chosen: Sequence[int]) -> list[Candidate]:
-        """These clusters as candidates, without their scores."""
+        """These clusters as candidates, with their scores where these are worked out."""
         places, counted = self.field.places, self.ask.policy.division.max_per_cluster
         weighted = self.ask.policy.division.strategy is Strategy.WEIGHTED
         columns = (
@@ -265,6 +282,8 @@ class Crowd:
             )
             candidate.enforced = self.enforced
             made.append(candidate)
+        if self.points is not None:
+            candidates.give_terms(made, self.points, chosen)
         return made
 
     def _limit(self, room: int, cap: int) -> Reason:
@@ -288,13 +307,6 @@ class Crowd:
             rest &= ~test
         groups.append(np.flatnonzero(rest))
         return [group for group in groups if group.size]
-
-
-def scored(ask: Ask, pool: Sequence[Candidate], most: Facts) -> None:
-    """Sets the scores of candidates as if the crowd, with its best, were among them."""
-    facts = [Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool]
-    for candidate, terms in zip(pool, scorers.score(ask, [*facts, most])[:-1], strict=True):
-        candidate.terms = terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,10 +389,10 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     beside = sum(min(candidate.held, candidate.cap) for candidate in own if candidate.weight > 0)
     if crowd.reach(total) + beside < total:
         return None
+    crowd.score(own)
     pool = _pooled(crowd, own, total, by_domain=False)
     if ask.policy.spread and _breaks(pool, crowd, total, fresh=job.fresh):
         pool = _pooled(crowd, own, total, by_domain=True)
-    scored(ask, pool, crowd.most)
     return pool, crowd
 
 

@@ -81,7 +81,7 @@ class Class:
     """The most copies of one cluster by the policy; UNLIMITED without a bound."""
     rules: tuple[Rule, ...]
     preference: Ints
-    """[C]: what the score of a cluster has beside its room."""
+    """[C]: what the terms that do not read room give, in all; 0 for closed clusters."""
     rows: tuple[tuple[str, int, dict[str, int], str], ...]
     """[C]: (name, the same as Python's integer, the terms of the score beside room, by name; how
     the verdict begins if it is chosen)."""
@@ -91,6 +91,12 @@ class Class:
     """The clusters with taints."""
     opened: tuple[int, ...]
     """The open clusters."""
+    open_at: Ints
+    """The same as a column."""
+    nothing: Ints
+    """As many zeros."""
+    avoided: Ints
+    """Of each open cluster, how many avoided taints it has."""
     weighty: bool
     """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
@@ -98,6 +104,15 @@ class Class:
     required: tuple[tuple[str, int], ...]
     """(name, generation) of the Required policies in force."""
     _but: dict[frozenset[Reason], frozenset[str]] = dataclass_field(default_factory=dict)
+
+    def by_room(self, ask: Ask, rooms: Ints) -> dict[str, Ints]:
+        """[C] each: what the terms that read room give, by name; 0 for closed clusters. `rooms`: of
+        all clusters, none of them negative."""
+        if self.all_open:
+            return scorers.by_room(ask, scorers.facts(self.nothing, rooms, self.avoided))
+        at = self.open_at
+        given = scorers.by_room(ask, scorers.facts(self.nothing, rooms.take(at), self.avoided))
+        return {name: crowd.spread_out(column, at, rooms.size) for name, column in given.items()}
 
     def but(self, closed: frozenset[Reason]) -> frozenset[str]:
         """The clusters that are open, or refused for another reason than these."""
@@ -130,12 +145,14 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         return None
     field = crowd.field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
     levels = tuple(field.open & (field.level == level) for level in field.levels)
-    facts = [
-        scorers.Facts(0, 0, place.avoided if place.refusal is None else 0) for place in field.places
-    ]
-    terms = scorers.score(ask, facts)
+    opened = np.flatnonzero(field.open)
+    nothing, avoided = np.zeros_like(opened), field.avoided.take(opened)
+    terms = scorers.beside_room(ask, scorers.facts(nothing, nothing, avoided))
+    terms = {
+        name: crowd.spread_out(column, opened, len(field.places)) for name, column in terms.items()
+    }
     names = tuple(place.view.name for place in field.places)
-    preference = np.array([sum(points for _, points in each) for each in terms], dtype=np.int64)
+    preference = sum(terms.values(), start=np.zeros(len(field.places), dtype=np.int64))
     rules = tuple(
         Rule(
             rule,
@@ -159,24 +176,32 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         rules=rules,
         preference=preference,
         rows=tuple(
-            zip(names, preference.tolist(), _shared(terms), map(verdicts.head, names), strict=True)
+            zip(
+                names,
+                preference.tolist(),
+                _shared(terms, len(names)),
+                map(verdicts.head, names),
+                strict=True,
+            )
         ),
         distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
-        opened=tuple(np.flatnonzero(field.open).tolist()),
+        opened=tuple(opened.tolist()),
+        open_at=opened,
+        nothing=nothing,
+        avoided=avoided,
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         required=tuple((demand.name, demand.generation) for demand in policy.required),
     )
 
 
-def _shared(
-    terms: Sequence[tuple[tuple[str, int], ...]],
-) -> tuple[dict[str, int], ...]:
+def _shared(terms: Mapping[str, Ints], clusters: int) -> tuple[dict[str, int], ...]:
     """The terms beside room of each cluster: one table for all clusters for which they are equal,
     which is nearly always all. A thousand would not stay near the processor."""
-    tables: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    return tuple(tables.setdefault(each, scorers.beside_room(each)) for each in terms)
+    tables: dict[tuple[int, ...], dict[str, int]] = {}
+    rows = np.array([*terms.values()], dtype=np.int64).reshape(len(terms), clusters).T.tolist()
+    return tuple(tables.setdefault(tuple(row), dict(zip(terms, row, strict=True))) for row in rows)
 
 
 def _plain(places: Sequence[Place], terms: int) -> int:

@@ -17,7 +17,7 @@ from federator.placement import inputs, verdicts
 from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, choosing, crowd
+from federator.placement.selection import candidates, choosing
 from federator.placement.selection.crowd import Crowd
 from federator.placement.simple.classes import Class
 
@@ -51,8 +51,8 @@ class _Refused:
         ask, field = self.ask, self.like.field
         at_most = ask.count if ask.unit is Unit.SHARDS else UNLIMITED
         beside = Crowd.of(ask, field, self.rooms, (), by_name=self.by_name, at_most=at_most)
+        beside.score(())
         pool = beside.candidates(list(self.like.opened))
-        crowd.scored(ask, pool, beside.most)
         candidates.cap_by_shards(ask, pool, {}, ask.count)
         left_out: Mapping[str, Reason] = choosing.choose(
             pool, self.facts.wanted, ask.policy.division, fresh=False

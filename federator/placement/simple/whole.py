@@ -16,8 +16,6 @@ from federator.placement.selection import candidates
 from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
-_COMPARED: Final = 1 << 50
-"""The most room of a cluster of which scores are worked out in columns."""
 
 
 def best(
@@ -75,16 +73,13 @@ def roomiest(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None
     able = open_rooms >= ask.count
     if field.weights is not None:
         able &= field.weights > 0
-    top = max(int(open_rooms.max(initial=0)), 1)
-    if top > _COMPARED:
-        return None
     for level in like.levels:
         here = np.flatnonzero(level & able) if len(like.levels) > 1 else np.flatnonzero(able)
         if not here.size:
             continue
-        room = rooms[here]
-        score = like.preference[here] + 1000 * room // top
-        here = here[score == score.max()]
+        # Over all clusters, not only those of this level: terms compare with the best of the fleet.
+        points = sum(like.by_room(ask, np.maximum(rooms, 0)).values(), start=like.preference)[here]
+        here = here[points == points.max()]
         if ask.unit is Unit.REPLICAS:  # for shards no cap is above their number
             cap = rooms[here] if most is None else np.minimum(rooms[here], most)
             here = here[cap == cap.max()]

@@ -26,7 +26,7 @@ from federator.model.resources import UNLIMITED
 from federator.placement import verdicts
 from federator.placement.policy import enforcing
 from federator.placement.room.binding import Ints
-from federator.placement.selection import candidates, crowd, scorers
+from federator.placement.selection import candidates
 from federator.placement.selection.crowd import Crowd
 from federator.placement.simple.classes import Class
 
@@ -78,8 +78,12 @@ class Worded:
         else:
             rooms = list(map(self.listed.__getitem__, chosen))
         things, most, rows = verdicts.noun(self.ask), min(like.most, self._at_most), like.rows
+        points = [
+            (name, column.take(chosen).tolist())
+            for name, column in like.by_room(self.ask, self.rooms).items()
+        ]
         if most >= top > 0:  # only room bounds them
-            return _by_room(rows, things, top, zip(chosen, copies, rooms, strict=True))
+            return _by_room(rows, things, points, zip(chosen, copies, rooms, strict=True))
         bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
         bounded = most == like.most
         return [
@@ -87,13 +91,13 @@ class Worded:
                 "cluster": (row := rows[at])[0],
                 "got": got,
                 "fit": (cap := min(room, most)),
-                "score": row[1] + (more := scorers.of_room(room, top)),
+                "score": row[1] + sum(column[index] for _, column in points),
                 "message": verdicts.given(
                     row[0], got, things, cap, bound if bounded and most < room else ""
                 ),
-                "terms": {**row[2], "room": more},
+                "terms": {**row[2], **{name: column[index] for name, column in points}},
             }
-            for at, got, room in zip(chosen, copies, rooms, strict=True)
+            for index, (at, got, room) in enumerate(zip(chosen, copies, rooms, strict=True))
         ]
 
     def _spared(self) -> tuple[Rejected, ...]:
@@ -124,8 +128,8 @@ class Worded:
     def _of_crowd(self) -> Verdicts:
         ask, field = self.ask, self.like.field
         beside = Crowd.of(ask, field, self.rooms, (), by_name=self.by_name, at_most=self._at_most)
+        beside.score(())
         pool = beside.candidates(self.chosen)
-        crowd.scored(ask, pool, beside.most)
         candidates.cap_by_shards(ask, pool, {}, ask.count)
         got = dict(zip((each.name for each in pool), self.copies, strict=True))
         spared = Reason.AT_MAXIMUM if self.like.together else None
@@ -135,22 +139,28 @@ class Worded:
 def _by_room(
     rows: Sequence[tuple[str, int, dict[str, int], str]],
     things: str,
-    top: int,
+    points: Sequence[tuple[str, Sequence[int]]],
     given: Iterable[tuple[int, int, int]],
 ) -> list[ChosenRow]:
-    """The rows of clusters (place, copies, room) that only room bounds; the sentence is
-    `verdicts.given`, and in line."""
+    """The rows of clusters (place, copies, room) that only room bounds. `points`: of each, by the
+    terms that read room, of which `room` is always one. The sentence is `verdicts.given`, and in
+    line."""
     middle, made = f" {things}; at most ", list[ChosenRow]()
-    for at, got, room in given:
-        name, points, beside, head = rows[at]
+    (first, most_often), *others = points  # a loop over a single column costs more than all else
+    for index, (at, got, room) in enumerate(given):
+        name, score, beside, head = rows[at]
         terms = beside.copy()
-        terms["room"] = more = 1000 * room // top
+        terms[first] = more = most_often[index]
+        score += more
+        for term, column in others:
+            terms[term] = more = column[index]
+            score += more
         made.append(
             {
                 "cluster": name,
                 "got": got,
                 "fit": room,
-                "score": points + more,
+                "score": score,
                 "message": f"{head}{got}{middle}{room} are possible there",
                 "terms": terms,
             }

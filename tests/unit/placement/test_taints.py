@@ -5,6 +5,7 @@ is better.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from federator.model.ask import Policy
@@ -73,7 +74,8 @@ def check(case: Mapping[str, Any]) -> bool:
         cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"]))
         for one in given["clusters"]
     ]
-    points = scorers.untainted(ask, [Facts(0, 1, scorers.avoided(ask, view)) for view in views])
+    avoided = np.array([scorers.avoided(ask, view) for view in views], dtype=np.int64)
+    points = scorers.untainted(ask, Facts(avoided * 0, avoided * 0 + 1, avoided)).tolist()
     got = {view.name: each // 10 for view, each in zip(views, points, strict=True)}
     return bool(got == expected["scores"])
 
