@@ -539,13 +539,23 @@ def _counts(variable: Obj) -> bool:
     return name != "SHARD_BASE" and not name.startswith(environment.PREFIX)
 
 
-def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
+DELETE_PODS = ("deleted-by-hand", "node-drained")
+"""Faults in which somebody deletes pods that run. A lost node returns before it evicts any."""
+
+
+def agree(what: str, one: Any, other: Any, *, pods_deleted: bool = False) -> bool:
     """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go
     with a cluster's share, also when all its shards are done, so where they ran depends on the
-    order of events. `by_hand`: somebody deleted Jobs; a shard that ran in one, and may not be tried
-    again, has failed for good.
+    order of events. `pods_deleted`: somebody deleted pods, or Jobs with their pods. To Kubernetes
+    that is a failure of the index, so a shard that may not be tried again has failed for good.
     """
-    if by_hand and one and other and "spec" in one and one["spec"].get("backoffLimitPerShard") == 0:
+    if (
+        pods_deleted
+        and one
+        and other
+        and "spec" in one
+        and one["spec"].get("backoffLimitPerShard") == 0
+    ):
         return bool(one["spec"] == other["spec"])
     return one == other or (what.startswith(JOBS) and (one is None or other is None))
 

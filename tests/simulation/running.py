@@ -336,7 +336,7 @@ def simulate(
 
 def compare(faulty: Report, calm: Report) -> None:
     """The end state under faults is that without. Raises `Broken`."""
-    by_hand = faulty.fired["deleted-by-hand"] > 0
+    pods_deleted = any(faulty.fired[name] for name in rest.DELETE_PODS)
     found = [
         (
             f"10 reference: {name} is {faulty.end_state.get(name)}, without faults "
@@ -344,7 +344,7 @@ def compare(faulty: Report, calm: Report) -> None:
         )
         for name in sorted(faulty.end_state.keys() | calm.end_state.keys())
         if not rest.agree(
-            name, faulty.end_state.get(name), calm.end_state.get(name), by_hand=by_hand
+            name, faulty.end_state.get(name), calm.end_state.get(name), pods_deleted=pods_deleted
         )
     ]
     if found:

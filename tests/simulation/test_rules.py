@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -265,6 +266,30 @@ def test_a_status_is_judged_by_the_shares_of_which_its_hub_had_heard() -> None:
         assert not broken(script.SERVICE, web, without), "it has no share any more"
 
     solo.tell(story)
+
+
+def test_a_shard_that_a_drain_fails_for_good_is_no_other_end() -> None:
+    """Seed 12125: the pod of a shard that may not be tried again was on a node that was drained."""
+    action = solo.jobset("index", 4, 60)
+    action.body["spec"]["backoffLimitPerShard"] = 0
+
+    async def drained(world: World) -> None:
+        await asyncio.sleep(10.0)
+        async with solo.happening(world, "node-drained"):
+            await asyncio.sleep(10.0)
+
+    small, actions = solo.world(members=1, nodes=1), (action,)
+    faulty = running.simulate(small, course=running.Course(actions, story=drained))
+    calm = running.simulate(small, course=running.Course(actions, brief=True))
+
+    ends = [
+        report.end_state["PinterestJobSet feed/index"]["status"]["done"]  # type: ignore[index]
+        for report in (faulty, calm)
+    ]
+    assert ends == [0, 4]
+    running.compare(faulty, calm)
+    with pytest.raises(running.Broken, match="10 reference"):
+        running.compare(dataclasses.replace(faulty, fired=Counter()), calm)
 
 
 def decided(seq: int, **copies: tuple[int, int]) -> DecisionFacts:
