@@ -20,8 +20,8 @@ _NAMED = re.compile(r"\b[A-Z][A-Za-z]+/[a-z0-9][-a-z0-9]*/[a-z0-9][-.a-z0-9]*")
 def answer(
     situation: Situation, asked: Mapping[str, Any], spaces: frozenset[str] | None, stop: Stop
 ) -> dict[str, Any]:
-    """The document of a plan. `asked`: as `hub.query.planning` reads it. `spaces`: namespaces whose
-    workloads are shown; None for an operator, who sees everything. Raises `Unplanned`, and
+    """The document of a plan. `asked`: as `hub.query.planning` reads it. `spaces`: namespaces with
+    workloads that are shown; None for an operator: then all are shown. Raises `Unplanned`, and
     `trials.Stopped` once `stop` returns True."""
     edits = edits_of(situation, asked)
     losses = bool(asked["losses"]) and spaces is None
@@ -46,7 +46,7 @@ def answer(
 
 
 def document_of(situation: Situation, asked: Mapping[str, Any], each: Each) -> dict[str, Any]:
-    """The document for who has everything that it is computed from, as on a dump. `each`: as in
+    """The document for a caller that has all the data, as on a dump. `each`: as in
     `drills`. Raises `Unplanned`."""
     losses = bool(asked["losses"])
     made = plan.plan(situation, edits_of(situation, asked), losses=losses, each=each)

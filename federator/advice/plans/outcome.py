@@ -23,7 +23,7 @@ NO_BALANCE: Final = Balance()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One workload whose shares, waiting copies or reason differ from the present."""
+    """One workload with other shares, waiting copies or another reason than at present."""
 
     key: WorkloadKey
     policy: str
@@ -48,13 +48,13 @@ class Change:
     held_back: bool = False
     """The edit asks for more than there is: what ran before stays in force."""
     preempted_by: WorkloadKey | None = None
-    """For whom copies leave."""
+    """The workload that preempts its copies."""
     preempted: int = 0
     reason: str = ""
     """Why it does not get all; "" when it does."""
     message: str = ""
     by_budget: Mapping[str, int] | None = None
-    """Whose budget its moves draw on (`settling.Moved`)."""
+    """Moves by the budget that they draw on (`settling.Moved`)."""
 
     @property
     def leaves(self) -> dict[str, int]:

@@ -92,8 +92,8 @@ def plan(
     **given: str,
 ) -> None:
     """Show what would happen if these objects were applied, deleted or lost: which copies leave
-    which clusters, restart or wait, who ends short, what accounts use, and how long it takes. The
-    leading hub computes it, with your own rights. Nothing is written.
+    which clusters, restart or wait, which workloads end short, what accounts use, and how long it
+    takes. The leading hub computes it, with your own rights. Nothing is written.
 
     Exit 0: nothing changes. Exit 10: something moves. Exit 11: a workload ends shorter than it is
     now, or the loss of a cluster is no longer covered. Exit 12: more moves than --max-moves. Exit

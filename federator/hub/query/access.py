@@ -1,8 +1,8 @@
-"""Who sends a request, and whether they may: the host decides, for every request.
+"""Authentication and authorization of a request: the host decides both, for every request.
 
 A bearer token goes to the host's TokenReview; a client certificate was verified in the handshake
 with the host's authority for clients. Each right is then checked by SubjectAccessReview. Tokens are
-never kept: only whose token a hash was, for some seconds.
+never kept. Only the user of a token's hash is kept, for some seconds.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ REVIEWS_AT_ONCE = 16
 REVIEWS_WAITING_MAX = 64
 """With so many reviews waiting, further requests are refused with a retry."""
 UNKNOWN_AT_ONCE = 4
-"""Of them, reviews of tokens that the host did not accept lately. Callers whose token it accepted
-do not wait for those."""
+"""Of them, reviews of tokens that the host did not accept lately. Callers with an accepted token do
+not wait for those."""
 UNKNOWN_WAITING_MAX = 32
 UNKNOWN_OF_ONE_ADDRESS = 8
 """Requests with such tokens at once from one address."""
@@ -82,8 +82,8 @@ class Access:
         self._unknown: Counter[str] = Counter()
         """Requests with unknown tokens that wait for the host, by address."""
 
-    async def who(self, request: Incoming) -> User:
-        """The user. Raises `Refused` 401 for none, 403 for one who would act as another, 503 while
+    async def authenticate(self, request: Incoming) -> User:
+        """The user. Raises `Refused` 401 for none, 403 for one that would act as another, 503 while
         the host does not answer."""
         if request.impersonates:
             # Answered as the user behind it, it would show more than the caller asked to see.
@@ -202,8 +202,8 @@ class Access:
             async with asyncio.timeout(REVIEW_S), places.gate:
                 answer = await self._reviews.create(ref, body)
         except (errors.ApiError, TimeoutError) as trouble:
-            why = "may not be asked" if isinstance(trouble, errors.Denied) else "cannot be asked"
-            sentence = f"the host {why} by this hub who you are and what you may ({ref.plural})"
+            why = "may not" if isinstance(trouble, errors.Denied) else "cannot"
+            sentence = f"this hub {why} ask the host for your identity and rights ({ref.plural})"
             raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=2) from None
         finally:
             places.waiting -= 1

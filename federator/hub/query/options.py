@@ -44,6 +44,6 @@ class QueryOptions:
     pods_max: int = 10_000
     """Pods in one answer, shared out evenly over its clusters; the rest is said to be left out."""
     log_pods_max: int = 20
-    """Pods whose logs are in one answer; the rest is said to be left out."""
+    """Pods with logs in one answer; the rest is said to be left out."""
     log_bytes_max: int = 2_000_000
     """Bytes of log text in one answer, shared out over its pods."""

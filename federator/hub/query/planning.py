@@ -1,10 +1,10 @@
-"""The question what edits would come to (`POST /v1/plan`): who may ask it, what it is computed
+"""Plans of edits (`POST /v1/plan`): the rights that a plan needs, the data that it is computed
 from, and how.
 
-An edit needs the right to make it, object by object. Who may list clusters, quotas and decisions in
-all namespaces sees the whole plan; others see the workloads in the namespaces that they edit and
-may list, and sums of the rest. The situation is copied from the hub's memory in one turn of the
-event loop. The engine then runs in a thread, and stops when the caller has gone.
+An edit needs the right to make it, object by object. A caller that may list clusters, quotas and
+decisions in all namespaces sees the whole plan; others see the workloads in the namespaces that
+they edit and may list, and sums of the rest. The situation is copied from the hub's memory in one
+turn of the event loop. The engine then runs in a thread, and stops when the caller has gone.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ READS_AT_ONCE: Final = 8
 NAMESPACES: Final = "namespaces"
 FIELDS: Final = ("applied", "deleted", "lost", "scaled", "losses")
 WHOLE: Final = ("MemberCluster", "FederatedQuota", "PlacementDecision")
-"""Who may list these in all namespaces sees all of a plan."""
+"""A caller that may list these in all namespaces sees all of a plan."""
 May = Callable[[Right, str], Awaitable[bool]]
 """Whether the caller has a right in a namespace; "" for rights on what has none."""
 Plan = Callable[[Situation, Mapping[str, Any], frozenset[str] | None, Stop], dict[str, Any]]
@@ -194,7 +194,7 @@ async def _allow(inputs: Inputs, asked: Asked, live: Mapping[Id, Any], may: May)
 
 
 async def _missing(wanted: Iterable[tuple[Right, str]], may: May) -> list[tuple[Right, str]]:
-    """The rights that the caller lacks. Who has one for all names is not asked name by name."""
+    """The rights that the caller lacks. A right for all names is not checked again name by name."""
     by_kind: dict[tuple[Right, str], list[tuple[Right, str]]] = {}
     for right, namespace in wanted:
         of_all = Right(right.verb, right.group, right.resource)

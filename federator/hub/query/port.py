@@ -1,8 +1,8 @@
-"""One request to the query port, from who asks to the answer. Knows no socket: `serving` puts it
-behind one.
+"""One request to the query port, from the caller's identity to the answer. Knows no socket:
+`serving` puts it behind one.
 
-The order is the point: who asks, then bounds, then whether this hub leads, and only then is the
-request read; what it needs is asked of the host, and then it is answered. Every refusal is a
+The order is the point: the caller's identity, then bounds, then whether this hub leads. Only then
+is the request read; what it needs is asked of the host, and then it is answered. Every refusal is a
 Kubernetes Status.
 """
 
@@ -58,7 +58,8 @@ class QueryPort:
         asked = "other"
         known = False
         try:
-            user = await self._access.who(request)  # strangers take no places of known callers
+            # Before anything is counted: an unknown caller takes no place of a known one.
+            user = await self._access.authenticate(request)
             self._running += 1
             known = True
             if self._running > self._sources().options.requests_at_once:
@@ -106,8 +107,8 @@ class QueryPort:
                 retry_after_s=2,
             )
         named = self._leader()
-        who = f"{named} leads" if named else "nobody is known to lead"
-        raise Refused(503, REASON_NOT_LEADING, f"this hub does not lead; {who}", retry_after_s=2)
+        leader = f"{named} leads" if named else "no leader is known"
+        raise Refused(503, REASON_NOT_LEADING, f"this hub does not lead; {leader}", retry_after_s=2)
 
     async def _answered(
         self, request: Incoming, user: User, route: Route, given: Mapping[str, str]

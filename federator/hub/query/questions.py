@@ -163,7 +163,7 @@ async def _life(sources: Sources, question: Question) -> tuple[str, float]:
             listing = await sources.host.list("v1", "namespaces", field_selector=chosen)
     except errors.ApiError:
         raise Refused(
-            503, "ServiceUnavailable", "the host did not say who has this name now"
+            503, "ServiceUnavailable", "the host did not report which namespace has this name now"
         ) from None
     created = [raw.text(obj, "metadata", "creationTimestamp") for obj in listing.items]
     return "", raw.epoch_s(created[0]) if created else sources.clock.now()

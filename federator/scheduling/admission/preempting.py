@@ -273,9 +273,9 @@ def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Dec
     return replace(decision, message=message)
 
 
-def for_whom(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
-    """The decision of a winner for which others leave now says so, also where it has even less room
-    than quota, which is the reason then."""
+def naming_victims(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
+    """The decision of a preemptor with victims that leave now says so, also where it has even less
+    room than quota, which is the reason then."""
     ruling = staged.rulings.get(made.entry.ask.uid)
     if ruling is None or all(turn.sake != made.key for turn in leaving.turns):
         return made
