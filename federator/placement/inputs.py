@@ -111,8 +111,8 @@ def policy_text(policy: Policy) -> str:
 
 
 def normal(policy: Policy) -> Policy:
-    """The policy with its lists sorted, except those whose order has a meaning: spread rules and
-    groups."""
+    """The policy with its lists sorted, except those with an order that has a meaning: spread rules
+    and groups."""
     division = policy.division
     return replace(
         policy,

@@ -113,7 +113,7 @@ def grow(parties: Sequence[Party], missing: int) -> int:
 
 
 def _leap(able: Sequence[Party], missing: int) -> int:
-    """Gives most of a large number of seats at once: all seats whose quotient is at least 1 / (2 *
+    """Gives most of a large number of seats at once: all seats with a quotient of at least 1 / (2 *
     p / q), for the largest p / q that gives at most `missing`. Webster gives these before all
     others, so the remaining ones can follow one by one. Returns how many were given.
 
@@ -185,7 +185,7 @@ def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
 
 
 def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
-    """Takes most of a large number of seats at once: all seats whose quotient is below 1 / (2 * p /
+    """Takes most of a large number of seats at once: all seats with a quotient below 1 / (2 * p /
     q), for the smallest p / q that takes at most `surplus`. These were given last, so the remaining
     ones can be taken one by one. Returns how many were taken."""
     q = sum(party.weight for party in able) or 1
@@ -217,7 +217,7 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
 
 
 class Latest:
-    """Orders parties so that the one whose last seat was given latest comes first."""
+    """Orders parties so that the one with the latest last seat comes first."""
 
     __slots__ = ("key", "party")
 

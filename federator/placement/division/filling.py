@@ -24,7 +24,7 @@ back."""
 ONE_BY_ONE: Final = 8
 """Up to this many seats per cluster are given one by one from the start."""
 _LAST: Final = ((1 << 62,),)
-"""Sort key of a cell whose clusters may not take or give a seat."""
+"""Sort key of a cell with clusters that may not take or give a seat."""
 
 _Rules = Sequence[SpreadRule]
 _Idle = Collection[tuple[str, ...]]

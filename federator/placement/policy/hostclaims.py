@@ -14,7 +14,7 @@ from federator.model.names import WorkloadKey
 Age = tuple[float, int]
 """Since when, in epoch seconds, and a number among those of the same second."""
 Claim = tuple[int, Age, WorkloadKey, str]
-"""Rank, age, whose it is, and the name: the lesser goes first."""
+"""Rank, age, its workload, and the name: the lesser goes first."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class HostClaims:
 
         A claim counts unless one that counts goes before it, belongs to another namespace and
         overlaps it. Claims of a lower rank go first, then older ones. `rank`: None for workloads
-        whose claims do not count at all.
+        with claims that do not count at all.
         """
         age = self.age(host, key)
         if age is None or all(other.namespace == key.namespace for other in self.concerned(host)):

@@ -56,7 +56,7 @@ def troubles(account: QuotaAccount, tree: Tree, capacity: Resources) -> tuple[Tr
 
 
 def unknown_parents(accounts: Iterable[QuotaAccount]) -> Iterator[tuple[str, str]]:
-    """(account, sentence) of those whose parent is none of these accounts, by name."""
+    """(account, sentence) of those with a parent that is none of these accounts, by name."""
     every = {account.name: account for account in accounts}
     for name in sorted(every):
         for trouble in _parents(every[name], every):

@@ -47,7 +47,7 @@ BY_QUOTA: Final = frozenset(
         Reason.PREEMPTED,
     }
 )
-"""Reasons of those who lack copies because an account admits no more."""
+"""Reasons of workloads that lack copies because an account admits no more."""
 RECORDED: Final = 64
 """So many accounts are recorded in a decision with their generations."""
 ASSUMED: Final = Resources({"cpu": 100, "memory": 200 << 20})
@@ -176,7 +176,7 @@ def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
         owner = owners[0]
         return (
             f"namespace {namespace} is bound to FederatedQuota {owner.name} "
-            "(spec.namespaces), whose projects are "
+            "(spec.namespaces), projects: "
             f"{', '.join(sorted(owner.projects)) or 'none'}; project {ask.project} is not "
             "among them"
         )

@@ -1,4 +1,4 @@
-"""The tree of accounts: who is below whom, and how much each may use by what is written.
+"""The tree of accounts: the parent of each, and how much each may use by what is written.
 
 Each tier and resource is reckoned by itself. An account keeps of its guarantee what it does not
 lend; the rest joins the pool of its parent, from which every account below it may borrow:
@@ -22,7 +22,7 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 
 KEEPS: Final = frozenset({Tier.RESERVED})
-"""Tiers whose guarantees are neither lent nor exceeded where the account does not say so."""
+"""Tiers with guarantees that are neither lent nor exceeded unless the account says so."""
 _NOTHING: Final = TierQuota()
 
 
@@ -102,7 +102,7 @@ class Tree:
         return self._above.get(project, ())
 
     def free(self, project: str, namespace: str) -> bool:
-        """Whether no account says anything of who may name the project, and from where."""
+        """Whether no account restricts the namespaces that may name the project."""
         if namespace in self._binding or project not in self._speaking:
             return False
         return not any(self.accounts[name].namespaces for name in self._speaking[project])

@@ -1,4 +1,4 @@
-"""What the accounts of a tree use, what is left to one of them, and who borrows from whom.
+"""What the accounts of a tree use, what is left to one of them, and which accounts borrow and lend.
 
 Use is a sum over what projects hold. It is kept by account while one ledger lives and moved by what
 that ledger gives and takes back, so that an admission costs as much as the account's path is long.

@@ -90,7 +90,7 @@ class Columns:
         self.named: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
         """[R, C]: 1 where the cluster's rows name the resource."""
         self._partly: set[int] = set()
-        """The clusters whose rows do not name every resource."""
+        """The clusters with rows that do not name every resource."""
         self._open_end = False
         """Some row is overdrawn, or takes more copies than a node can have: heights are cut."""
         self._asked: dict[int, tuple[PodShape, Asked]] = {}

@@ -74,7 +74,7 @@ class Commitments:
         of a hub's. Empty where the commitment says more than there is."""
         self._recent: dict[str, list[_Place]] = {}
         self._unsorted: set[str] = set()
-        """Clusters whose `_recent` must be sorted before it is read."""
+        """Clusters with a `_recent` that must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
         """cluster -> workloads that have a trail there and no share any more."""
         self._in_flight = InFlight()
@@ -83,7 +83,7 @@ class Commitments:
         self._world: tuple[World, Mapping[str, ClusterView]] | None = None
         """The room of all clusters as last asked for, and the clusters that it was made of."""
         self._readers: list[weakref.ref[object]] = []
-        """Who reads that room, and some that are gone."""
+        """The readers of that room, and some that are gone."""
         self._touched: set[str] = set()
         """Clusters where what is charged may have changed since."""
         self._read: tuple[FleetSnapshot | None, Mapping[str, ClusterView]] = (None, {})

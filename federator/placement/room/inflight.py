@@ -115,8 +115,8 @@ class Departures:
         left[uid] = min(before, counts_seq), copies
 
     def let_go(self, cluster: str, uid: str, trail: Trail) -> None:
-        """Nothing holds what these steps say any more: what no report counts of it is kept, beside
-        what was kept of an earlier slice, whose pods may still end."""
+        """Nothing holds what these steps say any more: what no report counts of it is kept, next to
+        what was kept of an earlier slice, because its pods may still end."""
         counts_seq, kept = self._left.get(cluster, {}).get(uid, (None, {}))
         if counts_seq is not None and (more := trails.beyond(trail, counts_seq)):
             copies = {shape: kept.get(shape, 0) + more.get(shape, 0) for shape in {**kept, **more}}

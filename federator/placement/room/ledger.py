@@ -102,7 +102,7 @@ class Ledger:
         """Of gangs, as long as nothing is charged."""
         self._commitments: dict[str, Commitment | None] = {}
         self._uncounted: set[str] = set()
-        """Workloads whose difference to the commitments must be counted again."""
+        """Workloads with a difference to the commitments that must be counted again."""
         self._set_aside: set[str] = set()
         """The same of projects that no account names: counted when somebody asks for one."""
         self._named: frozenset[str] = _named(snapshot.quotas) if snapshot.quotas else frozenset()
@@ -117,8 +117,8 @@ class Ledger:
         self._free: dict[tuple[str, str], bool] = {}
         """(project, namespace) -> whether no account says anything of it."""
         self.rulings: Mapping[str, quota.Admission] = {}
-        """uid -> the most that it may get in this cycle, by what was decided before on who gets
-        quota, or because it loses a cluster."""
+        """uid -> the most that it may get in this cycle, by the earlier decisions on quota, or
+        because it loses a cluster."""
         self.held_back: Mapping[str, quota.Admission] = {}
         """uid -> why its edit is not admitted in this cycle, by the same decisions."""
         self.ceilings: Mapping[str, Ceiling] = {}

@@ -12,7 +12,7 @@ from federator.placement.room.binding import Floats, Ints
 
 Bools = NDArray[np.bool_]
 CLOSED: Final = -np.inf
-"""The score of rows whose nodes admit no copy."""
+"""The score of rows with nodes that admit no copy."""
 _NO_ROW: Final = -1
 
 
@@ -99,7 +99,7 @@ def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
 def packed(  # noqa: PLR0917 the columns of one step
     at: Ints, counts: Ints, heights: Ints, copies: Ints, filling: Ints, each: Ints
 ) -> tuple[Parts, ...]:
-    """Binds in the clusters `at[filling]`, whose schedulers fill nodes: changes their rows of
+    """Binds in the clusters `at[filling]`, where schedulers fill nodes: changes their rows of
     `each`, and returns the parts one by one."""
     parts: list[Parts] = []
     for here in filling.tolist():

@@ -139,7 +139,7 @@ class Nodes:
     """`free[i, r]` is the free amount of resource `names[i]` on each of the `counts[r]` nodes of
     row r.
 
-    A row whose allocatable does not name `pods` has no limit on pods (a hand-written fleet). Real
+    A row without `pods` in its allocatable has no limit on pods (a hand-written fleet). Real
     nodes always have one, and a node with 0 takes no pod.
     """
 
@@ -369,8 +369,8 @@ class Nodes:
 
 
 class Columned(Sequence[NodeRow]):
-    """Rows of somebody who keeps them in columns: `nodes` is what `Nodes.of` makes of `make()`, and
-    the rows themselves are made when they are read."""
+    """Rows of a caller that keeps them in columns: `nodes` is what `Nodes.of` makes of `make()`,
+    and the rows themselves are made when they are read."""
 
     __slots__ = ("_made", "_make", "nodes")
 

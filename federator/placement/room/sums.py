@@ -103,7 +103,7 @@ class Sums:
         return made
 
     def amounts(self, *, ends: bool) -> "Sums":
-        """A copy of what is held, without saying by whom; with `ends` of what is known to end."""
+        """A copy of what is held, without its holders; with `ends` of what is known to end."""
         made = Sums()
         made._totals = {key: dict(amounts) for key, amounts in self._totals.items()}
         made._placed = dict(self._placed)

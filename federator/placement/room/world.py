@@ -148,7 +148,7 @@ class World:
     )
 
     def __init__(self, every: Mapping[str, Opened | None]) -> None:
-        """None: a cluster whose room is 0, because it never reported or its report is stale."""
+        """None: a cluster with a room of 0, because it never reported or its report is stale."""
         self.at = {name: at for at, name in enumerate(every)}
         """name -> index in all columns."""
         self.opened = list(every.values())
@@ -207,7 +207,7 @@ class World:
         return True
 
     def copy(self) -> "World":
-        """A world whose changes do not show in this one."""
+        """A copy. Changes of it do not show in this one."""
         made = World.__new__(World)
         made.at, made.opened, made._columns = self.at, self.opened.copy(), self.nodes.copy()
         made._late, made._written = {}, self._written
@@ -488,7 +488,7 @@ class World:
 
 
 def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
-    """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
+    """The most copies of `shape` that `copies` of `other` can have displaced, wherever they were
     bound.
 
         shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4
