@@ -168,9 +168,9 @@ def dask(
         except (OSError, TimeoutError, ValueError) as why:
             raise NoDask(f"the Dask scheduler at {address} does not answer: {why}") from None
         with client:
-            futures = client.map(
-                simulate, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True
-            )
+            # A key names one result: the time of a task and its figures are two.
+            keys = [f"federator-{simulate.__name__}-{task.id}" for task in tasks]
+            futures = client.map(simulate, tasks, key=keys, pure=True)
             for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
                 yield result
 
