@@ -4,6 +4,7 @@ Lease: rights on the host, members that are away, and what does not belong on a 
 
 import asyncio
 import contextlib
+import json
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -148,6 +149,24 @@ async def test_the_owner_of_a_namespace_has_it_explained_and_tries_a_manifest(
         '"default" of the host\n'
     )
     assert (await viewer.run("place", "--live", "-f", str(path), code=1))[1] == told
+
+
+async def test_a_plan_is_computed_by_the_leader_with_the_caller_s_rights(
+    shell: Shell, tmp_path: Path
+) -> None:
+    lost = min(shell.federation.members)
+    table, _ = await shell.run("plan", "--lose", lost, "--no-losses", code=10)
+    assert "PinterestService/default/web" in table
+    assert f"{lost}: " in table
+    shown, _ = await shell.run("plan", "--scale", "psvc/web=1", "-o", "json", code=10)
+    (row,) = json.loads(shown)["workloads"]
+    assert sum(row["after"].values()) == 1
+    _, err = await shell.run("plan", "--lose", "nowhere", code=1)
+    assert "there is no cluster nowhere to lose" in err
+    await _grant(shell, "planner")
+    planner = Shell(shell.federation, _as(shell, tmp_path, "planner"))
+    _, refused = await planner.run("plan", "--lose", lost, code=1)
+    assert "you cannot update memberclusters.federation.pinterest.com" in refused
 
 
 async def test_a_member_that_is_away_gives_a_part_a_line_and_exit_1(shell: Shell) -> None:
