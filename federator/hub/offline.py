@@ -43,6 +43,8 @@ NAMESPACE = ("v1", "Namespace")
 Id = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
+ASKS_MAX: Final = 1 << 17
+"""Asks that a situation remembers."""
 _CAPS: Final[Mapping[str, int]] = {Reason.UNSCHEDULABLE: 0, Reason.CONFLICT: -1}
 """Verdicts of clusters that take no copy, and the caps that they come from."""
 
@@ -77,12 +79,13 @@ class Situation:
     """Of host names, by the objects."""
     _bindings: tuple[object, policies.Bindings] | None = None
     """Of these quotas of the snapshot."""
+    _asks: policying.Asks = field(default_factory=lambda: policying.Asks(most=ASKS_MAX))
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
         if self._bindings is None or self._bindings[0] is not self.snapshot.quotas:
             self._bindings = self.snapshot.quotas, policies.Bindings(self.snapshot.quotas)
-        return policying.asked(workload, self.rules, self._bindings[1])
+        return self._asks.of(workload, self.rules, self._bindings[1])
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""

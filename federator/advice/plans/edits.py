@@ -94,6 +94,7 @@ def after(present: Situation, edits: Edits) -> Edited:
             standings={},
             _claims=None,
             _bindings=None,
+            _asks=policying.Asks(offline.ASKS_MAX),
         )
     )
     for obj in edits.applied:

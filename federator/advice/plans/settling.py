@@ -98,6 +98,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         after = self.edited.situation
+        quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
+        after.snapshot = replace(after.snapshot, quotas=quotas)
         self.records = {
             key: record
             for key, record in after.records.items()
@@ -134,15 +136,12 @@ class _Run:
             view = views.get(name)
             if view is not None and view.capacity is not None:
                 views[name] = replace(view, capacity=reports.without(view.capacity, copies))
-        quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
-        snapshot = replace(after.snapshot, clusters=Views(views), quotas=quotas)
         return replace(
             after,
-            snapshot=snapshot,
+            snapshot=replace(after.snapshot, clusters=Views(views)),
             records=self.records,
             commitments=commitments,
             _claims=None,
-            _bindings=None,
         )
 
     def _charged(
@@ -322,7 +321,8 @@ def _record(decided: Decided, workload: Workload, before: Record | None) -> Reco
         content = was.content
     else:
         content = workload.content if generation == workload.generation else b""
-    obj = offline.as_object(charged, decision, CAUSE, content=content)
+    unread = replace(decision, verdicts=())  # nobody reads them of a plan, and they take long
+    obj = offline.as_object(charged, unread, CAUSE, content=content)
     record = decisions.summarise(obj)
     if before is None:
         return record
