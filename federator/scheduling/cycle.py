@@ -185,7 +185,7 @@ def run(
         elif kept is not None:
             kept.reserve(turn, now=True)
     if leaving.turns:
-        batch.decided = [preempting.for_whom(made, leaving, staged) for made in batch.decided]
+        batch.decided = [preempting.naming_victims(made, leaving, staged) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
