@@ -29,7 +29,6 @@ REVIEWED: Final[Mapping[str, str]] = {
     "for_kind": _TESTS + "what an embedded server serves",
     "install_crds": _TESTS + "real clusters",
     "kill": _TESTS + "a process that ends at any point",
-    "of_rooms": _TESTS + "the score of room",
     "with_room": _TESTS + "the room of nodes",
 }
 """Name -> why it stays although nothing in the package calls it. This list only gets shorter."""
