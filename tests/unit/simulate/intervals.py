@@ -5,6 +5,7 @@ second. It shares no code with the report, the recorder or the placement core ei
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import pytest
@@ -20,7 +21,7 @@ from tests.unit.simulate.recount import RESOURCES, Wanted, takes
 class ByIntervals(Wanted):
     """Recounts one outcome; equal to `Wanted` second by second (test_recount.py)."""
 
-    @property
+    @cached_property
     def until_s(self) -> int:
         return max(self.end_s, self.horizon_s)
 

@@ -6,6 +6,7 @@ definitions.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from federator.model.ask import Tier
@@ -85,7 +86,7 @@ class Wanted:
             if event.kind is EventKind.ADDED and event.at_s <= self.end_s
         }
 
-    @property
+    @cached_property
     def horizon_s(self) -> int:
         """Until when means and cost are taken."""
         if self.inputs.end_s is not None:
