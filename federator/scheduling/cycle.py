@@ -43,8 +43,8 @@ from federator.scheduling.admission import (
 )
 from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
-from federator.scheduling.admission.preempting import Leaving, Terms, Turn
-from federator.scheduling.admission.stage import Staged
+from federator.scheduling.admission.preempting import Evictions, Terms, Turn, naming_victims
+from federator.scheduling.admission.stage import Admissions
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
@@ -83,7 +83,7 @@ class Cycle:
     notices: tuple[Notice, ...] = ()
     """The notices to victims of the workloads that were decided on. Earlier notices for these are
     void."""
-    unsure: frozenset[WorkloadKey] = frozenset()
+    undecided: frozenset[WorkloadKey] = frozenset()
     """Of those, the ones for which earlier notices stand."""
     preempted: int = 0
     """Copies that leave and count for the pace."""
@@ -136,7 +136,7 @@ class Cycle:
     @property
     def settled(self) -> frozenset[WorkloadKey]:
         """Those that were decided, and for which no earlier notice stands."""
-        return frozenset(self.keys) - self.unsure
+        return frozenset(self.keys) - self.undecided
 
 
 _cycle = quickly(Cycle)
@@ -169,7 +169,7 @@ def run(
     said = _Nominated()
     if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
         said = _nominate(heads, turns, queue, commitments, ledger, others=others, terms=terms)
-    staged, leaving, kept = said.staged, said.leaving, said.kept
+    admissions, evictions, kept, used = said.admissions, said.evictions, said.kept, said.used
 
     # 2. Order. It depends on the workloads alone, so that the same ones get the same decisions. One
     # that room is kept for has its place in it, though it is not due.
@@ -178,19 +178,19 @@ def run(
 
     # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
     # decision charges the ledger, so the next one sees what is left.
-    batch = _Batch(snapshot, commitments, ledger, kept, staged.clusters, seq, buffers, said.used)
-    for turn in (*leaving.turns, *(turns.get(ask.key, ask) for ask in asks)):
+    batch = _Batch(snapshot, commitments, ledger, kept, admissions.clusters, seq, buffers, used)
+    for turn in (*evictions.turns, *(turns.get(ask.key, ask) for ask in asks)):
         if not isinstance(turn, Ask):
             batch.decide(turn)
         elif kept is not None:
             kept.reserve(turn, now=True)
-    if leaving.turns:
-        batch.decided = [preempting.naming_victims(made, leaving, staged) for made in batch.decided]
+    if evictions.turns:
+        batch.decided = [naming_victims(made, evictions, admissions) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
     if kept is not None:
-        room_claims = batch.take_room(queue.room_claims, others, terms, leaving)
+        room_claims = batch.take_room(queue.room_claims, others, terms, evictions)
         ledger.keep = None  # it holds the ledger: neither would end with the cycle
 
     # 5. Requeue what lacks something, each with the hints that may help it.
@@ -200,21 +200,21 @@ def run(
 def _result(
     batch: "_Batch", queue: Queue, said: "_Nominated", due: Container[WorkloadKey], claims: Claims
 ) -> Cycle:
-    decided, leaving, kept, now_s = batch.decided, said.leaving, said.kept, batch.snapshot.as_of
+    decided, evictions, kept, now_s = batch.decided, said.evictions, said.kept, batch.snapshot.as_of
     unkept: tuple[str, ...] = ()
     if kept is not None:
         unkept = (*kept.ended(queue.kept), *given_up(queue.room_claims, due, claims))
     return _cycle(
         tuple(decided),
-        *_requeues(decided, queue, leaving.later),
+        *_requeues(decided, queue, evictions.later),
         batch.failed,
         kept.made if kept is not None else {},
         unkept,
-        tuple(leaving.notices),
-        frozenset(leaving.unsure),
-        leaving.counted,
+        tuple(evictions.notices),
+        frozenset(evictions.undecided),
+        evictions.counted,
         claims,
-        preempting.claims(decided, leaving, queue.claims, said.staged.ending, now_s),
+        preempting.claims(decided, evictions, queue.claims, said.admissions.ending, now_s),
         said.used is not None and said.used.leaves,
     )
 
@@ -223,8 +223,8 @@ def _result(
 class _Nominated:
     """What the first phase says; as it stands, that all are admitted and nothing is kept."""
 
-    staged: Staged = field(default_factory=Staged)
-    leaving: Leaving = field(default_factory=Leaving)
+    admissions: Admissions = field(default_factory=Admissions)
+    evictions: Evictions = field(default_factory=Evictions)
     kept: Reservations | None = None
     used: InDomains | None = None
 
@@ -242,14 +242,14 @@ def _nominate(
     """Judges the heads by their accounts, and finds the victims of those that preempt. Victims that
     are due lose their turn in `turns`: they are decided on once."""
     claims = list(queue.claims.values())
-    staged = stage.run(heads, commitments, ledger, claims, terms.pace.budgets)
-    leaving = preempting.turns(staged, turns, commitments, others, terms)
-    ledger.rulings, ledger.held_back = staged.rulings, staged.held_back
+    admissions = stage.run(heads, commitments, ledger, claims, terms.pace.budgets)
+    evictions = preempting.turns(admissions, turns, commitments, others, terms)
+    ledger.rulings, ledger.held_back = admissions.rulings, admissions.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     used = None
     if ledger.snapshot.quotas:
-        used = confining.in_domains(commitments, ledger, staged.claimed.values())
-    return _Nominated(staged, leaving, kept, used)
+        used = confining.in_domains(commitments, ledger, admissions.claimed.values())
+    return _Nominated(admissions, evictions, kept, used)
 
 
 def _requeues(
@@ -360,7 +360,7 @@ class _Batch:
         return after
 
     def take_room(
-        self, before: Claims, others: preempting.Find, terms: Terms, leaving: Leaving
+        self, before: Claims, others: preempting.Find, terms: Terms, evictions: Evictions
     ) -> dict[WorkloadKey, RoomClaim]:
         """Lets others leave for those that have quota and no room, beyond what they claim already.
         Of those that were decided on in this cycle only work of tier Preemptible leaves that has
@@ -381,7 +381,7 @@ class _Batch:
                 mine = {self.decided[place].decision.uid for place in as_before.values()}
                 spared = {other.decision.uid for other in self.decided} - mine
                 entry_of = functools.partial(self._entry_of, as_before, others)
-                left = replace(terms, pace=terms.pace.less(leaving.counted))
+                left = replace(terms, pace=terms.pace.less(evictions.counted))
                 made = making_room.make(
                     ask,
                     missing,
@@ -393,14 +393,14 @@ class _Batch:
                     lent=lent,
                     claimed=claim.copies,
                 )
-                making_room.note(made, decided.key, leaving)
+                making_room.note(made, decided.key, evictions)
                 for turn in made.turns:
                     self._decide_again(turn, as_before.get(turn.entry.key))
                 if made.turns:
                     claim = claim.more(made.copies, self.snapshot.as_of + WAITS_S)
             if claim.copies:
                 claims[decided.key] = claim
-                leaving.wait(decided.key, claim.until_s - self.snapshot.as_of)
+                evictions.wait(decided.key, claim.until_s - self.snapshot.as_of)
             if claim.copies or made.when:
                 when = "" if claim.copies else made.when
                 speaking = preempting.takes_room(decided.decision, when, lent=bool(lent))

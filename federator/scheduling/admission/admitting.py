@@ -26,28 +26,32 @@ from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,
     Place,
+    Preemptor,
     Victim,
-    Winner,
     scaled,
 )
 from federator.scheduling.admission.tree_usage import Amounts, Share, TreeUsage
 
 
-class Outcome(StrEnum):
+class Status(StrEnum):
+    """Of one workload in one round. The words are those of Kueue's scheduler where it has one."""
+
     ADMITTED = "Admitted"
-    WAITS = "Waits"
-    PREEMPTS = "Preempts"
-    """It waits for what its victims leave."""
-    YIELDS = "Yields"
-    """It is judged again after workloads of other accounts to which what it borrows is
+    """It has quota; what it gets is charged to its account for the rest of the cycle."""
+    PENDING = "Pending"
+    """It has no quota now, and is requeued."""
+    PREEMPTING = "Preempting"
+    """It has none before its victims have left, and is requeued."""
+    SKIPPED = "Skipped"
+    """It is nominated again after workloads of other accounts to which what it borrows is
     guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judged:
     """What one workload got."""
 
-    outcome: Outcome
+    status: Status
     assignment: Assignment
     victims: tuple[Victim, ...] = ()
     later: bool = False
@@ -89,7 +93,7 @@ class Round:
     """Leaf -> what pods use there beyond what workloads hold. Nobody need leave for that, because
     it will be free. Until then nobody is given it."""
     slowed: set[str] = field(default_factory=set)
-    """Leaves for which more would leave but for those budgets."""
+    """Eviction for which more would leave but for those budgets."""
 
     @staticmethod
     def of(tree: Tree, root: str, tier: Tier, holders: Iterable[Holder]) -> "Round":
@@ -102,23 +106,23 @@ class Round:
                 (spared if holder.spared else held).setdefault(holder.node, []).append(holder)
         return Round(usage, held, spared=spared)
 
-    def run(self, wants: Mapping[str, Want], behind: Behind | None = None) -> dict[str, Verdict]:
+    def run(self, wants: Mapping[str, Want], behind: Behind | None = None) -> dict[str, Judged]:
         """The verdict of each, by uid; at most one of each account. `behind`: what waits behind
         these; None where nobody yields to anybody."""
         self._settle()
         self.slowed = set()
         nominees = [self._nominated(uid, wants[uid]) for uid in sorted(wants)]
-        verdicts: dict[str, Verdict] = {}
+        judged: dict[str, Judged] = {}
         held = list(filter(self._has_left, self.usage.account)) if behind is not None else []
         while nominees:
             nominee = self._next(nominees)
             nominees.remove(nominee)
             with self._without(nominee.want):
                 if behind is not None and self._yields(nominee, nominees, behind, held):
-                    verdicts[nominee.uid] = Verdict(Outcome.YIELDS, nominee.assignment)
+                    judged[nominee.uid] = Judged(Status.SKIPPED, nominee.assignment)
                 else:
-                    verdicts[nominee.uid] = self._processed(nominee)
-        return verdicts
+                    judged[nominee.uid] = self._processed(nominee)
+        return judged
 
     def covered(self, want: Want) -> Mapping[str, int]:
         """What the guarantee of its account holds of it now, by cell; nothing where that is less
@@ -215,27 +219,27 @@ class Round:
     def fair(self) -> bool:
         return self.usage.tree.accounts[self.usage.root].ordering is Ordering.FAIR_SHARE
 
-    def _victims(self, winner: Winner) -> tuple[Victim, ...] | None:
-        return self._among(winner, self.held)
+    def _victims(self, preemptor: Preemptor) -> tuple[Victim, ...] | None:
+        return self._among(preemptor, self.held)
 
     def _among(
         self,
-        winner: Winner,
+        preemptor: Preemptor,
         held: Mapping[str, Sequence[Holder]],
         place: Callable[[], Place] | None = None,
     ) -> tuple[Victim, ...] | None:
-        account, root = self._rules(winner.node)
-        if winner.spares:
+        account, root = self._rules(preemptor.node)
+        if preemptor.spares:
             held = {
-                node: [holder for holder in there if holder.workload != winner.spares]
+                node: [holder for holder in there if holder.workload != preemptor.spares]
                 for node, there in held.items()
             }
         if self.fair:
             strategies = root.strategies or DEFAULT_STRATEGIES
-            return fairness.victims(winner, self.usage, held, account.preemption, strategies)
-        return reclaim.victims(winner, self.usage, held, account.preemption, place)
+            return fairness.victims(preemptor, self.usage, held, account.preemption, strategies)
+        return reclaim.victims(preemptor, self.usage, held, account.preemption, place)
 
-    def _beyond_budgets(self, want: Want, winner: Winner) -> tuple[Victim, ...]:
+    def _beyond_budgets(self, want: Want, preemptor: Preemptor) -> tuple[Victim, ...]:
         """The victims if no workload had a disruption budget. One that begins with several copies
         or not at all, as an edit does, has no use for some at first: for it they leave."""
         if not self.spared:
@@ -244,7 +248,7 @@ class Round:
             node: [*self.held.get(node, ()), *self.spared.get(node, ())]
             for node in dict.fromkeys((*self.held, *self.spared))
         }
-        chosen = self._among(winner, every) or ()
+        chosen = self._among(preemptor, every) or ()
         if want.least > 1 or want.edit_of or not chosen:
             return chosen
         self.slowed.add(want.node)
@@ -313,7 +317,7 @@ class Round:
         assignment = domains.assign(want, copies, self.usage, self._victims)
         if assignment.mode in (Mode.FREE, Mode.NEVER):
             return assignment, ()
-        winner = Winner(
+        preemptor = Preemptor(
             want.node,
             want.priority,
             want.created_s,
@@ -321,9 +325,9 @@ class Round:
             assignment.short,
             want.edit_of,
         )
-        leave = self._victims(winner) or self._beyond_budgets(want, winner)
+        leave = self._victims(preemptor) or self._beyond_budgets(want, preemptor)
         if not want.helped(leave, copies) and want.place is not None:
-            leave = self._among(winner, self.held, want.place) or ()  # others than by the order
+            leave = self._among(preemptor, self.held, want.place) or ()  # others than by the order
         return assignment, leave if want.helped(leave, copies) else ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
@@ -376,29 +380,29 @@ class Round:
             default=None,
         )
 
-    def _processed(self, nominee: _Nominee) -> Verdict:
+    def _processed(self, nominee: _Nominee) -> Judged:
         want, assignment, chosen = nominee.want, nominee.assignment, nominee.victims
         if assignment.mode is Mode.NEVER:
-            return Verdict(Outcome.WAITS, assignment)
+            return Judged(Status.PENDING, assignment)
         if assignment.mode is not Mode.FREE and not chosen:
             self._keep_for(nominee)
-            return Verdict(Outcome.WAITS, assignment)
+            return Judged(Status.PENDING, assignment)
         if any(victim.holder.uid in self.leaving for victim in chosen):
-            return Verdict(Outcome.WAITS, assignment, later=True)
+            return Judged(Status.PENDING, assignment, later=True)
         if not self._still_fits(nominee) or self._takes_guarantee(nominee):
             if not assignment.height:
                 self._keep_for(nominee)  # or one that borrows would have it in this batch
-            return Verdict(Outcome.WAITS, assignment, later=True)
-        outcome = Outcome.PREEMPTS if chosen else Outcome.ADMITTED
+            return Judged(Status.PENDING, assignment, later=True)
+        status = Status.PREEMPTING if chosen else Status.ADMITTED
         ends = not self._fits_beside_terminating(nominee)
         if ends and not chosen:
             least = domains.assign(want, want.least, self.usage, domains.nobody)
             if not self._fits_beside_terminating(replace(nominee, assignment=least)):
-                outcome = Outcome.WAITS  # and what these pods free is reserved for it
+                status = Status.PENDING  # and what these pods free is reserved for it
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
-        return Verdict(outcome, assignment, chosen, ends=ends)
+        return Judged(status, assignment, chosen, ends=ends)
 
     def _fits_beside_terminating(self, nominee: _Nominee) -> bool:
         """Whether it fits next to pods that are terminating."""

@@ -14,10 +14,10 @@ from federator.model.ask import Tier
 from federator.model.fleet import Domain, Fungibility, Ordering, QuotaAccount, Take
 from federator.model.resources import Resources, cell, domain_of, resource_of
 from federator.placement.quota.tree import Tree
-from federator.scheduling.admission.holders import Place, Victim, Why, Winner, scaled
+from federator.scheduling.admission.holders import Place, Preemptor, Victim, Why, scaled
 from federator.scheduling.admission.tree_usage import TreeUsage
 
-Victims = Callable[[Winner], tuple[Victim, ...] | None]
+Victims = Callable[[Preemptor], tuple[Victim, ...] | None]
 """The victims of a preemptor."""
 
 
@@ -209,7 +209,7 @@ class _Search:
         if not (guaranteed or within or _while_borrowing(account, usage)):
             return Mode.NEVER, height
         leaving = self.victims(
-            Winner(
+            Preemptor(
                 want.node,
                 want.priority,
                 want.created_s,
@@ -260,7 +260,7 @@ def _better(subject: _Option, other: _Option, rules: Fungibility) -> bool:
     return (subject.mode, -subject.height) > (other.mode, -other.height)
 
 
-def nobody(_: Winner) -> None:
+def nobody(_: Preemptor) -> None:
     """Nobody is asked to leave."""
 
 

@@ -248,7 +248,7 @@ class Lack:
 
     def leave(self, holder: Holder, copies: int) -> Mapping[str, int]:
         """So many of these leave. Returns where: from where room is lacking first, as many as make
-        it; then from where others of the winner are, then from where most are."""
+        it; then from where others of the preemptor are, then from where most are."""
         commitment = self._commitments.commitment(holder.workload)
         if commitment is None:
             return {}

@@ -1,11 +1,10 @@
 """Which holders leave under `ordering: FairShare`: those of the accounts that have borrowed most.
 
 From the root down the child with the largest share is followed to a leaf, and its first candidate
-is weighed by two rules (Kueue's): the winner's share with the workload is at most what the other
+is weighed by two rules (Kueue's): the preemptor's share with the workload is at most what the other
 has left (LessThanOrEqualToFinalShare), or less than what it has now (LessThanInitialShare), tried
-when the first rule does not suffice. A winner that stays within its guarantee takes from any that
-borrow.
-"""
+when the first rule does not suffice. A preemptor that stays within its guarantee takes from any
+that borrow."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,10 +12,10 @@ from federator.model.fleet import Preemption, Take
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,
+    Preemptor,
     Trial,
     Victim,
     Why,
-    Winner,
     may,
     order,
     scaled,
@@ -29,19 +28,19 @@ FINAL, INITIAL = DEFAULT_STRATEGIES
 
 
 def victims(
-    winner: Winner,
+    preemptor: Preemptor,
     usage: TreeUsage,
     held: Held,
     rules: Preemption,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
 ) -> tuple[Victim, ...] | None:
-    """The least that has to leave so that the winner fits; None when nothing that may leave helps.
-    The usage is unchanged."""
-    candidates = _candidates(winner, usage, held, rules)
+    """The least that has to leave so that the preemptor fits; None when nothing that may leave
+    helps. The usage is unchanged."""
+    candidates = _candidates(preemptor, usage, held, rules)
     if not candidates:
         return None
-    trial = Trial(usage, lambda: usage.fits(winner.node, winner.needs))
-    search = _Search(winner, trial)
+    trial = Trial(usage, lambda: usage.fits(preemptor.node, preemptor.needs))
+    search = _Search(preemptor, trial)
     enough = search.first(candidates, strategies[0]) or (
         len(strategies) > 1 and search.second(candidates)
     )
@@ -51,37 +50,39 @@ def victims(
     return None
 
 
-def _candidates(winner: Winner, usage: TreeUsage, held: Held, rules: Preemption) -> list[Holder]:
+def _candidates(
+    preemptor: Preemptor, usage: TreeUsage, held: Held, rules: Preemption
+) -> list[Holder]:
     leaving: list[Holder] = []
     for leaf, holders in held.items():
-        own = leaf == winner.node
+        own = leaf == preemptor.node
         take = rules.within if own else rules.reclaim
-        if take is Take.NEVER or (not own and usage.within(leaf, winner.short)):
+        if take is Take.NEVER or (not own and usage.within(leaf, preemptor.short)):
             continue
         leaving += [
             holder
             for holder in holders
-            if uses_any(holder, winner.short) and may(take, winner, holder)
+            if uses_any(holder, preemptor.short) and may(take, preemptor, holder)
         ]
-    return sorted(leaving, key=lambda rival: (rival.node == winner.node, *order(rival)))
+    return sorted(leaving, key=lambda rival: (rival.node == preemptor.node, *order(rival)))
 
 
 class _Search:
-    def __init__(self, winner: Winner, trial: Trial) -> None:
-        self.winner, self.trial, self.usage = winner, trial, trial.usage
+    def __init__(self, preemptor: Preemptor, trial: Trial) -> None:
+        self.preemptor, self.trial, self.usage = preemptor, trial, trial.usage
 
     def first(self, candidates: Sequence[Holder], strategy: str) -> bool:
-        """Takes by the first rule; again while the winner's own account gave something, because its
-        share is less then. True when the winner fits."""
+        """Takes by the first rule; again while the preemptor's own account gave something, because
+        its share is less then. True when the preemptor fits."""
         own = False
         queue = _Queue(self, candidates)
-        needs = self.winner.needs
+        needs = self.preemptor.needs
         within = all(
-            self.usage.excess(self.winner.node, cell, needs.get(cell, 0)) <= 0
-            for cell in self.winner.short
+            self.usage.excess(self.preemptor.node, cell, needs.get(cell, 0)) <= 0
+            for cell in self.preemptor.short
         )
         for leaf in queue:
-            if leaf == self.winner.node:
+            if leaf == self.preemptor.node:
                 own = True
                 if self._takes(queue.pop(leaf), Why.WITHIN):
                     return True
@@ -93,7 +94,7 @@ class _Search:
             ):
                 return True
         left = [holder for holder in candidates if self.trial.left(holder)]
-        others = [holder for holder in left if holder.node != self.winner.node]
+        others = [holder for holder in left if holder.node != self.preemptor.node]
         return own and bool(others) and self.first(others, strategy)
 
     def second(self, candidates: Sequence[Holder]) -> bool:
@@ -128,9 +129,9 @@ class _Search:
         return self.trial.fits()
 
     def _shares(self, leaf: str) -> tuple[Share, Share]:
-        """The shares with the winner's workload of the two children of the lowest account above
-        both that lead to the winner and to the leaf."""
-        mine, other = self.usage.paths[self.winner.node], self.usage.paths[leaf]
+        """The shares with the preemptor's workload of the two children of the lowest account above
+        both that lead to the preemptor and to the leaf."""
+        mine, other = self.usage.paths[self.preemptor.node], self.usage.paths[leaf]
         common = next(name for name in mine if name in other)
         ours, theirs = mine[mine.index(common) - 1], other[other.index(common) - 1]
         self.simulate(1)
@@ -139,7 +140,7 @@ class _Search:
         return shares
 
     def simulate(self, sign: int) -> None:
-        self.usage.add(self.winner.node, scaled(self.winner.needs, sign))
+        self.usage.add(self.preemptor.node, scaled(self.preemptor.needs, sign))
 
 
 class _Queue:
@@ -152,11 +153,11 @@ class _Queue:
         for holder in candidates:
             self._waiting.setdefault(holder.node, []).extend([holder] * search.trial.left(holder))
         self._pruned: set[str] = set()
-        self._path = self._usage.paths[search.winner.node]
+        self._path = self._usage.paths[search.preemptor.node]
 
     def __iter__(self) -> Iterator[str]:
         root = self._path[-1]
-        if root == self._search.winner.node:
+        if root == self._search.preemptor.node:
             while self.has(root):
                 yield root
             return
@@ -207,5 +208,5 @@ class _Queue:
         if rival[1]:
             return rival[2] > best[2]
         mine, others = self._waiting[rival[2]][0], self._waiting[best[2]][0]
-        own = self._search.winner.node
+        own = self._search.preemptor.node
         return (mine.node == own, *order(mine)) < (others.node == own, *order(others))

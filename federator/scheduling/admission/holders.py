@@ -22,17 +22,17 @@ class Why(StrEnum):
     WITHIN = "InClusterQueue"
     """Of the same account: its rule `withinProject`."""
     RECLAIM = "InCohortReclamation"
-    """It holds what is guaranteed to the account of the winner: `reclaim`."""
+    """It holds what is guaranteed to the account of the preemptor: `reclaim`."""
     FAIR_SHARE = "InCohortFairSharing"
-    """Its account has borrowed more, by its weight, than that of the winner: `ordering:
+    """Its account has borrowed more, by its weight, than that of the preemptor: `ordering:
     FairShare`."""
     ROOM = decision.ROOM
-    """The winner has quota and no room, and it is of tier Preemptible: `room`."""
+    """The preemptor has quota and no room, and it is of tier Preemptible: `room`."""
     BORROWED_ROOM = decision.BORROWED_ROOM
-    """What is guaranteed to the winner finds no room, and it is of tier OnDemand and beyond its own
-    guarantee: `room`."""
+    """What is guaranteed to the preemptor finds no room, and it is of tier OnDemand and beyond its
+    own guarantee: `room`."""
     LENT = decision.LENT
-    """The winner loses its cluster, and it is of tier Preemptible where room is kept for such:
+    """The preemptor loses its cluster, and it is of tier Preemptible where room is kept for such:
     `failoverBuffer` of the cluster."""
     WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
     """Both borrow, and its priority is lower: `whileBorrowing`."""
@@ -60,7 +60,8 @@ class Holder:
     """Cluster -> so many of its copies are there; only of one with a disruption budget, which says
     where how many leave, and of a part of one in several domains."""
     spared: bool = False
-    """By that budget they do not leave now: only for a winner for which nothing less is enough."""
+    """By that budget they do not leave now: only for a preemptor for which nothing less is
+    enough."""
 
     @property
     def workload(self) -> str:
@@ -123,7 +124,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
+class Preemptor:
     """The workload for which others may leave."""
 
     node: str
@@ -150,16 +151,16 @@ class Place(Protocol):
 DEFAULT_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
-def may(take: Take, winner: Winner, holder: Holder) -> bool:
-    """Whether this rule lets the winner take from the holder, by priority and age."""
+def may(take: Take, preemptor: Preemptor, holder: Holder) -> bool:
+    """Whether this rule lets the preemptor take from the holder, by priority and age."""
     match take:
         case Take.ANY:
             return True
         case Take.LOWER_PRIORITY:
-            return winner.priority > holder.priority
+            return preemptor.priority > holder.priority
         case Take.LOWER_OR_NEWER_EQUAL:
-            newer = winner.priority == holder.priority and winner.created_s < holder.created_s
-            return winner.priority > holder.priority or newer
+            newer = preemptor.priority == holder.priority and preemptor.created_s < holder.created_s
+            return preemptor.priority > holder.priority or newer
         case _:
             return False
 

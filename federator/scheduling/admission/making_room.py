@@ -15,24 +15,24 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling.admission import notice, preempting, rooms
 from federator.scheduling.admission.notice import Notice
-from federator.scheduling.admission.preempting import Leaving, Terms, Turn
-from federator.scheduling.admission.stage import Leaves
+from federator.scheduling.admission.preempting import Evictions, Terms, Turn
+from federator.scheduling.admission.stage import Eviction
 
 SOON: Final = "as their turns come (hub.preempted_copies_a_minute)"
 
 
 @dataclass(slots=True)
 class Making:
-    """What is done for one winner."""
+    """What is done for one preemptor."""
 
     turns: list[Turn] = field(default_factory=list)
     """Of those that leave now."""
     copies: Mapping[str, int] = field(default_factory=dict)
-    """Cluster -> copies of the winner for which they make room."""
+    """Cluster -> copies of the preemptor for which they make room."""
     notices: list[Notice] = field(default_factory=list)
     later_s: float | None = None
     """Seconds until those can leave that cannot now."""
-    unsure: bool = False
+    undecided: bool = False
     """Nothing can be said now: notices that were given stand."""
     counted: int = 0
     """Copies that count for the pace."""
@@ -52,8 +52,8 @@ def make(
     lent: Collection[str] = (),
     claimed: Mapping[str, int],
 ) -> Making:
-    """For `missing` copies of a winner. `spared`: uids of those that cannot leave now. `lent`: as
-    `rooms.victims` has it. `claimed`: cluster -> copies for which others have left."""
+    """For `missing` copies of a preemptor. `spared`: uids of those that cannot leave now. `lent`:
+    as `rooms.victims` has it. `claimed`: cluster -> copies for which others have left."""
     there = rooms.missing(ask, missing, ledger, claimed)
     leavers = rooms.victims(
         ask,
@@ -67,7 +67,7 @@ def make(
     )
     entries = preempting.room_entries(leavers, commitments, find)
     if entries is None:
-        return Making(unsure=True)
+        return Making(undecided=True)
     victims = preempting.together(leavers)
     later = {uid: leaves for uid, leaves in victims.items() if notice.needed(leaves)}
     made, count = Making(), notice.counted(later.values())
@@ -76,11 +76,11 @@ def make(
         made.notices, made.later_s = pending, until_s - terms.now_s
         made.when = f"at {notice.moment(until_s)}, after its notice (spec.reclaimNoticeSeconds)"
     elif later and not terms.pace.allows(count):
-        made.unsure, made.when = True, SOON
+        made.undecided, made.when = True, SOON
         made.later_s = terms.pace.next_s
     else:
         made.counted, later = count, {}
-    now: Mapping[str, Leaves] = {uid: victims[uid] for uid in victims if uid not in later}
+    now: Mapping[str, Eviction] = {uid: victims[uid] for uid in victims if uid not in later}
     if later and (ask.whole or ask.policy.require_all):
         now = {}  # a part would be of no use to it
     made.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in now.items()]
@@ -89,11 +89,11 @@ def make(
     return made
 
 
-def note(made: Making, winner: WorkloadKey, leaving: Leaving) -> None:
+def note(made: Making, preemptor: WorkloadKey, evictions: Evictions) -> None:
     """Counts it among what the cycle says of those that leave."""
-    leaving.notices += made.notices
-    leaving.counted += made.counted
-    if made.unsure:
-        leaving.unsure.add(winner)
+    evictions.notices += made.notices
+    evictions.counted += made.counted
+    if made.undecided:
+        evictions.undecided.add(preemptor)
     if made.later_s is not None:
-        leaving.wait(winner, made.later_s)
+        evictions.wait(preemptor, made.later_s)

@@ -15,7 +15,7 @@ from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why
-from federator.scheduling.admission.stage import Leaves
+from federator.scheduling.admission.stage import Eviction
 from federator.scheduling.entry import Entry, Noticed
 
 
@@ -75,7 +75,7 @@ class Given:
     def settle(
         self, decided: Container[WorkloadKey], notices: Iterable[Notice]
     ) -> list[WorkloadKey]:
-        """Takes over what a cycle says. `decided`: winners for which earlier notices are void.
+        """Takes over what a cycle says. `decided`: preemptors for which earlier notices are void.
         Returns those that are told something else now."""
         news = {entry.key: (entry.uid, entry.noticed) for entry in notices}
         void = [key for key, (_, entry) in self._noticed.items() if entry.by in decided]
@@ -100,7 +100,7 @@ class Given:
         return void
 
 
-def needed(leaves: Leaves) -> bool:
+def needed(leaves: Eviction) -> bool:
     """Whether the victim gets notice, and its copies count for the pace."""
     return has_pace(leaves.by.tier, leaves.why)
 
@@ -112,10 +112,10 @@ def has_pace(tier: Tier, why: str) -> bool:
 
 
 def pending(
-    victims: Mapping[str, Leaves], entries: Mapping[str, Entry], tree: Tree, now_s: float
+    victims: Mapping[str, Eviction], entries: Mapping[str, Entry], tree: Tree, now_s: float
 ) -> list[Notice]:
-    """The notices of those that are to leave for one winner; none when all have had theirs. What is
-    to be more copies than was said begins anew."""
+    """The notices of those that are to leave for one preemptor; none when all have had theirs. What
+    is to be more copies than was said begins anew."""
     by = next(iter(victims.values())).by
     notice_s = max((tree.accounts[name].notice_s for name in tree.charged(by.project)), default=0)
     if not notice_s:
@@ -132,14 +132,14 @@ def pending(
     return notices if any(notice.noticed.due_s > now_s for notice in notices) else []
 
 
-def _noticed(leaves: Leaves, entry: Entry, by: Ask, notice_s: int, now_s: float) -> Noticed:
+def _noticed(leaves: Eviction, entry: Entry, by: Ask, notice_s: int, now_s: float) -> Noticed:
     copies, before = leaves.copies, entry.noticed
     if before is not None and before.project == by.project and copies <= before.copies:
         return replace(before, by=by.key, copies=copies)
     return Noticed(by.key, by.project, leaves.why, copies, float(math.ceil(now_s + notice_s)))
 
 
-def counted(victims: Iterable[Leaves]) -> int:
+def counted(victims: Iterable[Eviction]) -> int:
     """Copies that count for the pace."""
     return sum(leaves.copies for leaves in victims if needed(leaves))
 

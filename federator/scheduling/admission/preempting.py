@@ -1,8 +1,7 @@
 """Decisions on those that leave so that others get their quota.
 
-They are made first in a cycle. What they free is the winner's in the next cycle: room is taken only
-once it is seen free.
-"""
+They are made first in a cycle. What they free is the preemptor's in the next cycle: room is taken
+only once it is seen free."""
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -19,14 +18,14 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.selection.leaving import everywhere
 from federator.scheduling.admission import notice
 from federator.scheduling.admission.notice import Notice, Pace
-from federator.scheduling.admission.stage import Leaves, Staged
+from federator.scheduling.admission.stage import Admissions, Eviction
 from federator.scheduling.entry import Entry
 from federator.scheduling.waiting.room_claims import WAITS_S
 from federator.scheduling.write_order import Decided
 
 BUSY: Final = "one of those that would leave is being decided on, or leaves for another"
 MOMENT_S: Final = 1.0
-"""The least wait of a winner that waits for a moment."""
+"""The least wait of a preemptor that waits for a moment."""
 Find = Callable[[WorkloadKey], Entry | None]
 """The entry of a workload that is not due; None when no decision may be made on it now."""
 
@@ -37,7 +36,7 @@ class Turn:
 
     entry: Entry
     sake: WorkloadKey
-    leaves: Leaves | None = None
+    leaves: Eviction | None = None
     """What it gives up for another."""
     within: tuple[str, ...] | None = None
     """The clusters in which it gets quota; None for all."""
@@ -49,21 +48,21 @@ def nobody(_: WorkloadKey) -> Entry | None:
 
 
 @dataclass(slots=True)
-class Leaving:
+class Evictions:
     """The victims that leave in this cycle, and those that will leave."""
 
     turns: list[Turn] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     later: dict[WorkloadKey, float] = field(default_factory=dict)
-    """Winners that wait for a moment -> seconds until then."""
-    unsure: set[WorkloadKey] = field(default_factory=set)
-    """Winners of which nothing can be said now: notices for them stand."""
+    """Preemptors that wait for a moment -> seconds until then."""
+    undecided: set[WorkloadKey] = field(default_factory=set)
+    """Preemptors of which nothing can be said now: notices for them stand."""
     counted: int = 0
     """Copies that leave and count for the pace."""
 
-    def wait(self, winner: WorkloadKey, seconds: float) -> None:
+    def wait(self, preemptor: WorkloadKey, seconds: float) -> None:
         """It is looked at again then at the latest."""
-        self.later[winner] = min(self.later.get(winner, math.inf), max(seconds, MOMENT_S))
+        self.later[preemptor] = min(self.later.get(preemptor, math.inf), max(seconds, MOMENT_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,51 +75,53 @@ class Terms:
 
 
 def turns(
-    staged: Staged,
+    staged: Admissions,
     due: dict[WorkloadKey, Turn],
     commitments: Commitments,
     find: Find,
     terms: Terms,
-) -> Leaving:
+) -> Evictions:
     """The turns of all that leave; those that are due lose their own. Nobody leaves for two in one
-    cycle. A winner for which not all can be told now waits, and nobody leaves for it."""
+    cycle. A preemptor for which not all can be told now waits, and nobody leaves for it."""
     entries = _entries(staged, due, commitments, find)
-    accepted: dict[str, Leaves] = {}
-    leaving, pace = Leaving(), terms.pace
-    leaving.later |= {ask.key: MOMENT_S for ask in staged.later}
-    leaving.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
-    for winner in dict.fromkeys(leaves.by.uid for leaves in staged.leaving):
-        victims = together(leaves for leaves in staged.leaving if leaves.by.uid == winner)
+    accepted: dict[str, Eviction] = {}
+    evictions, pace = Evictions(), terms.pace
+    evictions.later |= {ask.key: MOMENT_S for ask in staged.later}
+    evictions.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
+    for preemptor in dict.fromkeys(leaves.by.uid for leaves in staged.evictions):
+        victims = together(leaves for leaves in staged.evictions if leaves.by.uid == preemptor)
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
         if any(uid in accepted or uid not in entries for uid in victims):
-            leaving.unsure.add(key)
+            evictions.undecided.add(key)
             if find is not nobody:
-                _wait(winner, staged, f"not now: {BUSY}")
+                _wait(preemptor, staged, f"not now: {BUSY}")
         elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
-            leaving.notices += pending
-            leaving.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
+            evictions.notices += pending
+            evictions.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
             at = notice.moment(notice.until(pending))
-            _wait(winner, staged, f"at {at}, after their notice (spec.reclaimNoticeSeconds)")
+            _wait(preemptor, staged, f"at {at}, after their notice (spec.reclaimNoticeSeconds)")
         elif not pace.allows(count):
-            leaving.unsure.add(key)
-            leaving.later[key] = max(pace.next_s, MOMENT_S)
-            _wait(winner, staged, "as their turns come (hub.preempted_copies_a_minute)")
+            evictions.undecided.add(key)
+            evictions.later[key] = max(pace.next_s, MOMENT_S)
+            _wait(preemptor, staged, "as their turns come (hub.preempted_copies_a_minute)")
         else:
             accepted |= victims
-            leaving.counted += count
+            evictions.counted += count
             pace = pace.less(count)
     for uid in accepted:
         due.pop(entries[uid].key, None)
-    leaving.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in accepted.items()]
-    return leaving
+    evictions.turns = [
+        Turn(entries[uid], eviction.by.key, eviction) for uid, eviction in accepted.items()
+    ]
+    return evictions
 
 
 def _entries(
-    staged: Staged, due: Mapping[WorkloadKey, Turn], commitments: Commitments, find: Find
+    staged: Admissions, due: Mapping[WorkloadKey, Turn], commitments: Commitments, find: Find
 ) -> dict[str, Entry]:
     """By uid, those of them that can be decided on now."""
     entries: dict[str, Entry] = {}
-    for leaves in staged.leaving:
+    for leaves in staged.evictions:
         commitment = commitments.commitment(leaves.uid)
         if commitment is None or leaves.uid in entries:
             continue
@@ -131,9 +132,9 @@ def _entries(
     return entries
 
 
-def together(every: Iterable[Leaves]) -> dict[str, Leaves]:
+def together(every: Iterable[Eviction]) -> dict[str, Eviction]:
     """By workload, what it gives up in several domains together."""
-    together: dict[str, Leaves] = {}
+    together: dict[str, Eviction] = {}
     for leaves in every:
         before = together.get(leaves.uid)
         if before is None:
@@ -148,16 +149,16 @@ def together(every: Iterable[Leaves]) -> dict[str, Leaves]:
     return together
 
 
-def _wait(winner: str, staged: Staged, when: str) -> None:
-    """Tells a winner for which nobody leaves in this cycle when they will."""
+def _wait(preemptor: str, staged: Admissions, when: str) -> None:
+    """Tells a preemptor for which nobody leaves in this cycle when they will."""
     for said in (staged.rulings, staged.held_back):
-        if winner in said:
-            said[winner] = replace(said[winner], message=f"{said[winner].message}, {when}")
+        if preemptor in said:
+            said[preemptor] = replace(said[preemptor], message=f"{said[preemptor].message}, {when}")
 
 
 def claims(
     decided: Iterable[Decided],
-    leaving: Leaving,
+    evictions: Evictions,
     before: Mapping[WorkloadKey, Entry],
     ending: Container[str],
     now_s: float,
@@ -170,18 +171,18 @@ def claims(
     else their decisions say."""
     # A claim that lapses is no hint: the victims would be back immediately, and be preempted again
     # when the preemptor is retried.
-    winners = {turn.sake for turn in leaving.turns}
+    preemptors = {turn.sake for turn in evictions.turns}
     made: dict[WorkloadKey, Entry] = {}
-    for winner in decided:
-        claim = before.get(winner.key)
+    for preemptor in decided:
+        claim = before.get(preemptor.key)
         until_s = claim.claims_until_s if claim is not None else 0.0
-        ends = claim is not None and winner.decision.uid in ending
-        if winner.key in winners or ends:
+        ends = claim is not None and preemptor.decision.uid in ending
+        if preemptor.key in preemptors or ends:
             until_s = now_s + WAITS_S
-        elif until_s <= now_s or winner.decision.reason is not Reason.INSUFFICIENT_CAPACITY:
+        elif until_s <= now_s or preemptor.decision.reason is not Reason.INSUFFICIENT_CAPACITY:
             continue
-        standing = replace(winner.entry.standing, held=holdings(winner.after))
-        made[winner.key] = replace(winner.entry, standing=standing, claims_until_s=until_s)
+        standing = replace(preemptor.entry.standing, held=holdings(preemptor.after))
+        made[preemptor.key] = replace(preemptor.entry, standing=standing, claims_until_s=until_s)
     return made
 
 
@@ -198,7 +199,7 @@ def _unsafe(entry: Entry) -> bool:
     return entry.native or entry.standing.overtaken
 
 
-def shrunk(entry: Entry, leaves: Leaves) -> Ask:
+def shrunk(entry: Entry, leaves: Eviction) -> Ask:
     """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
     one that holds more than it asks for now, these leave first. What is everywhere is bounded
     instead (`bounded`)."""
@@ -214,7 +215,7 @@ def shrunk(entry: Entry, leaves: Leaves) -> Ask:
 
 
 def bounded(
-    entry: Entry, leaves: Leaves, rulings: Mapping[str, Admission]
+    entry: Entry, leaves: Eviction, rulings: Mapping[str, Admission]
 ) -> Mapping[str, Admission]:
     """The rulings by which what is everywhere has as many copies less as leave: a smaller count
     would take as many in each cluster, and so more than have to leave."""
@@ -223,17 +224,17 @@ def bounded(
     return {**rulings, entry.ask.uid: Admission(_left(entry, leaves), Reason.PREEMPTED)}
 
 
-def _is_bounded(entry: Entry, leaves: Leaves) -> bool:
+def _is_bounded(entry: Entry, leaves: Eviction) -> bool:
     return everywhere(entry.ask) and not leaves.whole
 
 
-def _left(entry: Entry, leaves: Leaves) -> int:
+def _left(entry: Entry, leaves: Eviction) -> int:
     done = entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
     return max(held - leaves.copies, 0)
 
 
-def where(entry: Entry, leaves: Leaves) -> Entry:
+def where(entry: Entry, leaves: Eviction) -> Entry:
     """The entry under which copies leave the clusters in which they are to: these may keep the rest
     of theirs. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()
@@ -249,7 +250,7 @@ def where(entry: Entry, leaves: Leaves) -> Entry:
 
 
 def room_entries(
-    leavers: Sequence[Leaves], commitments: Commitments, find: Find
+    leavers: Sequence[Eviction], commitments: Commitments, find: Find
 ) -> dict[str, Entry] | None:
     """By uid, the entries of all that leave for one that has no room; None when not all can be told
     now."""
@@ -273,11 +274,11 @@ def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Dec
     return replace(decision, message=message)
 
 
-def naming_victims(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
+def naming_victims(made: Decided, evictions: Evictions, staged: Admissions) -> Decided:
     """The decision of a preemptor with victims that leave now says so, also where it has even less
     room than quota, which is the reason then."""
     ruling = staged.rulings.get(made.entry.ask.uid)
-    if ruling is None or all(turn.sake != made.key for turn in leaving.turns):
+    if ruling is None or all(turn.sake != made.key for turn in evictions.turns):
         return made
     decision = made.decision
     if TAKES not in ruling.message or TAKES in decision.message:
@@ -287,7 +288,7 @@ def naming_victims(made: Decided, leaving: Leaving, staged: Staged) -> Decided:
     )
 
 
-def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Leaves) -> Decision:
+def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Eviction) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""
     more, by, copies = entry.ask.count - ask.count, leaves.by, leaves.copies

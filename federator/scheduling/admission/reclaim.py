@@ -1,6 +1,6 @@
 """Which holders leave so that one workload gets its quota, by guarantee and priority.
 
-Candidates are taken in this order: those of accounts over which the winner stands nearer to the
+Candidates are taken in this order: those of accounts over which the preemptor stands nearer to the
 guarantee that it asks for, then those of other accounts that borrow, then those of its own account;
 within each the lowest priority, then the newest. From another account only while it holds more than
 its guarantee. What is not needed in the end is given back, the last taken first. The rules are
@@ -15,10 +15,10 @@ from federator.model.fleet import Preemption, Take
 from federator.scheduling.admission.holders import (
     Holder,
     Place,
+    Preemptor,
     Trial,
     Victim,
     Why,
-    Winner,
     least,
     may,
     order,
@@ -35,25 +35,25 @@ class _Candidate:
     holder: Holder
     why: Why
     above: str | None
-    """The lowest account above both; None for the winner's own."""
+    """The lowest account above both; None for the preemptor's own."""
     no_borrowing: bool = False
-    """Only when the winner does not borrow in the end."""
+    """Only when the preemptor does not borrow in the end."""
 
 
 def victims(
-    winner: Winner,
+    preemptor: Preemptor,
     usage: TreeUsage,
     held: Held,
     rules: Preemption,
     place: Callable[[], Place] | None = None,
 ) -> tuple[Victim, ...] | None:
-    """The least that has to leave so that the winner fits; None when nothing that may leave helps.
-    The usage is unchanged. `place`: where it lacks room, if it matters where they are."""
-    near, other = _others(winner, usage, held, rules)
+    """The least that has to leave so that the preemptor fits; None when nothing that may leave
+    helps. The usage is unchanged. `place`: where it lacks room, if it matters where they are."""
+    near, other = _others(preemptor, usage, held, rules)
     own = [
         _Candidate(holder, Why.WITHIN, None)
-        for holder in held.get(winner.node, ())
-        if uses_any(holder, winner.short) and may(rules.within, winner, holder)
+        for holder in held.get(preemptor.node, ())
+        if uses_any(holder, preemptor.short) and may(rules.within, preemptor, holder)
     ]
     candidates = [
         candidate
@@ -61,35 +61,35 @@ def victims(
         for candidate in sorted(group, key=lambda entry: order(entry.holder))
     ]
     enough: tuple[Victim, ...] | None = None
-    for borrowing in _attempts(winner, usage, rules, near, other):
+    for borrowing in _attempts(preemptor, usage, rules, near, other):
         where = place() if place is not None else None
-        leaving = _attempt(winner, usage, candidates, where, borrowing=borrowing)
+        leaving = _attempt(preemptor, usage, candidates, where, borrowing=borrowing)
         enough = enough if leaving is None else leaving
         if leaving is not None and (
-            borrowing or any(victim.holder.node != winner.node for victim in leaving)
+            borrowing or any(victim.holder.node != preemptor.node for victim in leaving)
         ):
             break  # else fewer of its own account may be enough, where it borrows what is idle
     return enough
 
 
 def _attempts(
-    winner: Winner,
+    preemptor: Preemptor,
     usage: TreeUsage,
     rules: Preemption,
     near: Sequence[_Candidate],
     other: Sequence[_Candidate],
 ) -> tuple[bool, ...]:
-    """Whether the winner may borrow in the end, in the order in which both are tried: without
+    """Whether the preemptor may borrow in the end, in the order in which both are tried: without
     borrowing more may leave."""
     forbidden = rules.while_borrowing is Take.NEVER
-    below = all(usage.excess(winner.node, cell) < 0 for cell in winner.short)
+    below = all(usage.excess(preemptor.node, cell) < 0 for cell in preemptor.short)
     if not (near or other) or (forbidden and not below):
         return (True,)
     return (False, True) if forbidden and not near else (True, False)
 
 
 def _attempt(
-    winner: Winner,
+    preemptor: Preemptor,
     usage: TreeUsage,
     candidates: Sequence[_Candidate],
     place: Place | None,
@@ -97,16 +97,16 @@ def _attempt(
     borrowing: bool,
 ) -> tuple[Victim, ...] | None:
     def fits() -> bool:
-        if not borrowing and not _within(usage, winner.node, winner.needs, winner):
+        if not borrowing and not _within(usage, preemptor.node, preemptor.needs, preemptor):
             return False
-        return usage.fits(winner.node, winner.needs)
+        return usage.fits(preemptor.node, preemptor.needs)
 
     trial = Trial(usage, fits)
     for where in (place, None) if place is not None else (None,):
         for candidate in candidates:
             if candidate.no_borrowing and borrowing:
                 continue
-            holder, most = candidate.holder, _most(candidate, winner, trial)
+            holder, most = candidate.holder, _most(candidate, preemptor, trial)
             if where is not None:
                 most = min(most, where.useful(holder))
             if not most:
@@ -126,7 +126,7 @@ def _enough(trial: Trial, holder: Holder) -> Callable[[int], bool]:
     return lambda copies: trial.tried(holder, -copies, trial.fits)
 
 
-def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
+def _most(candidate: _Candidate, preemptor: Preemptor, trial: Trial) -> int:
     """How many of its copies may leave: of another account only as long as that, and every account
     between it and the one above both, holds more than its guarantee."""
     holder, usage = candidate.holder, trial.usage
@@ -137,7 +137,7 @@ def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
     between = path[: path.index(candidate.above)]
 
     def over() -> bool:
-        return not any(usage.within(name, winner.short) for name in between)
+        return not any(usage.within(name, preemptor.short) for name in between)
 
     if not over():
         return 0
@@ -146,64 +146,64 @@ def _most(candidate: _Candidate, winner: Winner, trial: Trial) -> int:
 
 
 def _others(
-    winner: Winner, usage: TreeUsage, held: Held, rules: Preemption
+    preemptor: Preemptor, usage: TreeUsage, held: Held, rules: Preemption
 ) -> tuple[list[_Candidate], list[_Candidate]]:
-    """Candidates of other accounts: those over which the winner is nearer to the guarantee that it
-    asks for, and the others."""
+    """Candidates of other accounts: those over which the preemptor is nearer to the guarantee that
+    it asks for, and the others."""
     near: list[_Candidate] = []
     other: list[_Candidate] = []
-    path = usage.paths[winner.node]
+    path = usage.paths[preemptor.node]
     if rules.reclaim is Take.NEVER:
         return near, other
-    nearer, left = _holds(usage, winner.node, winner.needs, winner)
-    done = winner.node
+    nearer, left = _holds(usage, preemptor.node, preemptor.needs, preemptor)
+    done = preemptor.node
     for above in path[1:]:
-        for leaf in _borrowers(usage, above, done, winner):
+        for leaf in _borrowers(usage, above, done, preemptor):
             for holder in held.get(leaf, ()):
-                if uses_any(holder, winner.short) and may(rules.reclaim, winner, holder):
-                    candidate = _classified(holder, winner, rules, above, nearer=nearer)
+                if uses_any(holder, preemptor.short) and may(rules.reclaim, preemptor, holder):
+                    candidate = _classified(holder, preemptor, rules, above, nearer=nearer)
                     (near if nearer else other).append(candidate)
-        holds, left = _holds(usage, above, left, winner)
+        holds, left = _holds(usage, above, left, preemptor)
         nearer, done = nearer or holds, above
     return near, other
 
 
 def _classified(
-    holder: Holder, winner: Winner, rules: Preemption, above: str, *, nearer: bool
+    holder: Holder, preemptor: Preemptor, rules: Preemption, above: str, *, nearer: bool
 ) -> _Candidate:
     if nearer:
         return _Candidate(holder, Why.RECLAIM, above)
     over = rules.threshold is not None and holder.priority > rules.threshold
-    if rules.while_borrowing is Take.NEVER or holder.priority >= winner.priority or over:
+    if rules.while_borrowing is Take.NEVER or holder.priority >= preemptor.priority or over:
         return _Candidate(holder, Why.RECLAIM, above, no_borrowing=True)
     return _Candidate(holder, Why.WHILE_BORROWING, above)
 
 
 def _holds(
-    usage: TreeUsage, node: str, needs: Mapping[str, int], winner: Winner
+    usage: TreeUsage, node: str, needs: Mapping[str, int], preemptor: Preemptor
 ) -> tuple[bool, Mapping[str, int]]:
     """Whether the node's guarantee holds these amounts, and what its parent has to give of them."""
     left = {cell: amount - usage.kept_free(node, cell) for cell, amount in needs.items()}
-    return _within(usage, node, needs, winner), left
+    return _within(usage, node, needs, preemptor), left
 
 
-def _within(usage: TreeUsage, node: str, needs: Mapping[str, int], winner: Winner) -> bool:
+def _within(usage: TreeUsage, node: str, needs: Mapping[str, int], preemptor: Preemptor) -> bool:
     """Whether the node's guarantee holds these amounts. Where there is enough and nobody is
     guaranteed anything, none is needed: a limit in one domain takes no guarantee over all away."""
     return not any(
         usage.excess(node, cell, amount) > 0
         for cell, amount in needs.items()
-        if cell in winner.short or usage.promised(cell)
+        if cell in preemptor.short or usage.promised(cell)
     )
 
 
-def _borrowers(usage: TreeUsage, above: str, done: str, winner: Winner) -> Iterator[str]:
+def _borrowers(usage: TreeUsage, above: str, done: str, preemptor: Preemptor) -> Iterator[str]:
     """The leaves below an account that hold more than their guarantee, with those between, without
     the part that is done."""
     for child in usage.children[above]:
-        if child in (done, winner.node) or usage.within(child, winner.short):
+        if child in (done, preemptor.node) or usage.within(child, preemptor.short):
             continue
         if usage.children[child]:
-            yield from _borrowers(usage, child, done, winner)
+            yield from _borrowers(usage, child, done, preemptor)
         else:
             yield child

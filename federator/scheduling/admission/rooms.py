@@ -2,10 +2,9 @@
 so (`spec.preemption.room`): work of tier Preemptible, and for the guarantee of the preemptor work
 of tier OnDemand beyond the guarantee of its own account.
 
-How copies lie on nodes is known only to schedulers. A winner's copy is reckoned to fit where what
-leaves requests as much together; where that lies on several nodes it does not, and more leaves a
-while later. Pure.
-"""
+How copies lie on nodes is known only to schedulers. A preemptor's copy is reckoned to fit where
+what leaves requests as much together; where that lies on several nodes it does not, and more leaves
+a while later. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from federator.placement.selection import candidates, leaving
 from federator.scheduling.admission import everywhere
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why, least
-from federator.scheduling.admission.stage import Leaves
+from federator.scheduling.admission.stage import Eviction
 
 _MOST_FIRST = (TakesRoom.BORROWED, TakesRoom.PREEMPTIBLE)
 
@@ -61,7 +60,7 @@ def of(ask: Ask, tree: Tree) -> TakesRoom:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a winner lacks in one cluster, for which room elsewhere is of no use; or what of all
+    """What a preemptor lacks in one cluster, for which room elsewhere is of no use; or what of all
     that it lacks could be there."""
 
     copies: int
@@ -70,11 +69,11 @@ class Missing:
 
 
 There = Mapping[str, Missing] | None
-"""By cluster; None for a winner that has use for any copy that fits, in any cluster."""
+"""By cluster; None for a preemptor that has use for any copy that fits, in any cluster."""
 
 
 def missing(ask: Ask, lacks: int, ledger: Ledger, claimed: Mapping[str, int]) -> There:
-    """Of a winner that lacks so many copies. What begins as a whole may have room for a part of
+    """Of a preemptor that lacks so many copies. What begins as a whole may have room for a part of
     them already. `claimed`: cluster -> copies for which others have left there already."""
     if leaving.everywhere(ask):
         held = ledger.commitment(ask.uid)
@@ -95,10 +94,10 @@ def missing(ask: Ask, lacks: int, ledger: Ledger, claimed: Mapping[str, int]) ->
 
 
 def freed(
-    leavers: Iterable[Leaves], ask: Ask, commitments: Commitments, there: There
+    leavers: Iterable[Eviction], ask: Ask, commitments: Commitments, there: There
 ) -> dict[str, int]:
-    """Cluster -> copies of the winner for which these make room there, with what has room already
-    (`there`)."""
+    """Cluster -> copies of the preemptor for which these make room there, with what has room
+    already (`there`)."""
     trial = _Trial(ask.shape.requests, there)
     for leaves in leavers:
         held = commitments.commitment(leaves.uid)
@@ -127,7 +126,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Trial:
-    """What leaves on trial, and how many of the winner's copies that makes room for."""
+    """What leaves on trial, and how many of the preemptor's copies that makes room for."""
 
     requests: Resources
     there: There
@@ -186,13 +185,13 @@ def victims(
     there: There = None,
     budgets: Budgets = NO_BUDGETS,
     lent: Collection[str] = (),
-) -> list[Leaves]:
-    """The least that leaves so that the winner has room for what it lacks, or for as much as there
-    can be. `spared`: uids of those that cannot leave now. `there`: as `missing` has it. `lent`:
-    only what is in these clusters leaves, for the failover buffers there, whatever the accounts of
-    the winner say. Candidates are taken in this order: tier Preemptible, then the lowest priority,
-    then the newest. Of those of tier OnDemand only as much leaves as is guaranteed to the winner,
-    and as their disruption budgets allow unless it begins as a whole."""
+) -> list[Eviction]:
+    """The least that leaves so that the preemptor has room for what it lacks, or for as much as
+    there can be. `spared`: uids of those that cannot leave now. `there`: as `missing` has it.
+    `lent`: only what is in these clusters leaves, for the failover buffers there, whatever the
+    accounts of the preemptor say. Candidates are taken in this order: tier Preemptible, then the
+    lowest priority, then the newest. Of those of tier OnDemand only as much leaves as is guaranteed
+    to the preemptor, and as their disruption budgets allow unless it begins as a whole."""
     opened = {
         name
         for name, place in candidates.places(ask, ledger.snapshot, ledger).items()
@@ -263,7 +262,7 @@ def _promised(ask: Ask, ledger: Ledger) -> int:
 
 
 def _small(part: _Part, ask: Ask) -> bool:
-    """Whether several of its copies together may make room for one of the winner's."""
+    """Whether several of its copies together may make room for one of the preemptor's."""
     return not ask.shape.requests.within(part.commitment.shape.requests)
 
 
@@ -282,25 +281,25 @@ def _kept(
     return reversed(kept)
 
 
-def _leaves(part: _Part, count: int, by: Ask, right: Why) -> Iterator[Leaves]:
+def _leaves(part: _Part, count: int, by: Ask, right: Why) -> Iterator[Eviction]:
     commitment = part.commitment
     why = right if commitment.tier is Tier.PREEMPTIBLE else Why.BORROWED_ROOM
     if commitment.whole:
-        yield Leaves(commitment.uid, commitment.copies, True, by, str(why))
+        yield Eviction(commitment.uid, commitment.copies, True, by, str(why))
         return
     cluster = next(iter(part.clusters))
-    yield Leaves(commitment.uid, count, False, by, str(why), {cluster: count})
+    yield Eviction(commitment.uid, count, False, by, str(why), {cluster: count})
 
 
 def _candidates(
-    commitments: Commitments, spared: Collection[str], tier: Tier, winner: Ask
+    commitments: Commitments, spared: Collection[str], tier: Tier, preemptor: Ask
 ) -> list[Commitment]:
     held = (
         commitment
         for commitment in commitments.of_tier(tier)
         if not commitment.shape.every_node
         and commitment.uid not in spared
-        and commitment.uid != winner.uid
+        and commitment.uid != preemptor.uid
     )
     return sorted(
         held,

@@ -24,7 +24,7 @@ from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates
 from federator.scheduling import editing
 from federator.scheduling.admission import budgets, domains, edits, everywhere, holders
-from federator.scheduling.admission.admitting import Outcome, Queues, Round, Verdict, age
+from federator.scheduling.admission.admitting import Judged, Queues, Round, Status, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.everywhere import is_everywhere
@@ -35,7 +35,7 @@ from federator.scheduling.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Leaves:
+class Eviction:
     """A workload gives up copies for another."""
 
     uid: str
@@ -48,7 +48,7 @@ class Leaves:
 
 
 @dataclass(slots=True)
-class Staged:
+class Admissions:
     """The decisions on quota."""
 
     rulings: dict[str, Admission] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Staged:
     """uid -> why an edit of what runs is not admitted now."""
     clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """uid -> the clusters of its domains; those that are not named here may be anywhere."""
-    leaving: list[Leaves] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
     """In the order in which they were told."""
     later: list[Ask] = field(default_factory=list)
     """Workloads that would have got something without what others get or reclaim in this cycle."""
@@ -89,7 +89,7 @@ def run(
     ledger: Ledger,
     claims: Sequence[Entry] = (),
     spare: Budgets = NO_BUDGETS,
-) -> Staged:
+) -> Admissions:
     """Judges the entries of all managed trees. Reads the ledger; charges nothing.
 
     `claims`: those for which others have left already, and which have not had their turn since.
@@ -98,7 +98,7 @@ def run(
     the victim. Those that are not due preempt nothing now. `spare`: what workloads allow to leave
     of them at once.
     """
-    staged = Staged()
+    staged = Admissions()
     if not ledger.snapshot.quotas:
         return staged
     tree = ledger.tree
@@ -138,13 +138,13 @@ def run(
         contest = _Tree(root, tier, heads, commitments, ledger, spare=spare, edited=edited)
         contest.round.claiming = claiming
         contest.run(staged)
-    staged.leaving = [leaves for leaves in staged.leaving if leaves.by.uid in due]
-    if staged.leaving:
+    staged.evictions = [leaves for leaves in staged.evictions if leaves.by.uid in due]
+    if staged.evictions:
         _bar(barred, ledger, staged)
     return staged
 
 
-def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Staged) -> None:
+def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Admissions) -> None:
     """Victims may free quota of an account that bars these workloads, but it is freed for another:
     they are judged in the next cycle."""
     for entry in barred:
@@ -173,7 +173,7 @@ def _is_edit(entry: Entry) -> bool:
     return before != (ask.project, ask.tier, ask.shape.requests)
 
 
-def _no_more(entry: Entry, copies: int, staged: Staged, *, soon: bool = True) -> None:
+def _no_more(entry: Entry, copies: int, staged: Admissions, *, soon: bool = True) -> None:
     """What an edit asks for besides so many copies is judged when these are charged by it: only
     here is anything known of domains. `soon`: that is in the next cycle."""
     if is_everywhere(entry.ask) or entry.ask.at_once > copies:
@@ -222,7 +222,7 @@ class _Tree:
             commitments.terminating.values(), self._leaf_of, self._cells_in
         )
 
-    def run(self, staged: Staged) -> None:
+    def run(self, staged: Admissions) -> None:
         wants = ((uid, want) for uid, entry in self.heads.items() for want in self._wants(entry))
         growing = [
             (uid, want)
@@ -243,7 +243,7 @@ class _Tree:
             judged = {
                 uid: verdict
                 for uid, verdict in verdicts.items()
-                if verdict.outcome is not Outcome.YIELDS
+                if verdict.status is not Status.SKIPPED
             }
             for uid, verdict in judged.items():
                 self._judged(uid, heads[uid], verdict, queues, staged)
@@ -253,7 +253,7 @@ class _Tree:
         return self.tree.accounts[self.round.usage.account[node]]
 
     def _judged(
-        self, uid: str, want: Want, verdict: Verdict, queues: Queues, staged: Staged
+        self, uid: str, want: Want, verdict: Judged, queues: Queues, staged: Admissions
     ) -> None:
         """Notes what the first of an account got, and goes on to the next."""
         node, account = want.node, self._account(want.node)
@@ -261,7 +261,7 @@ class _Tree:
         queues.judged(node, self._rest(uid, want, verdict))
         if want.there:
             self._sum_up(uid, verdict, staged)
-        waits = verdict.outcome is not Outcome.ADMITTED and uid not in self.edited
+        waits = verdict.status is not Status.ADMITTED and uid not in self.edited
         if account.strict and waits:
             for other, later in queues.stop(node):
                 if other == uid:  # the rest of what is everywhere
@@ -275,21 +275,21 @@ class _Tree:
         claims = uid in self.round.claiming and self.round.is_free(want)
         return not claims, age(want, uid)
 
-    def _rest(self, uid: str, want: Want, verdict: Verdict) -> Want | None:
+    def _rest(self, uid: str, want: Want, verdict: Judged) -> Want | None:
         """What of a workload is judged in the next round, because only what is guaranteed to its
         account was in this one. What has a domain by now gets no more in another."""
         assignment = verdict.assignment
         copies = want.copies - assignment.copies
-        admitted = verdict.outcome is Outcome.ADMITTED
+        admitted = verdict.status is Status.ADMITTED
         apart = bool(assignment.height or assignment.domains) or want.cells is not None
         if not admitted or copies <= 0 or apart:
             return None
         self.got[uid] = self.got.get(uid, 0) + assignment.copies
         return replace(want, copies=copies, least=1)
 
-    def _sum_up(self, uid: str, verdict: Verdict, staged: Staged) -> None:
+    def _sum_up(self, uid: str, verdict: Judged, staged: Admissions) -> None:
         """What is everywhere is admitted part by part, and is decided on as a whole."""
-        if verdict.outcome is Outcome.ADMITTED:
+        if verdict.status is Status.ADMITTED:
             self.got[uid] = self.got.get(uid, 0) + verdict.assignment.copies
         if (ruling := staged.rulings.get(uid)) is not None:
             copies = self.heads[uid].held + self.got.get(uid, 0)
@@ -465,20 +465,20 @@ class _Tree:
                     cells[cell(resource, name)] = amounts[resource]
         return cells
 
-    def _note(self, uid: str, want: Want, verdict: Verdict, staged: Staged) -> None:
+    def _note(self, uid: str, want: Want, verdict: Judged, staged: Admissions) -> None:
         entry, assignment = self.heads[uid], verdict.assignment
-        if want.node in self.round.slowed and verdict.outcome is Outcome.WAITS:
+        if want.node in self.round.slowed and verdict.status is Status.PENDING:
             staged.slowed.append(entry.ask)
         if verdict.ends:
             staged.ending.add(uid)
-        if assignment.domains and verdict.outcome is Outcome.ADMITTED:
+        if assignment.domains and verdict.status is Status.ADMITTED:
             inside = frozenset.intersection(*(self.within[name] for name in assignment.domains))
             if not inside:
                 names = " and ".join(assignment.domains)
                 self._wait(uid, want, f"no cluster is in the domains {names}", staged)
                 return
             staged.clusters[uid] = tuple(sorted(inside))
-        if verdict.outcome is Outcome.ADMITTED:
+        if verdict.status is Status.ADMITTED:
             if uid in self.round.claiming:
                 _, before = staged.claimed.get(uid, (entry.ask, Counter[str]()))
                 staged.claimed[uid] = entry.ask, Counter(before) + Counter(assignment.needs)
@@ -494,11 +494,11 @@ class _Tree:
             return
         if verdict.later:
             staged.later.append(entry.ask)
-        if verdict.outcome is Outcome.PREEMPTS:
-            staged.leaving += self._leaves(uid, want, verdict.victims)
+        if verdict.status is Status.PREEMPTING:
+            staged.evictions += self._leaves(uid, want, verdict.victims)
         self._wait(uid, want, self._short(want, verdict), staged)
 
-    def _leaves(self, uid: str, want: Want, victims: Sequence[Victim]) -> Iterator[Leaves]:
+    def _leaves(self, uid: str, want: Want, victims: Sequence[Victim]) -> Iterator[Eviction]:
         by, commitments = self.heads[uid].ask, self.commitments
         for victim, there in want.whence(victims):
             commitment = commitments.commitment(victim.holder.workload)
@@ -507,7 +507,7 @@ class _Tree:
             clusters: Mapping[str, int] = budgets.spread(victim.holder.clusters, copies)
             if there is not None and not whole:
                 clusters = there
-            yield Leaves(victim.holder.workload, copies, whole, by, str(victim.why), clusters)
+            yield Eviction(victim.holder.workload, copies, whole, by, str(victim.why), clusters)
 
     def _around(self, edit: Proposed) -> tuple[str, ...]:
         """The clusters in which edited copies may be: what they ask for more is had in the domains
@@ -521,7 +521,7 @@ class _Tree:
             if self._domains_of(cluster) in at
         )
 
-    def _wait(self, uid: str, want: Want, message: str, staged: Staged) -> None:
+    def _wait(self, uid: str, want: Want, message: str, staged: Admissions) -> None:
         if uid in self.edited:
             staged.held_back[uid] = Admission(0, Reason.QUOTA_EXCEEDED, message)
             if self.domains:
@@ -529,7 +529,7 @@ class _Tree:
             return
         self._rule(self.heads[uid], want, 0, message, staged)
 
-    def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Staged) -> None:
+    def _rule(self, entry: Entry, want: Want, more: int, message: str, staged: Admissions) -> None:
         held = entry.held + self.got.get(entry.ask.uid, 0)
         judged = self.ledger.admission(entry.ask, held + want.copies, held)
         copies = held + more
@@ -552,7 +552,7 @@ class _Tree:
             " workloads before it in the order got, take back or wait for"
         )
 
-    def _short(self, want: Want, verdict: Verdict) -> str:
+    def _short(self, want: Want, verdict: Judged) -> str:
         """Why not all is admitted, beyond what the account's own limits say: "" when they do."""
         account, assignment = self.round.usage.account[want.node], verdict.assignment
         if verdict.victims:

@@ -104,7 +104,7 @@ class _Simulation:
         when it has waited long enough for the room of those that left."""
         self._due_of: dict[WorkloadKey, int] = {}
         """The last of them, by work."""
-        self._unsure: set[WorkloadKey] = set()
+        self._undecided: set[WorkloadKey] = set()
         """Those for which nobody could be told to leave, because another cycle was to decide on one
         of those that would."""
         self._submitted = self._scaled = 0
@@ -245,14 +245,14 @@ class _Simulation:
         """Cycles, until nothing is due. A work that found no place while others were due is decided
         on again then; if that is in vain too, a moment later."""
         self._cycles()
-        if self._unsure:
-            for key in sorted(self._unsure):
+        if self._undecided:
+            for key in sorted(self._undecided):
                 self.world.put(key)
-            self._unsure.clear()
+            self._undecided.clear()
             self._cycles()
-            for key in sorted(self._unsure):
+            for key in sorted(self._undecided):
                 self._look_again(self.world.now_s + MOMENT_S, key)
-            self._unsure.clear()
+            self._undecided.clear()
         self.world.inadmissible.at_rest()
 
     def _cycles(self) -> None:
@@ -326,7 +326,7 @@ class _Simulation:
         )
         if made.notices or len(self._notices):
             self._give_notice(made)
-        if made.unsure or made.room_claims or self._unsure:
+        if made.undecided or made.room_claims or self._undecided:
             self._wait_for_room(made)
         world.requeue(hints)
         if self._watch is not None:
@@ -338,8 +338,8 @@ class _Simulation:
             self._look_again(at_s, key)
 
     def _wait_for_room(self, made: Cycle) -> None:
-        self._unsure -= made.settled
-        self._unsure |= made.unsure & made.inadmissible.keys()
+        self._undecided -= made.settled
+        self._undecided |= made.undecided & made.inadmissible.keys()
         for key, claim in made.room_claims.items():
             self._look_again(math.ceil(claim.until_s), key)
 

@@ -10,7 +10,7 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.scheduling.admission import budgets, preempting
 from federator.scheduling.admission.notice import Pace
-from federator.scheduling.admission.stage import Staged
+from federator.scheduling.admission.stage import Admissions
 from tests.unit.placement.fleets import held, service
 
 CLUSTERS = ("a", "b", "c")
@@ -64,7 +64,7 @@ def test_copies_leave_where_most_may() -> None:
 def test_who_waits_for_a_budget_is_tried_when_that_has_room_again() -> None:
     """However often it is looked at meanwhile."""
     waiting = service(3)
-    staged, pace = Staged(slowed=[waiting]), Pace(9, budgets=budgets.Budgets(next_s=21.0))
+    staged, pace = Admissions(slowed=[waiting]), Pace(9, budgets=budgets.Budgets(next_s=21.0))
 
     leaving = preempting.turns(
         staged, {}, Commitments(), preempting.nobody, preempting.Terms(Tree(), 0.0, pace)

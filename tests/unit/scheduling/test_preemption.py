@@ -14,7 +14,7 @@ from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import reclaim
 from federator.scheduling.admission.admitting import Round
-from federator.scheduling.admission.holders import Holder, Victim, Why, Winner, scaled
+from federator.scheduling.admission.holders import Holder, Preemptor, Victim, Why, scaled
 from tests.examples import examples
 
 TIER = Tier.ON_DEMAND
@@ -71,12 +71,12 @@ def opened(
     return round_
 
 
-def told(round_: Round, need: int, priority: int) -> tuple[Winner, tuple[Victim, ...] | None]:
-    winner = Winner("a", priority, 0.0, {"cpu": need}, frozenset({"cpu"}))
+def told(round_: Round, need: int, priority: int) -> tuple[Preemptor, tuple[Victim, ...] | None]:
+    winner = Preemptor("a", priority, 0.0, {"cpu": need}, frozenset({"cpu"}))
     return winner, reclaim.victims(winner, round_.usage, round_.held, ANY)
 
 
-def fits_without(round_: Round, winner: Winner, gone: Sequence[tuple[Holder, int]]) -> bool:
+def fits_without(round_: Round, winner: Preemptor, gone: Sequence[tuple[Holder, int]]) -> bool:
     """And borrows nothing then, where others have to leave for it: that is for what is guaranteed
     to it only."""
     for one, copies in gone:

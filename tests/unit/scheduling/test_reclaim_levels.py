@@ -14,7 +14,7 @@ from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import reclaim
 from federator.scheduling.admission.admitting import Round
-from federator.scheduling.admission.holders import Holder, Winner, scaled
+from federator.scheduling.admission.holders import Holder, Preemptor, scaled
 from federator.scheduling.admission.tree_usage import own_leaf
 from tests.examples import examples
 from tests.unit.placement.test_quota_levels import LEAVES, PARENTS, THREE, Plain, quotas, said
@@ -45,7 +45,7 @@ def gone(
 ) -> dict[str, int] | None:
     """Account -> copies that leave it so that `asking` gets so many; None where nothing helps."""
     round_ = opened(fields, used)
-    winner = Winner(asking, 0, 1.0, {"cpu": copies * CPU}, frozenset({"cpu"}))
+    winner = Preemptor(asking, 0, 1.0, {"cpu": copies * CPU}, frozenset({"cpu"}))
     found = reclaim.victims(winner, round_.usage, round_.held, ANY)
     if found is None:
         return None

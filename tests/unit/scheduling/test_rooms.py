@@ -10,7 +10,7 @@ from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import Preemption, QuotaAccount, TakesRoom, TierQuota
 from federator.model.resources import Resources
 from federator.scheduling.admission import rooms
-from federator.scheduling.admission.stage import Leaves
+from federator.scheduling.admission.stage import Eviction
 from tests.examples import examples
 from tests.unit.placement.fleets import cluster, commitment, commitments_with, fleet, held, service
 
@@ -59,7 +59,7 @@ def _accounts(guarantees: list[int], promised: int, room: TakesRoom) -> list[Quo
     ]
 
 
-def _freed(leavers: list[Leaves], winner: Ask) -> int:
+def _freed(leavers: list[Eviction], winner: Ask) -> int:
     """Copies of the winner that fit where so much leaves."""
     amounts: dict[str, int] = {}
     for leaves in leavers:
@@ -91,7 +91,7 @@ def test_nothing_leaves_that_need_not_nor_what_a_guarantee_covers(world: World) 
     for at, leaves in enumerate(leavers):
         for name in leaves.clusters:
             fewer = {**leaves.clusters, name: leaves.clusters[name] - 1}
-            without = Leaves(leaves.uid, 0, False, leaves.by, leaves.why, fewer)
+            without = Eviction(leaves.uid, 0, False, leaves.by, leaves.why, fewer)
             assert _freed([*leavers[:at], without, *leavers[at + 1 :]], winner) < fits
     for tier in (Tier.PREEMPTIBLE, Tier.ON_DEMAND):
         for project, amount in zip(PROJECTS, guarantees, strict=True):
@@ -106,6 +106,6 @@ def test_nothing_leaves_that_need_not_nor_what_a_guarantee_covers(world: World) 
         assert fits <= max(promised // cpus, _freed([*set_apart(leavers)], winner))
 
 
-def set_apart(leavers: list[Leaves]) -> list[Leaves]:
+def set_apart(leavers: list[Eviction]) -> list[Eviction]:
     """Those of tier Preemptible."""
     return [leaves for leaves in leavers if leaves.why == "Room"]
