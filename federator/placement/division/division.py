@@ -74,7 +74,9 @@ def divide(parties: Sequence[Party], total: int) -> int:
     if missing < 0:
         shrink(parties, -missing)
         return 0
+    # Floors before averages: a cluster below its minimum would have to give up all it has.
     missing = fill_floors(parties, missing)
+    # Level after level: a later group gets a copy only when no earlier one has room for it.
     for level in sorted({party.level for party in parties}):
         if missing == 0:
             break
@@ -85,7 +87,10 @@ def divide(parties: Sequence[Party], total: int) -> int:
 def fill_floors(parties: Sequence[Party], missing: int) -> int:
     """Raises every party to its floor while seats last; returns the seats left."""
     for party in sorted(
-        parties, key=lambda party: (party.level, -party.weight, party.order, party.name)
+        # The heaviest first: with too few copies for all floors, large clusters are the ones to
+        # use.
+        parties,
+        key=lambda party: (party.level, -party.weight, party.order, party.name),
     ):
         given = min(max(min(party.floor, party.cap) - party.seats, 0), missing)
         party.seats += given
@@ -97,6 +102,7 @@ def grow(parties: Sequence[Party], missing: int) -> int:
     """Gives up to `missing` more seats by highest averages; returns the seats that no party could
     take."""
     able = [party for party in parties if party.weight > 0 and party.seats < party.cap]
+    # Below some four copies per cluster the heap is quicker than the two binary searches.
     if missing > 4 * len(able):
         missing -= _leap(able, missing)
     heap = [(*party.next_key(), party) for party in able if party.seats < party.cap]
@@ -120,12 +126,14 @@ def _leap(able: Sequence[Party], missing: int) -> int:
     With q the sum of weights, p is near the total: weights 3 and 1 (q 4) and 100 seats give p =
     100, a (2 * 3 * 100 + 4) // 8 = 75, b (2 * 1 * 100 + 4) // 8 = 25.
     """
+    # With q as the sum of weights, one step of p is about one copy: the search can be in integers.
     q = sum(party.weight for party in able)
     low, high = 0, missing
     while _given(able, high, q) <= missing and any(
         _seats_at(party, high, q) < party.cap for party in able
     ):
         low, high = high, 2 * high
+    # The largest p that gives at most `missing`: rounding up the middle ends the search at it.
     while low < high:
         middle = (low + high + 1) // 2
         if _given(able, middle, q) <= missing:
@@ -150,7 +158,10 @@ def _given(able: Sequence[Party], p: int, q: int) -> int:
 
 def shrink(parties: Sequence[Party], surplus: int) -> None:
     """Takes seats back in the reverse order of giving: higher levels first, floors last."""
+    # What is above a floor goes first everywhere, so that a minimum is broken only when nothing
+    # else is left to take.
     for floors_too in (False, True):
+        # The reverse order of giving, so that giving and taking the same copies moves nothing.
         for level in sorted({party.level for party in parties}, reverse=True):
             surplus = _take(
                 [party for party in parties if party.level == level], surplus, floors_too=floors_too
@@ -188,6 +199,7 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
     """Takes most of a large number of seats at once: all seats with a quotient below 1 / (2 * p /
     q), for the smallest p / q that takes at most `surplus`. These were given last, so the remaining
     ones can be taken one by one. Returns how many were taken."""
+    # All weights may be 0: parties of weight 0 keep what they hold, and give it back here.
     q = sum(party.weight for party in able) or 1
 
     def kept(party: Party, p: int) -> int:
@@ -201,6 +213,7 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
 
     low, high = 0, sum(party.seats for party in able)
     while taken(high) > surplus:
+        # A larger p takes no less: what is left is held by weights of 0, which no p protects.
         if taken(2 * high) == taken(high):
             return 0
         high *= 2
@@ -234,7 +247,10 @@ def consolidate(parties: Sequence[Party], total: int) -> None:
     (strategy Pack)."""
     surplus = sum(party.seats for party in parties) - total
     for party in sorted(
-        parties, key=lambda party: (-party.level, party.seats, -party.order, party.name)
+        # Later groups first, as for every loss; then the smallest, which is emptied with fewest
+        # moves.
+        parties,
+        key=lambda party: (-party.level, party.seats, -party.order, party.name),
     ):
         taken = min(max(surplus, 0), party.seats)
         party.seats -= taken
@@ -261,6 +277,7 @@ def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int)
     if not policy.division.weights:
         return 1
     return max(
+        # The largest of several: a general weight and a special one for some clusters may overlap.
         (
             weight.weight
             for weight in policy.division.weights

@@ -41,6 +41,7 @@ class Domains:
         self.skew = max(rule.max_skew, 0)
         """0: no bound."""
         self.wants = rule.min_domains
+        # Without this, one zone alone could take everything although several are asked for.
         self.few = len(totals) < rule.min_domains
         """With fewer domains than minDomains the least counts as 0, as in Kubernetes."""
         self.total = total
@@ -68,16 +69,20 @@ class Domains:
         if count is None:
             return 0
         breach = 0
+        # A floor may be larger than the skew: a cluster gets its floor in one step or not at all,
+        # and the step alone is no breach.
         if self.skew:
             breach = count + block - self.least - (self.skew if self.skew > unit else unit)
             if breach <= 0:
                 breach = 0
             elif count <= self.least and not self.few:
+                # The domain is the lowest itself and rises: what counts is the next lowest.
                 low = min(
                     (other for name, other in self.totals.items() if name != domain),
                     default=count + block,
                 )
                 breach = max(count + block - min(low, count + block) - max(self.skew, unit), 0)
+        # A copy that opens no domain costs one of those that are still to open others.
         if self.used < self.wants and (count > 0 or (block > unit and self.used + 1 < self.wants)):
             breach += 1
         return breach
@@ -91,6 +96,8 @@ class Domains:
         if count is None or not self.skew:
             return -broken
         if count - block < self.least and not self.few and len(self.totals) > 1:
+            # A lower least makes the highest domain exceed the skew, although that one does not
+            # change.
             broken += max(self.high - (count - block) - self.skew, 0) - self.excess()
         return max(count - self.least - self.skew, 0) - broken
 
@@ -105,6 +112,7 @@ class Domains:
         self.high = max(self.high, count)
         opened = count == block
         self.used += opened
+        # Only a domain at the least can raise it, so all others need no second look.
         if count - block > self.least or self.few:
             return opened
         before, self.least = self.least, min(self.totals.values())
@@ -113,6 +121,7 @@ class Domains:
     def lower(self, domain: str, block: int) -> bool:
         """Removes `block` copies. Returns whether the breach of other domains may have changed."""
         self.total -= block
+        # With fewer copies than domains wanted, each copy less also lowers what can be asked for.
         few_left = self.total <= self.wants
         count = self.totals.get(domain)
         if count is None:

@@ -106,6 +106,7 @@ class Candidate:
             self.cap,
             min(floor, self.cap) if self.weight > 0 else 0,
             seats,
+            # Group, then taint, then holder, as digits of one number.
             4 * self.place.level + 2 * bool(self.place.avoided) + (holders_first and not seats),
             self.order,
             self.place.domains,
@@ -122,6 +123,7 @@ class Candidate:
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """Every cluster judged by the filters, by name; the same for all asks that are alike."""
+    # A filter that reads more of the ask than this needs it in `likeness`.
     key = ("places", likeness(ask, snapshot, ledger))
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
@@ -263,10 +265,12 @@ def candidates(
                 rooms = ledger.rooms(ask.shape).tolist()
             room = rooms[at[name]] if name in at else 0
             room, pending = max(room, 0), room == PENDING
+            # Reports count nodes with room, and each held copy has a node of them already.
             if ask.shape.one_per_node:
                 room = max(room - copies, 0)
         cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
         ceiling = ceilings.get(name)
+        # Held copies stay above a ceiling: only growth is limited.
         if ceiling is not None and cap > (most_there := max(ceiling.copies, copies)):
             cap, limit = most_there, Reason.QUOTA_EXCEEDED
         weight = weigh(ask.policy, place.view, copies, room)
@@ -294,6 +298,7 @@ def cap_by_shards(
         candidate.name: held[candidate.name].count if candidate.name in held else 0
         for candidate in pool
     }
+    # A slot without a shard would be room and quota that nothing uses.
     loose = max(unfinished - sum(own.values()), 0)
     for candidate in pool:
         most = own[candidate.name] + loose
@@ -317,6 +322,7 @@ def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
     """Whether the cluster makes a domain. Only a Weighted weight can rule that out: the others
     stand for room, and a full cluster counts."""
     division = policy.division
+    # Less room must never waive a rule, and by room a full cluster weighs 0.
     weight = weight if division.strategy is Strategy.WEIGHTED else 1
     return domains.counts(
         held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster
@@ -348,6 +354,7 @@ def _cap(
     )
     if unlabelled and cap > copies:
         cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
+    # After room and before the policy: the strictest bound is the one that the verdict names.
     if bound is not None and cap > bound:
         cap, limit = max(bound, 0), Reason.UNSCHEDULABLE if bound >= 0 else Reason.CONFLICT
     most = policy.division.max_per_cluster

@@ -38,6 +38,7 @@ def choose(
     out: dict[str, Reason] = {}
     if limits.floor == 0 and limits.most is None and not fewest:
         return out
+    # With mode Fresh holders compete like all others: the plan is made as if nothing ran.
     holders = (
         []
         if fresh
@@ -49,6 +50,7 @@ def choose(
     holding = {candidate.name for candidate in holders}
     joining: list[Candidate] = []
     for candidate in candidates:
+        # These can get no copy, so as members of the set they would only use up `maxClusters`.
         if candidate.name in holding or candidate.cap <= 0 or candidate.weight <= 0:
             continue
         if candidate.cap < limits.floor:
@@ -57,6 +59,8 @@ def choose(
             joining.append(candidate)
     stay = _staying(holders, joining, limits, sticky=sticky)
     out.update((candidate.name, limits.reason) for candidate in holders if candidate not in stay)
+    # Without floors the levels of the division keep later groups empty by themselves. Under hard
+    # rules room may be unusable, so a later group cannot be ruled out here.
     if limits.floor > 0 and not strict:
         joining = _needed(joining, stay, limits, out)
     picker = _Picker(joining, stay, limits)
@@ -90,12 +94,15 @@ class Limits:
         """
         slots = others if self.most is None else min(self.most - len(chosen), others)
         if self.floor > 0:
+            # Each cluster that takes part uses a floor of the total, so the total bounds their
+            # number.
             spare = self.total - sum(min(self.floor, candidate.cap) for candidate in chosen)
             slots = min(slots, spare // self.floor)
         return max(slots, 0)
 
     def reach(self, chosen: Sequence[Candidate], others: Iterable[Candidate]) -> int:
         """The most copies that the chosen clusters and the best of the others can hold."""
+        # The largest caps give an upper bound, which the picker keeps in sight with every choice.
         caps = sorted((other.cap for other in others), reverse=True)
         best = sum(candidate.cap for candidate in chosen) + sum(
             caps[: self.slots(chosen, len(caps))]
@@ -110,9 +117,12 @@ def _staying(
     stay = list(holders if limits.most is None else holders[: max(limits.most, 0)])
     everybody = [*holders, *joining]
     goal = limits.reach((), everybody)
+    # Placing copies comes before avoiding moves, but a holder leaves only when that places more.
     if sticky or _reach_with(stay, everybody, limits) >= goal:
         return stay
     stay = []
+    # In the order of holders: of two that cannot both stay, the one of the earlier group does, then
+    # the larger one.
     for candidate in holders:
         if limits.most is not None and len(stay) >= limits.most:
             break
@@ -151,6 +161,7 @@ def _joined(
     most = limits.slots(stay, count)
     beside, why = count, Reason.AT_MAXIMUM
     if floor > 0:
+        # What holders have above their floor is not free for a newcomer, unless they must make way.
         spare = limits.total - sum(
             max(candidate.held, min(floor, candidate.cap)) for candidate in stay
         )
@@ -159,6 +170,8 @@ def _joined(
             why = Reason.BELOW_MINIMUM
     joined: list[Candidate] = []
     room = sum(candidate.cap for candidate in stay)
+    # Beyond `beside` a newcomer costs holders copies above their floor: only where that places more
+    # copies in all.
     while len(joined) < most and (len(joined) < beside or (room < picker.goal and not sticky)):
         candidate = picker.next()
         joined.append(candidate)
@@ -180,12 +193,15 @@ def _packed(
             for candidate in stay
             if _place(candidate) == place
         )
+        # Room of the holders of this group first: Pack opens another cluster only when they are
+        # full.
         while room < growth and len(joined) < most and place in picker.places():
             candidate = picker.next()
             joined.append(candidate)
             room += candidate.cap if _place(candidate) == place else 0
             growth -= candidate.cap if _place(candidate) != place else 0
         growth -= min(room, max(growth, 0))
+    # Read before the clusters beyond are taken: these are for hard rules, not for want of room.
     enough = growth <= 0
     while beyond > 0 and len(joined) < most:
         joined.append(picker.next())
@@ -206,6 +222,7 @@ class _Picker:
             joining, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name)
         )
         self.goal = limits.reach(stay, joining)
+        # Ranked once, since a choice changes only how crowded domains are, never a score.
         waiting = sorted(joining, key=_joins_first)
         self.rank = {candidate.name: at for at, candidate in enumerate(waiting)}
         self.queues: dict[tuple[tuple[int, bool], tuple[str, ...]], list[Candidate]] = {}
@@ -230,9 +247,12 @@ class _Picker:
         for (place, domains), queue in self.queues.items():
             candidate = next((candidate for candidate in queue if able(candidate)), None)
             if candidate is not None:
+                # Groups and avoided taints before domains before scores: the order in
+                # docs/reference/spread.md.
                 key = (place, self._crowding(domains), self.rank[candidate.name])
                 if best is None or key < best[0]:
                     best = (key, candidate)
+        # If no choice keeps the goal in reach, the largest loses least of it.
         picked = best[1] if best is not None else self.rest[0]
         key_of = (_place(picked), picked.place.domains)
         self.queues[key_of].remove(picked)
@@ -247,10 +267,12 @@ class _Picker:
         """Returns a test: whether everything that can be placed still can be after picking this
         cluster."""
         slots = self.limits.slots(self.chosen, len(self.rest))
+        # All may join, so no choice keeps another one out.
         if slots >= len(self.rest):
             return lambda candidate: True
         room = sum(candidate.cap for candidate in self.chosen)
         others = self.rest[: max(slots - 1, 0)]
+        # A cluster that is among the best anyway leaves its slot to the next one by size.
         last = self.rest[max(slots - 1, 0)].cap
         best = sum(other.cap for other in others)
         names = {other.name for other in others}

@@ -55,6 +55,7 @@ class Field:
         self.open: Bools = np.array(
             [place.refusal is None for place in self.places], dtype=np.bool_
         )
+        # As in `Candidate.party`: an avoided cluster comes behind all others of its group.
         levels = [2 * place.level + bool(place.avoided) for place in self.places]
         self.level: Ints = np.array(levels, dtype=np.int64)
         """[C]: ordered group, and behind it the clusters with avoided taints."""
@@ -70,6 +71,7 @@ class Field:
         self.weights: Ints | None = None
         """[C]: weights that do not depend on room; None for weight by room."""
         weigh = DIVIDERS[ask.policy.division.strategy].weigh
+        # Of the strategies that come here only Capacity weighs by room, which every charge changes.
         if ask.policy.division.strategy is not Strategy.CAPACITY:
             self.weights = np.array(
                 [weigh(ask.policy, place.view, 0, 0) for place in self.places], dtype=np.int64
@@ -174,6 +176,7 @@ class Crowd:
         if apart:
             member = member.copy()
             member[[field.at[name] for name in apart if name in field.at]] = False
+        # PENDING is negative: while only the member can tell, there is no room.
         room = np.maximum(rooms, 0)
         most = ask.policy.division.max_per_cluster
         bound = min(at_most, max(most, 0)) if most is not None else at_most
@@ -191,8 +194,10 @@ class Crowd:
 
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
+        # Most asks of a trace: the sum over a thousand clusters is not needed for one copy.
         if total == 1:
             return int(self.able.any())
+        # Clipped before the sum: unlimited caps would overflow it.
         return min(int(np.minimum(self.cap, total).sum(where=self.able)), total)
 
     def best(self, count: int, *, by_domain: bool) -> list[int]:
@@ -224,8 +229,10 @@ class Crowd:
                     if count == 1
                     else np.partition(weights, here.size - count)[here.size - count]
                 )
+                # The tie-break is asked only of those that are equal at the border.
                 ahead, equal = here[weights > least], here[weights == least]
                 if ahead.size + equal.size > count:
+                    # Stable, so that of equal tie-breaks the first by name is taken.
                     ranked = np.argsort(self.order[equal], kind="stable")
                     equal = equal[ranked[: count - ahead.size]]
                 parts += [ahead, equal]
@@ -387,10 +394,12 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
         ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose
     )
     beside = sum(min(candidate.held, candidate.cap) for candidate in own if candidate.weight > 0)
+    # Not everything finds room: then which clusters lack it is part of the answer.
     if crowd.reach(total) + beside < total:
         return None
     crowd.score(own)
     pool = _pooled(crowd, own, total, by_domain=False)
+    # A soft rule may prefer the best cluster of another domain, however light it is.
     if ask.policy.spread and _breaks(pool, crowd, total, fresh=job.fresh):
         pool = _pooled(crowd, own, total, by_domain=True)
     return pool, crowd

@@ -57,11 +57,14 @@ def leavers(
     ]
     if not leaving:
         return []
+    # Behind all groups: copies stay in clusters of the policy's groups before they stay in one that
+    # it does not admit.
     last, mine = len(ask.policy.division.groups), names.stable_order(ask.uid)
     return [
         Candidate(
             replace(place, level=last),
             held=copies,
+            # It takes nothing new, so what it holds is all that it can have.
             room=0,
             cap=copies,
             limit=Reason.NOT_SELECTED,
@@ -86,6 +89,7 @@ def give_back(
     if lacking <= 0:
         return kept
     losers = [loser for loser in losers if loser.held > got.get(loser.name, 0)]
+    # A Required policy is stronger than a wish, so its clusters are emptied first.
     for loser in sorted(
         losers,
         key=lambda loser: (bool(by_force(loser)), loser.place.level, loser.order, loser.name),
@@ -101,6 +105,7 @@ def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
     """As few clusters as hold `lacking` copies, the largest first, so that few stay where they may
     not."""
     taken: list[Candidate] = []
+    # The largest first keeps copies in as few forbidden clusters as possible.
     for candidate in sorted(
         waiting,
         key=lambda candidate: (
@@ -128,6 +133,7 @@ def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int
     )
     if everywhere(ask):
         return losses
+    # A smaller count takes copies away without giving them another place: these are no moves.
     fewer = sum(candidate.held for candidate in taking) - sum(got.values())
     return max(losses - max(fewer, 0), 0)
 
@@ -137,6 +143,7 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
     that a Required policy refuses go first, then the smallest; the first goes whole whenever any
     may."""
     stay: list[Candidate] = []
+    # The smallest first: of job sets that restart as a whole, the cheapest moves are made first.
     for candidate in sorted(
         going,
         key=lambda candidate: (
@@ -146,6 +153,8 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
             candidate.name,
         ),
     ):
+        # Checked before the clusters are subtracted, so that the first goes even where it is larger
+        # than the budget; otherwise it never would.
         if allowed <= 0:
             candidate.waits = TURN
             stay.append(candidate)
@@ -182,6 +191,7 @@ def without_growth(
         for candidate in taking
     ]
     for candidate, party in zip(taking, parties, strict=True):
+        # Copies that a scheduler could not bind do not run, so they may go before those that do.
         bound = candidate.cap if candidate.limit in CAPS else candidate.held
         party.floor = min(candidate.held, bound, party.seats)
     division.shrink(parties, surplus)
@@ -201,6 +211,7 @@ def forced(
 ) -> dict[str, int]:
     """How many of `moving` copies each Required policy moves, by its name, and the evacuation."""
     by_policy: dict[str, int] = {}
+    # In the order of names, so that the same copies are charged to the same policy every time.
     for candidate in taking:
         if edited(candidate) and (name := by_force(candidate)):
             lost = min(max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0), moving)
@@ -213,6 +224,7 @@ def edited(candidate: Candidate) -> bool:
     """Whether copies leave the cluster because of an edit of a policy or of labels, or because it
     is being emptied, and not because it has a taint or could not schedule them."""
     refusal = candidate.place.refusal
+    # A taint says itself when copies leave, so the budget of edits does not apply.
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
     return not (tainted or candidate.limit in CAPS)
 
@@ -224,6 +236,7 @@ def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> di
     {} when no more copies than the count would stay: then they are divided as usual. A cluster that
     is being removed keeps none for this reason.
     """
+    # Another count is a person's word on how many there are to be: then they are divided.
     if everywhere(ask) or ask.unit is not Unit.REPLICAS or per_cluster != ask.count:
         return {}
     stays = {
