@@ -59,10 +59,13 @@ def decide(
         alone = functools.partial(decide, seq=seq, mark=mark, capped=capped, finished=finished)
         alone = functools.partial(alone, by_name=by_name, leave=leave, per_cluster=per_cluster)
         return gangs.decide(ask, held, snapshot, ledger, alone, previous_hash)
+    # What only candidates know: bounds of single clusters, and shards that are done.
     apart = finished or capped or per_cluster or ledger.ceilings
     if not apart and (not held or (leave is None and _leaves_whole(ask, held, snapshot))):
         before = ledger.mark()
         simply = deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
+        # A workload that leaves clusters keeps there what finds no other place: only the long way
+        # says which copies these are.
         if simply is not None and not (held and simply.shortfall):
             return simply
         ledger.rollback(before)  # what finds no other place stays where it is
@@ -119,12 +122,14 @@ def _in_full(
     finished, by_name, problem = standing.finished, standing.by_name, standing.problem
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     judged = candidates.places(ask, snapshot, ledger)
+    # Shards that are done or no more wanted hold no slot and no room.
     over = shards.union(finished, sharing.beyond(ask, standing.held))
     mine = {holding.cluster: remaining(holding, over) for holding in standing.held}
     eligible = candidates.for_holders(ask, mine, judged)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     unfinished = shards.size(shards.minus(sharing.all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
+    # Held copies are admitted already: quota bounds growth only.
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
     previous = standing.previous_hash
     fresh = ask.policy.division.fresh and not inputs.unchanged(
@@ -208,6 +213,7 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
     if not ask.policy.required or ask.suspended:
         return False
     bare = enforcing.alone(ask, 0)
+    # There is no order to obey, so what runs stays.
     if contradiction(bare):
         return False  # the Required policies contradict themselves
     most = bare.policy.division.max_per_cluster

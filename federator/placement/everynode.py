@@ -28,6 +28,7 @@ def policy_of(policy: Policy) -> Policy:
     """A policy as it applies to daemons: which clusters, tolerations, roll-out. Division and spread
     have no meaning, and one cluster after the other gets a new template unless the policy says
     otherwise."""
+    # A daemon has no second copy that serves meanwhile, so its clusters change one by one.
     at_once = policy.max_clusters_at_once or 1
     return replace(
         policy, division=Division(Strategy.DUPLICATE), spread=(), max_clusters_at_once=at_once
@@ -83,6 +84,7 @@ def decide(
     mine = {holding.cluster: holding for holding in held if holding.count > 0}
     parts = _parts(ask, places, mine, ledger)
     staying = [part for part in parts if part.held is not None]
+    # Those that have it come first: quota that is short takes no daemon down.
     joining = _in_order(ask, [part for part in parts if part.held is None])
     closed = _closed(ask)
     node_count = sum(max(part.nodes, 0) for part in parts)
@@ -142,6 +144,7 @@ def _parts(
                 # A selector that admits no cluster at all is more likely a slip than a wish.
                 stays = "no cluster is admitted"
         nodes = ledger.nodes_admitting(name, ask.shape)
+        # The last known number is nearer to the truth than none, and keeps the charge steady.
         if nodes == PENDING and holding is not None:
             nodes = copies_of(holding)
         ceiling = ledger.ceilings.get(name) if holding is None else None
@@ -190,6 +193,7 @@ def _join(
     ask: Ask, joining: Sequence[_Part], admission: Admission, node_count: int, *, taken: int
 ) -> None:
     """Gives it to those whose nodes quota admits; to all or none with RequireAll."""
+    # What stays is charged first, whatever the order of names.
     left = admission.copies - taken
     able = [part for part in joining if part.nodes != PENDING and not part.short]
     if ask.policy.require_all and (len(able) < len(joining) or admission.copies < node_count):
@@ -197,6 +201,7 @@ def _join(
     if admission.reason is not Reason.CHOSEN and left <= 0:
         return  # not even on clusters that have no node for it at present
     for part in able:
+        # A cluster that is too large is passed over: a smaller one behind it may still fit.
         part.got = part.nodes <= left
         left -= part.nodes if part.got else 0
 

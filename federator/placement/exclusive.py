@@ -100,8 +100,10 @@ def _given(
     is left of it. A cluster that gives up what it has to run gives up all: that its slice is gone
     is what shows that nothing runs there any more."""
     has = shards.normal(former.ranges) if former is not None else ()
+    # Finished shards alone are no reason to keep the slice.
     if shards.minus(has, finished) and not shards.minus(share.ranges, finished):
         return None
+    # Its own shards never block a cluster: they run where they are.
     elsewhere = shards.normal(
         piece for name, ranges in busy.items() if name != share.cluster for piece in ranges
     )
@@ -111,6 +113,7 @@ def _given(
     ranges = shards.minus(share.ranges, blocked)
     if not ranges:
         return None
+    # Slots for shards that are not given yet would be charged without use.
     slots = min(share.slots, shards.size(shards.minus(ranges, finished)))
     if former is not None and slots == _copies(former, finished) and ranges == has:
         slots = former.slots  # the smaller number would change nothing

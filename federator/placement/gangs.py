@@ -59,6 +59,7 @@ def _counts(
     most, least = [part.count for part in parts], [part.min for part in parts]
     if most == least:
         return most
+    # Its pods have found each other: another number would restart them all.
     given = next((holding.pods or most for holding in held if holding.count), None)
     if given is not None:
         clamped = zip(given, parts, strict=False)
@@ -77,6 +78,7 @@ def _counts(
         fits = ledger.rooms(tried.shape)
         return any(fits[at] != 0 for at in open_to)
 
+    # Bisection: each question charges a whole gang for trial in a copy of the world.
     low, high = 0, sum(most) - sum(least)
     while low < high:  # more pods never fit where fewer do not
         middle = (low + high + 1) // 2
@@ -87,6 +89,7 @@ def _counts(
 def _with(extra: int, most: Sequence[int], least: Sequence[int]) -> list[int]:
     """The minimum and `extra` pods beyond it, given to the components in their order."""
     counts: list[int] = []
+    # Components in their order: the first ones are the ones that the user put first.
     for high, low in zip(most, least, strict=True):
         more = min(extra, high - low)
         counts.append(low + more)
@@ -111,6 +114,8 @@ class Shortage:
         ]
         if not full:
             return made
+        # The cluster in which most components fit, and then most pods of the next, helps a user
+        # most.
         best = max(full, key=self._nearness)
         pods = sum(count for _, count in self.shape.pods)
         message = (

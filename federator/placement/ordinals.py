@@ -54,6 +54,7 @@ def homes(blocks: Blocks, held: Iterable[Holding], clusters: Collection[str]) ->
     """
     present = {name: list(ranges) for name, ranges in blocks.items() if name in clusters and ranges}
     taken: Ranges = ()
+    # The later decision counts: of the earlier one the cluster may not have heard the end yet.
     for holding in sorted(held, key=lambda holding: (-holding.seq, holding.cluster)):
         if holding.cluster not in clusters:
             continue
@@ -75,6 +76,7 @@ def _with(blocks: list[Range], pieces: Ranges, mine: Ranges) -> list[Range]:
                 blocks.remove(around)
                 blocks.extend([(around[0], low - 1), (low, around[1])])
             for part in shards.minus(((low, high),), shards.normal(blocks)):
+                # A piece that begins where its run begins has a StatefulSet of its own already.
                 if part[0] == low:
                     blocks.append(part)
                 else:
@@ -193,12 +195,14 @@ def _return_and_extend(
     admission = ledger.admission(ask, ask.count, held=plan.placed())
     left = max(admission.copies - plan.placed(), 0)
     missing = shards.minus(universe, plan.all_given)
+    # Before new ordinals begin anywhere: what returns has claims that exist only there.
     for name in sorted(plan.blocks):
         back = shards.intersect(missing, shards.normal(plan.blocks[name]))
         if not back:
             continue
         room = min(_room(plan, name, ledger, capped), shards.size(back))
         taken, waiting = shards.take(back, min(room, left))
+        # Named as the reason only where room would have been enough.
         plan.by_quota = admission if room > left else plan.by_quota
         left -= _charged(plan, name, taken, ledger)
         plan.give(name, taken)
@@ -207,12 +211,14 @@ def _return_and_extend(
     new = shards.minus(
         missing, shards.normal(piece for ranges in plan.blocks.values() for piece in ranges)
     )
+    # A rule says how copies lie over domains; a longer block would put them all into one.
     if not new or ask.policy.spread:
         return
     before = new[0][0] - 1
     last = next((n for n, own in plan.blocks.items() if any(b[1] == before for b in own)), None)
     if last is not None and plan.open(last) and not plan.waiting.get(last):
         most = min(_room(plan, last, ledger, capped), left, shards.size(new[:1]))
+        # Only the lowest run: after a gap the next ordinals follow another cluster's block.
         taken = shards.take(new, most)[0]
         if taken:
             _charged(plan, last, taken, ledger)
@@ -256,7 +262,9 @@ def _divided(  # noqa: PLR0917 what `decide` knows by then
     waits = shards.normal(piece for ranges in plan.waiting.values() for piece in ranges)
     new = shards.minus(shards.minus(universe, plan.all_given), waits)
     count = plan.placed() + shards.size(new)
+    # A released cluster gets no ordinal again before a person takes the release back.
     excluded = tuple(dict.fromkeys((*policy.exclude, *plan.ordinals.released)))
+    # Ordinals never move, so a plan made afresh could only be refused.
     division = replace(policy.division, fresh=False)
     beside = replace(
         ask,
@@ -282,6 +290,7 @@ def _begin(plan: _Plan, more: dict[str, int], new: Ranges) -> None:
     whose block ends just below, then to those that get most."""
     while new and more:
         before = new[0][0] - 1
+        # To extend a block costs no StatefulSet; then the largest run first, which keeps runs few.
         order = sorted(
             more,
             key=lambda name: (

@@ -61,6 +61,7 @@ def _shard_shares(
         slots = got.get(name, 0)
         former = held.get(name)
         left = shards.size(shards.minus(mine, finished))
+        # Near its end a job set has fewer shards than slots. Each smaller number would be a write.
         if former is not None and slots == copies_of(former) and left <= former.count:
             # more slots than shards are left: writing the smaller number would change nothing
             slots = former.slots

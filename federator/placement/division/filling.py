@@ -50,6 +50,7 @@ def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> 
     """Gives up to `missing` more seats; returns the seats that no cluster may take."""
     before = [party.seats for party in parties]
     tried: list[tuple[bool, int, list[int]]] = []
+    # The quick way first: the others cost several times as much and are rarely needed.
     for way in _WAYS:
         _put(parties, before)
         left = _fill(parties, missing, rules, idle, way)
@@ -57,6 +58,7 @@ def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> 
         tried.append((broken, left, [party.seats for party in parties]))
         if not broken and not (left and _lacking(parties, rules, idle)):
             break
+    # A broken hard rule is worse than missing copies, and of equal results the quicker way counts.
     _, left, best = min(tried, key=lambda result: result[:2])
     _put(parties, best)
     return left
@@ -84,6 +86,8 @@ def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, wa
             before = [party.seats for party in parties]
             _Filling(parties, rules, idle, unit).run(missing - reserve)
             least = _opened(parties, before, rules, idle) if way.keeps_open else before
+            # The last blocks of a size may be out of turn, so that they are given again in smaller
+            # ones.
             _give_back(parties, least, rules, idle, unit, way.rounds)
             missing -= sum(party.seats for party in parties) - sum(before)
         unit //= 2
@@ -92,6 +96,8 @@ def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, wa
 
 def _first_unit(parties: Sequence[Party], missing: int) -> int:
     unit, enough = 1, ONE_BY_ONE * max(len(parties), 1)
+    # Doubled until the rest is few enough to be given one by one: so the number of steps grows with
+    # the logarithm of the copies.
     while missing // unit > enough:
         unit *= 2
     return unit
@@ -107,6 +113,7 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
         growth: dict[str, int] = {}
         for party, seats in zip(parties, before, strict=True):
             growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
+        # Compared with the state before: what was broken already is not the fault of these seats.
         had = {
             domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()
         }
@@ -134,6 +141,8 @@ def _opened(
         had = {party.domains[at] for party, seats in zip(parties, least, strict=True) if seats > 0}
         if not rule.hard or len(had & domain.totals.keys()) >= rule.min_domains:
             continue
+        # The cluster with most seats keeps the one that holds the domain open: it is the last to
+        # lose it.
         for place, party in sorted(enumerate(parties), key=lambda pair: -pair[1].seats):
             if party.seats > least[place] and party.domains[at] not in had:
                 had.add(party.domains[at])
@@ -184,6 +193,7 @@ def _level(
             for party in parties
             if party.domains[at] == domain and party.seats > least[party.name]
         ]
+        # In the order in which seats were given last, as any other loss.
         for party in sorted(inside, key=Party.last_key, reverse=True):
             taken = min(surplus, party.seats - least[party.name])
             party.seats -= taken

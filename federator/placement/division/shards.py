@@ -55,8 +55,10 @@ def assign(
         return {alone: unfinished} if takes else {}
     kept: dict[str, Ranges] = {}
     taken: Ranges = ()
+    # By name, so that of two clusters that record the same shard the same one keeps it each time.
     for name in sorted(held):
         mine = shards.minus(shards.intersect(held[name], every), taken)
+        # Without slots nothing runs there: only shards that are done stay recorded.
         if not slots.get(name):
             mine = shards.minus(mine, unfinished)
         kept[name] = mine
@@ -68,11 +70,15 @@ def assign(
     for name in working:
         seats = shards.size(shards.intersect(kept.get(name, ()), unfinished))
         takes_more = openness[name] is best and best is not Openness.BARRED
+        # A cluster that is less open keeps its shards; it gets no other as long as a better one has
+        # slots.
         most = count if takes_more else seats
+        # By slots, so that all clusters finish at about the same time.
         parties.append(Party(name, slots[name], most, seats=seats, order=order.get(name, 0)))
     if parties:
         before = {party.name: party.seats for party in parties}
         division.divide(parties, shards.size(unfinished))
+        # In the order of the shards they have, so that ranges continue and stay few.
         for party in sorted(
             parties, key=lambda party: _first(kept.get(party.name, ()), party.name)
         ):

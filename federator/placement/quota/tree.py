@@ -60,6 +60,7 @@ class Tree:
         self._paths: dict[str, tuple[str, ...]] = {name: self._path(name) for name in self.accounts}
         self._families: dict[str, list[str]] = {}
         """Root -> all accounts of its tree, those below before those above."""
+        # The deepest first: sums of an account are complete when all below it have been counted.
         for name in sorted(self.accounts, key=lambda name: (-len(self._paths[name]), name)):
             self._families.setdefault(self._paths[name][-1], []).append(name)
         self._children: dict[str, list[str]] = {}
@@ -181,6 +182,8 @@ class Tree:
     def _path(self, name: str) -> tuple[str, ...]:
         path, seen = [name], {name}
         while (above := self.accounts[path[-1]].parent) in self.accounts:
+            # A circle has no root: each account in it stands alone, so that a slip stops nobody
+            # else.
             if above in seen:
                 return (name,)
             path.append(above)
@@ -219,6 +222,7 @@ def guaranteed(said: TierQuota, resource: str) -> int | None:
     if resource not in said.guaranteed and resource not in said.withheld:
         return None
     most = maximum(said, resource)
+    # A guarantee above the maximum could never be used, and would be kept from all others.
     return said.guaranteed[resource] if most is None else min(said.guaranteed[resource], most)
 
 
@@ -234,21 +238,26 @@ def _bound(
     """`below`: what the accounts below it keep; `beneath`: the sum of their guarantees, None when
     they have none."""
     own, most = guaranteed(said, resource), maximum(said, resource)
+    # An account that states nothing guarantees what those below it were promised.
     promised = own if own is not None else beneath
     field = f"max.{resource}"
     if root:
         if most is None:
             most, field = promised, f"guaranteed.{resource}" if own is not None else ""
+        # Nobody stands above a root: what it may have at most is the pool of its tree.
         pool = max((most or 0) - below, 0)
         return Bound(0, pool, None if most is None else pool, below, most, field, promised)
     borrows = said.borrowing.get(resource)
+    # Tiers that keep their guarantee to themselves do not borrow unless it is written.
     if borrows is None and most is None and tier in KEEPS and own is not None:
         most, field = own, f"guaranteed.{resource}"
     elif borrows is not None and (most is None or (promised or 0) + borrows < most):
         most, field = (promised or 0) + borrows, f"borrowingLimit.{resource}"
+    # A maximum on the way limits what can be promised through it.
     if most is not None and promised is not None:
         promised = min(promised, most)
     pool = max((promised or 0) - below, 0)
+    # Idle guarantees are lent by default, but for tiers whose work must begin at any moment.
     lent = said.lending.get(resource, 0 if tier in KEEPS else pool)
     return Bound(
         kept=max(pool - lent, 0),

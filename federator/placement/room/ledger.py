@@ -145,6 +145,7 @@ class Ledger:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
         if self._due:
+            # The kept world serves the next cycle too, and most ledgers never charge.
             if not self._copied:
                 self._world, self._copied = self._world.copy(), True
             for given in self._due:
@@ -230,6 +231,7 @@ class Ledger:
             self._world = self.below.world(self.snapshot, self)
         if self._trials:
             self._trials.clear()
+        # A gang is charged pod by pod: its pods lie on different nodes.
         for pods_given in given.pods():
             self._due.append(pods_given)
             self._undo.append(pods_given)
@@ -237,6 +239,7 @@ class Ledger:
     def take_back(self, charge: Charge | None) -> None:
         """Takes back the last charge, which is None where it is not made yet or changed nothing."""
         self._trials.clear()
+        # Charges wait in order, so the last one is the one to take back while any waits.
         if self._due:
             self._due.pop()
         elif charge is not None:
@@ -302,6 +305,7 @@ class Ledger:
             placed = self._placed_beside(own)
             admission = quota.admit(ask, wanted, held, self.uses, own=own, placed=placed)
         ruling = self.rulings.get(ask.uid)
+        # The stricter of both: a ruling was made before others of this cycle got their quota.
         if ruling is None or ruling.copies > admission.copies:
             return admission
         return replace(ruling, unlimited=admission.unlimited, generations=admission.generations)
@@ -368,6 +372,7 @@ class Ledger:
         uses, room = self.uses, None
         speaking = quota.accounts_of(project, self.snapshot.quotas)
         for account in speaking:
+            # A bound project is closed to this namespace, however much its account has left.
             if account.namespaces and namespace not in account.namespaces:
                 return 0, speaking
         for account_name in uses.tree.charged(project):
@@ -442,6 +447,7 @@ class Ledger:
             self._deltas[uid] = delta
             for commitment, sign in delta:
                 self._count(commitment, sign)
+            # Only what was held before can leave pods that are still to end.
             if len(delta) > 1:
                 self._left[uid] = left = self._left_by(delta[0][0], delta[1][0])
                 for besides, sign in left:

@@ -44,11 +44,14 @@ def divided(
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
     rule is broken. `listed`: the rooms as a list, where there are few clusters."""
     order = _Order(ask, like, by_name=by_name)
+    # One look at the smallest room saves a look at each cluster in nearly every decision.
     full = not like.weighty or (listed is not None and min(listed, default=0) <= 0)
     if listed is None and not ask.shape.plain:  # of some it may not be known
+        # PENDING is negative: what only the member can count has no room until it answers.
         rooms = np.maximum(rooms, 0)
     chosen: list[int] = []
     copies: list[int] = []
+    # A level is entered only for what the ones before have no room for.
     for level in range(len(like.levels)):
         here, weights, caps = (
             _few(like, level, listed, missing, order, full=full)
@@ -65,6 +68,7 @@ def divided(
             break
     if missing:
         return None
+    # Within one level clusters rise already.
     if 0 in copies or len(like.levels) > 1:
         given = sorted((at, each) for at, each in zip(chosen, copies, strict=True) if each)
         chosen, copies = [at for at, _ in given], [each for _, each in given]
@@ -126,6 +130,7 @@ def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
     or all with a weight where these are fewer; rising."""
     top = ranked.item(ranked.argmax())
     (best,) = (ranked == top).nonzero()
+    # A fleet of equal clusters: nothing but the tie-break decides, so nothing is sorted.
     if top > 0 and best.size >= count:  # clusters that are still alike
         return sorted(order.first(best, count))
     if count < ranked.size <= _SORTED:
@@ -200,6 +205,8 @@ def seats_of(
 ) -> list[int]:
     """How many of the missing copies each cluster gets, which has none, as by `division.grow`.
     `keys`: the last tie-breaks, asked for when they matter; of equal ones the first is better."""
+    # w / 3 of the heaviest is not above w / 1 of the lightest: all first seats come before any
+    # second.
     if len(weights) == missing and max(weights) <= 3 * min(weights):
         return [1] * missing
     seats = _safe(weights, caps, missing)
@@ -230,6 +237,7 @@ def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
     weights 9, 5, 2 and 6 copies: p 4.5, q 16, so 81 / 32 + 1/2, 45 / 32 + 1/2, 18 / 32 + 1/2 are
     3, 1, 1
     """
+    # Doubled, so that half seats stay integers.
     twice, total = 2 * missing - len(weights), sum(weights)
     if twice <= 0:
         return [0] * len(weights)
@@ -253,9 +261,11 @@ def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: in
     if len(ranked) < missing:
         return False
     first, least = ranked[:missing], ranked[missing - 1][0]
+    # A tie at the border: only the tie-break tells who gets the seat.
     if len(ranked) > missing and ranked[missing][0] == least:
         return False
     for _, at in first:
+        # Its second seat would come before the last one given: then it is more than one each.
         if (weights[at] << scale) // (2 * seats[at] + 3) >= least:
             return False
     for _, at in first:

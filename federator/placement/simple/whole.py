@@ -70,6 +70,7 @@ def roomiest(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None
     if most is not None and most < ask.count:
         return None
     open_rooms = rooms if like.all_open else np.where(field.open, rooms, 0)
+    # Only clusters with room for all: placing everything comes before every other wish.
     able = open_rooms >= ask.count
     if field.weights is not None:
         able &= field.weights > 0
@@ -80,6 +81,7 @@ def roomiest(ask: Ask, like: Class, rooms: Ints, *, by_name: bool) -> int | None
         # Over all clusters, not only those of this level: terms compare with the best of the fleet.
         points = sum(like.by_room(ask, np.maximum(rooms, 0)).values(), start=like.preference)[here]
         here = here[points == points.max()]
+        # After the score, as in `choosing`: of equal clusters the one that can grow further.
         if ask.unit is Unit.REPLICAS:  # for shards no cap is above their number
             cap = rooms[here] if most is None else np.minimum(rooms[here], most)
             here = here[cap == cap.max()]
