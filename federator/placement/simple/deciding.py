@@ -109,10 +109,7 @@ def _divided(
     """(clusters, copies of each); None where not all find room as simply."""
     if not total:
         return [], []
-    if like.together:
-        at = whole.roomiest(ask, like, rooms, by_name=by_name)
-    elif total == 1 and not like.rules:
-        at = whole.best(ask, like, rooms, listed, by_name=by_name)
-    else:
+    if not like.together:
         return several.divided(ask, like, rooms, listed, total, by_name=by_name)
+    at = whole.roomiest(ask, like, rooms, by_name=by_name)
     return None if at is None else ([at], [total])
