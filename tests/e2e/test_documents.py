@@ -136,6 +136,7 @@ AROUND = {
     ),
     "docs/tour.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/standard.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/operating/plan.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/validate.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/headroom.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
@@ -269,6 +270,9 @@ NOT_RUN = {
     ): OWN_TRACE,
     "federator simulate DIR --reference home-fifo -o json": REFERENCES,
     "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,
+    "federator plan --dump fleet.yaml --lose us-east-1a": (
+        "what the other documents have made decides how it ends: tests/unit/cli/test_plan.py"
+    ),
     "make demo": "it is what this test stands on",
     "make test": "it is the run that this test is part of",
     "federator crd install --context host && federator crd install --member --context m1": ANOTHER,
@@ -300,6 +304,8 @@ CODES = {
     "federator cluster conform us-east-1a --wait 10": 1,
     "federator drill": 1,
     "federator cluster check us-east-1a -C us-east-1a --strict": 1,
+    "federator plan --dump config/examples/plan/fleet -f config/examples/plan/edits/one-region.yaml": 11,
+    "federator plan --dump config/examples/plan/fleet --lose region=us-east-1": 11,
     "federator place -f config/examples/place": 3,
     "federator place -f config/examples/place -o yaml": 3,
 }

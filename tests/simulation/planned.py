@@ -322,9 +322,18 @@ async def _make(host: Client, obj: Obj, *, deletes: bool) -> None:
     if deletes:
         await host.delete(ref, uid=live["metadata"]["uid"])
         return
-    gone = {name: None for name in live.get("spec", {}) if name not in obj["spec"]}
     labels = {"labels": obj["metadata"].get("labels", {})}
-    await host.patch(ref, {"metadata": labels, "spec": {**gone, **obj["spec"]}})
+    await host.patch(ref, {"metadata": labels, "spec": _replacing(live["spec"], obj["spec"])})
+
+
+def _replacing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Obj:
+    """The merge patch after which nothing is left of `before` that `after` does not say."""
+    patch: Obj = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        was = before.get(name)
+        nested = isinstance(was, dict) and isinstance(value, dict)
+        patch[name] = _replacing(was, value) if nested else value
+    return patch
 
 
 async def _objects(host: Client) -> list[Obj]:

@@ -46,7 +46,7 @@ class Change:
     """Copies that stay where the policy gives them no place, or move only when somebody asks for
     it."""
     held_back: bool = False
-    """The edit asks for more than there is: what ran before stays in force."""
+    """This edit asks for more than there is: what ran before stays in force."""
     preempted_by: WorkloadKey | None = None
     """The workload that preempts its copies."""
     preempted: int = 0
@@ -86,8 +86,8 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Whether it ends shorter than it is now."""
-        return self.short > self.short_before
+        """Whether it ends shorter than it is now, or its edit is not in force."""
+        return self.short > self.short_before or self.held_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class _Beside:
             short_before=short_before,
             short=short,
             waits=waits,
-            held_back=held_back,
+            held_back=newly_held,
             by_budget=self.settled.moved.get(key),
             **_preempted(was, now),
             **_why(now, failure, held_back=held_back),

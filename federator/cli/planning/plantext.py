@@ -46,7 +46,7 @@ def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
         said.append(f"{counted(summary['waiting'], 'copy waits', 'copies wait')} for a place.")
     if summary["shorter"]:
         lacking = counted(summary["shorter"], "workload ends", "workloads end")
-        said.append(f"{lacking} with more copies without a place than now.")
+        said.append(f"{lacking} shorter than now, or with an edit held back.")
     if document["seconds"]:
         said.append(f"The last copy may move after {duration(document['seconds'])}.")
     return "\n".join(said)
