@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.plan",
         "Show what edits of policies, quotas, clusters and workloads would move.",
     ),
+    "diff": (
+        "federator.cli.planning.diff",
+        "Compare what is decided with what clusters report, or what a file would change.",
+    ),
     "headroom": (
         "federator.cli.planning.headroom",
         "Show how many more copies of a shape fit, where, and what binds first.",

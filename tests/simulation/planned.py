@@ -331,8 +331,10 @@ def _replacing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Obj:
     patch: Obj = {name: None for name in before if name not in after}
     for name, value in after.items():
         was = before.get(name)
-        nested = isinstance(was, dict) and isinstance(value, dict)
-        patch[name] = _replacing(was, value) if nested else value
+        if isinstance(was, dict) and isinstance(value, dict):
+            patch[name] = _replacing(was, value)
+        else:
+            patch[name] = value
     return patch
 
 
