@@ -65,6 +65,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.diff",
         "Compare what is decided with what clusters report, or what a file would change.",
     ),
+    "test": (
+        "federator.cli.policytests.command",
+        "Run tests of policies and quotas on files: placements, refusals, plans.",
+    ),
     "headroom": (
         "federator.cli.planning.headroom",
         "Show how many more copies of a shape fit, where, and what binds first.",

@@ -157,7 +157,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("rollouts", "running"),
         ("clusters",),
         ("config", "explain", "get", "reaching", "version"),
-        ("planning",),
+        ("planning", "policytests"),
         ("main",),
     ),
     "simulate": (

@@ -33,7 +33,7 @@ _TEMPLATE = re.compile(r"\{\{.*")
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One object. `origin` is its file, `-` for stdin, or the directory of a kustomization;
-    `document` is its position there, from 1."""
+    `document` is its position there, from 1; 0 where `origin` is the place of this object alone."""
 
     obj: dict[str, Any]
     origin: str
@@ -41,7 +41,7 @@ class Manifest:
 
     @property
     def where(self) -> str:
-        return f"{self.origin}, document {self.document}"
+        return f"{self.origin}, document {self.document}" if self.document else self.origin
 
 
 class Unreadable(Exception):

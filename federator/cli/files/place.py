@@ -7,7 +7,7 @@ input, with nothing on stdout. The same input always prints the same output.
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -55,7 +55,6 @@ def place(
     """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas
     and PlacementDecisions; or, with --live, in the hub's present fleet."""
     from federator.hub import offline
-    from federator.placement.quota import accounts
 
     if live:
         where = namespace or common.default_namespace(
@@ -65,7 +64,10 @@ def place(
         common.show(rendered(decisions, output))
         sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
     objs = load(files, namespace or "default")
-    situation = offline.read(objs, as_of=picture_s(objs))
+    try:
+        situation = situation_of(objs)
+    except manifests.Unreadable as bad:
+        common.fail(*bad.sentences)
     if not situation.snapshot.clusters:
         common.fail(
             "the files contain no MemberCluster, so nothing can be placed; use --live to ask the"
@@ -73,24 +75,34 @@ def place(
         )
     if not situation.workloads:
         _fail_without_workloads()
-    if orphans := [
-        f"FederatedQuota/{name}: {why} (add it to the files, or correct spec.parent)"
-        for name, why in accounts.unknown_parents(situation.snapshot.quotas)
-    ]:
-        common.fail("; ".join(orphans))
-    unreadable = [
-        f"{key}: {workload.problem}"
-        for key, workload in situation.workloads.items()
-        if workload.problem
-    ]
-    if unreadable:
-        common.fail("; ".join(unreadable))
     for warning in warnings(situation):
         common.say(f"warning: {warning}", err=True)
     made = situation.decide_all()
     decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in made]
     common.show(rendered(decisions, output, _outcome(situation, made)))
     sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
+
+
+def situation_of(objs: Sequence[Mapping[str, Any]]) -> "Situation":
+    """All that placing these objects depends on. Raises `manifests.Unreadable` for accounts whose
+    parent is missing, and for workloads that placing cannot read."""
+    from federator.hub import offline
+    from federator.placement.quota import accounts
+
+    situation = offline.read(objs, as_of=picture_s(objs))
+    if orphans := [
+        f"FederatedQuota/{name}: {why} (add it to the files, or correct spec.parent)"
+        for name, why in accounts.unknown_parents(situation.snapshot.quotas)
+    ]:
+        raise manifests.Unreadable("; ".join(orphans))
+    unreadable = [
+        f"{key}: {workload.problem}"
+        for key, workload in situation.workloads.items()
+        if workload.problem
+    ]
+    if unreadable:
+        raise manifests.Unreadable("; ".join(unreadable))
+    return situation
 
 
 def _fail_without_workloads() -> NoReturn:
@@ -218,42 +230,63 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     Exits with the field of the first invalid object; ignored objects are named on stderr. A
     namespaced object without a namespace gets `namespace`.
     """
+
+    def ignored(manifest: manifests.Manifest, why: str) -> None:
+        common.say(f"ignored {_title(manifest.obj)} ({manifest.where}): {why}", err=True)
+
+    read = manifests.read(files, recursive=True, command="federator place -f -")
+    try:
+        return checked(read, namespace, ignored)
+    except manifests.Unreadable as bad:
+        common.fail(*bad.sentences)
+
+
+def checked(
+    given: Iterable[manifests.Manifest],
+    namespace: str,
+    ignored: Callable[[manifests.Manifest, str], None],
+) -> list[dict[str, Any]]:
+    """As `load`, of manifests that are read already. `ignored` is called for each object that
+    placing does not read, with the reason. Raises `manifests.Unreadable`."""
     from federator.kinds import read
 
     objs: list[dict[str, Any]] = []
     seen: dict[tuple[str, str, str], str] = {}
-    for manifest in manifests.read(files, recursive=True, command="federator place -f -"):
+    for manifest in given:
         obj, where = manifest.obj, manifest.where
-        title = (
-            f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}"
-            if obj.get("kind")
-            else "an object without kind"
-        )
         try:
             if _is_namespace(obj):
                 objs.append(obj)
                 continue
             if not _is_read(obj):
-                common.say(f"ignored {title} ({where}): {_unread(obj)}", err=True)
+                ignored(manifest, _unread(obj))
                 continue
-            _settle(obj, namespace)
+            settle(obj, namespace)
             read.check(obj)
         except read.InvalidObject as bad:
-            common.fail(*(f"{where}: {problem}" for problem in bad.errors))
+            raise manifests.Unreadable(*(f"{where}: {problem}" for problem in bad.errors)) from None
         key = (
             str(obj["kind"]),
             raw.text(obj, "metadata", "namespace"),
             raw.text(obj, "metadata", "name"),
         )
         if not key[2]:
-            common.fail(
+            raise manifests.Unreadable(
                 f"{where}: metadata.name: is required, because no server generates names here"
             )
         if key in seen:
-            common.fail(f"{where}: metadata.name: {title} was already given in {seen[key]}")
+            raise manifests.Unreadable(
+                f"{where}: metadata.name: {_title(obj)} was already given in {seen[key]}"
+            )
         seen[key] = where
         objs.append(obj)
     return objs
+
+
+def _title(obj: Mapping[str, Any]) -> str:
+    if not obj.get("kind"):
+        return "an object without kind"
+    return f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}"
 
 
 def _unread(obj: Mapping[str, Any]) -> str:
@@ -266,7 +299,8 @@ def _unread(obj: Mapping[str, Any]) -> str:
     return "placing does not read this kind" if obj.get("kind") else "it has no kind"
 
 
-def _settle(obj: dict[str, Any], namespace: str) -> None:
+def settle(obj: dict[str, Any], namespace: str) -> None:
+    """Gives a namespaced object without a namespace this one."""
     from federator.kinds import registry
 
     kind, meta = registry.kind_of(obj), obj.get("metadata")
