@@ -237,8 +237,8 @@ def _bare(ask: Ask, held: Sequence[Holding], finished: Ranges) -> Ask:
 
 
 def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
-    """The decision for a workload whose own policy cannot be followed: running copies are placed as
-    the Required policies want (`made`), and nothing new is given."""
+    """The decision for a workload with a policy of its own that cannot be followed: running copies
+    are placed as the Required policies want (`made`), and nothing new is given."""
     policy = ask.policy
     missing = max(ask.count - made.wanted, 0) if ask.unit is Unit.REPLICAS else 0
     return replace(

@@ -192,7 +192,7 @@ def _closed(ask: Ask) -> tuple[Reason, str] | None:
 def _join(
     ask: Ask, joining: Sequence[_Part], admission: Admission, node_count: int, *, taken: int
 ) -> None:
-    """Gives it to those whose nodes quota admits; to all or none with RequireAll."""
+    """Gives it to the clusters with nodes that quota admits; to all or none with RequireAll."""
     # What stays is charged first, whatever the order of names.
     left = admission.copies - taken
     able = [part for part in joining if part.nodes != PENDING and not part.short]

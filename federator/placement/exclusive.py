@@ -1,4 +1,5 @@
-"""The decision of a job set whose shards may not run in two clusters at once: stop, be sure, start.
+"""The decision of a job set with shards that may not run in two clusters at once: stop, be sure,
+start.
 
 The engine divides as for any other job set. A shard that it takes from one cluster for another is
 given to nobody at first: it is recorded as one that may still run where it was (`may_run`), until
@@ -78,9 +79,9 @@ def _busy(
     snapshot: FleetSnapshot,
     finished: Ranges,
 ) -> dict[str, Ranges]:
-    """Cluster -> shards that may run there now. Nothing does in one that was fenced, nothing
-    guarded in one whose lease is over, and one that left the fleet is not waited for: a person took
-    it out."""
+    """Cluster -> shards that may run there now. Nothing runs in a fenced cluster, and nothing
+    guarded in one with an expired lease. A cluster that left the fleet is not waited for: a person
+    took it out."""
     busy: dict[str, Ranges] = {}
     for name in sorted({*mine, *may_run}):
         view = snapshot.clusters.get(name)

@@ -1,6 +1,6 @@
 """The decision of a gang: pods of several components, all in one cluster or none at all.
 
-To the engine a gang is one copy, whose room is 1 or 0 (`room.gangs`). What is left to decide here
+To the engine a gang is one copy with a room of 1 or 0 (`room.gangs`). What is left to decide here
 is how many pods an elastic gang gets: as many as some cluster has room for and quota admits, at
 least the minimum of each component. What it was given stays as it is until it is placed again,
 since its pods have found each other by then.

@@ -1,4 +1,4 @@
-"""The decision of a workload whose copies have numbers: ordinals in blocks over clusters.
+"""The decision of a workload with numbered copies: ordinals in blocks over clusters.
 
 An ordinal stays in the cluster where it began, because its name and its claims are there. No
 drain, failover, taint or edit of a policy moves it: it holds, and the decision says so. What began
@@ -286,8 +286,8 @@ def _divided(  # noqa: PLR0917 what `decide` knows by then
 
 
 def _begin(plan: _Plan, more: dict[str, int], new: Ranges) -> None:
-    """Gives new ordinals, the lowest first, in as few runs as there are clusters: first to the one
-    whose block ends just below, then to those that get most."""
+    """Gives new ordinals, the lowest first, in as few runs as there are clusters: first to the
+    cluster with the block that ends just below, then to those that get most."""
     while new and more:
         before = new[0][0] - 1
         # To extend a block costs no StatefulSet; then the largest run first, which keeps runs few.

@@ -249,10 +249,9 @@ def _whole_clusters(
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
 ) -> tuple[Outcome, list[Candidate], dict[str, int]]:
-    """For shards: divides again with the clusters that stay: those whose slots have no other place,
-    and those whose turn to move has not come.
-
-    Returns the outcome, the clusters that take part, and the slots that stay for want of a place.
+    """For shards: divides again with the clusters that stay: those with slots that have no other
+    place, and those that wait for their turn to move. Returns the outcome, the participating
+    clusters, and the slots that remain in place because no cluster has capacity for them.
     """
     taking, going = pool, leavers
     named = {candidate.name for candidate in pool}

@@ -159,7 +159,7 @@ def _rows(
 def _by_name(
     field: str, expected: Mapping[str, Amount] | None, decided: Mapping[str, int]
 ) -> Iterator[Row]:
-    """The names whose number differs; one that is not expected has nothing."""
+    """The names with another number than expected; one that is not expected has nothing."""
     for name in sorted({*expected, *decided}) if expected is not None else ():
         wanted = (expected or {}).get(name, NOTHING)
         yield from _amount(f"{field}.{name}", wanted, decided.get(name, 0))

@@ -1,1 +1,1 @@
-"""Which clusters take part in a decision, and who leaves one."""
+"""Which clusters take part in a decision, and which workloads leave one."""

@@ -35,7 +35,7 @@ MIX: Final = 0x9E3779B97F4A7C15
 """Spreads the bits of a tie-break."""
 MASK: Final = (1 << 64) - 1
 _NUMBERED: Final = 4096
-"""Policies whose numbers are kept."""
+"""Number of policies with numbers that are kept."""
 _numbers: dict[Policy, int] = {}
 _seen: dict[int, tuple[Policy, int]] = {}
 _count = itertools.count()

@@ -194,8 +194,8 @@ def _not_let(taint: taints.Taint, demand: Demand) -> str:
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
-    """It does not serve the kind, or one that the workload becomes there. One whose discovery has
-    not been read yet (no kinds at all) is not judged.
+    """It does not serve the kind, or one that the workload becomes there. A cluster without a read
+    discovery (no kinds at all) is not judged.
     """
     if not serves(cluster.apis, ask.key.kind):
         return f"does not serve {ask.key.kind}"

@@ -1,4 +1,4 @@
-"""What makes one cluster better than another when not all are needed: named terms, whose sum is the
+"""What makes one cluster better than another when not all are needed: named terms. Their sum is the
 score.
 
 One function over all clusters and one table row per term; every way to decide reads the table

@@ -249,8 +249,8 @@ def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
 
 
 def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: int) -> bool:
-    """Gives what is missing where that is at most one more seat for each, and no tie decides who
-    gets the last one; False, and nothing given, where it is not."""
+    """Gives what is missing where that is at most one more seat for each, and no tie decides which
+    cluster gets the last one; False, and nothing given, where it is not."""
     scale = division.SCALE
     ranked = [
         ((weight << scale) // (2 * has + 1), at)
