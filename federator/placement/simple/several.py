@@ -261,7 +261,7 @@ def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: in
     if len(ranked) < missing:
         return False
     first, least = ranked[:missing], ranked[missing - 1][0]
-    # A tie at the border: only the tie-break tells who gets the seat.
+    # A tie at the border: only the tie-break tells which gets the seat.
     if len(ranked) > missing and ranked[missing][0] == least:
         return False
     for _, at in first:
