@@ -93,7 +93,7 @@ class Round:
     """Leaf -> what pods use there beyond what workloads hold. Nobody need leave for that, because
     it will be free. Until then nobody is given it."""
     slowed: set[str] = field(default_factory=set)
-    """Eviction for which more would leave but for those budgets."""
+    """Leaf accounts with preemptors that get fewer victims because of those budgets."""
 
     @staticmethod
     def of(tree: Tree, root: str, tier: Tier, holders: Iterable[Holder]) -> "Round":
