@@ -342,7 +342,7 @@ class Round:
             return min(nominees, key=self._rank)
         shares = {nominee.uid: self._shares(nominee) for nominee in nominees}
         at = {nominee.want.node: nominee for nominee in nominees}
-        chosen = self._winner(self.usage.root, at, shares)
+        chosen = self._first(self.usage.root, at, shares)
         assert chosen is not None
         return chosen
 
@@ -360,7 +360,7 @@ class Round:
         self.usage.add(node, nominee.assignment.needs, -1)
         return chosen
 
-    def _winner(
+    def _first(
         self, node: str, at: Mapping[str, _Nominee], shares: Mapping[str, Mapping[str, Share]]
     ) -> _Nominee | None:
         """Of the nominees below the node, the one below the child with the smallest share."""
@@ -369,7 +369,7 @@ class Round:
         chosen = [
             entrant
             for child in self.usage.children[node]
-            if (entrant := self._winner(child, at, shares)) is not None
+            if (entrant := self._first(child, at, shares)) is not None
         ]
         return min(
             chosen,
