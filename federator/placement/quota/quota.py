@@ -115,7 +115,9 @@ def with_defaults(
     workload's."""
     assumed = Resources()
     for account in speaking:
+        # The highest of each resource: every account is to be charged at least its own default.
         assumed = assumed.upper(ASSUMED if account.defaults is None else account.defaults)
+    # A profile's containers request something for themselves; that is no word on the workload.
     asked = requests if own is None else own
     lacking = Resources({name: amount for name, amount in assumed.items() if name not in asked})
     return requests + lacking
@@ -140,6 +142,7 @@ def admit(
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
     best = _admission(UNLIMITED, unlimited=not speaking, generations=generations)
     charged, asked = tree.charged(ask.project), _asked(ask, wanted, held, own)
+    # The lowest account first: of equal refusals the one nearest to the user is named.
     for name in path:
         account = tree.accounts[name]
         for admission in (
@@ -212,6 +215,7 @@ def _by_priority(ask: Ask, account: QuotaAccount, held: int) -> Admission | None
 def _by_concurrency(
     account: QuotaAccount, wanted: int, held: int, tree: Tree, placed: Placed
 ) -> Admission | None:
+    # What holds something counts already, and keeps its place.
     if account.max_concurrent is None or held > 0 or wanted <= 0:
         return None
     if sum(map(placed, _sharing(tree, account))) < account.max_concurrent:
@@ -254,6 +258,7 @@ def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
         need = ask.shape.requests[name]
         if need <= 0 or (left := uses.left(account, ask.tier, name, asked.own)) is None:
             continue
+        # Whole copies: part of one cannot run.
         fit = left // need
         if fit < asked.wanted and (tightest is None or fit < tightest[0]):
             tightest = fit, name
@@ -261,8 +266,10 @@ def _by_resources(asked: _Asked, account: str, uses: Uses) -> Admission | None:
         return None
     reason, message = _refusal(asked, account, tightest, uses)
     fit = tightest[0]
+    # Less than all, or than the least that is enough, would hold quota without running.
     if ask.whole and not 0 < ask.least <= fit:
         fit = asked.held
+    # A limit that was lowered takes nothing away: only growth is refused.
     return _admission(max(fit, asked.held), reason, message)
 
 
@@ -273,6 +280,7 @@ def _refusal(
     ask, wanted, (fit, name) = asked.ask, asked.wanted, tightest
     need = ask.shape.requests[name]
     limits = uses.limits(account, ask.tier, name, asked.own)
+    # What can never fit is reported first: waiting would not help.
     never = [limit for limit in limits if need * wanted > limit.ever]
     binding = min(never or limits, key=lambda limit: limit.left)
     left = "" if never else ", and too little of it is left"
@@ -323,6 +331,7 @@ def refuse_edit(
     for name in tree.above(ask.project):
         account = tree.accounts[name]
         admission = None
+        # A limit lowered since is no reason to refuse an edit that does not ask for more.
         if ask.priority > before.priority:
             admission = _by_priority(ask, account, 0)
         if admission is None and before.project not in _sharing(tree, account):
@@ -358,6 +367,7 @@ def _over(edit: Edit, account: str, uses: Uses, own: Commitment | None) -> str:
     same = account in uses.tree.charged(before.project) and before.tier is ask.tier
     for name in uses.tree.names(account, ask.tier):
         need = ask.shape.requests[name] * edit.kept
+        # Not more of this resource than before, so this edit is not what exceeds the limit.
         if need <= 0 or (same and need <= before.shape.requests[name] * edit.running):
             continue
         limits = [limit for limit in uses.limits(account, ask.tier, name, own) if need > limit.left]

@@ -182,8 +182,8 @@ class Tree:
     def _path(self, name: str) -> tuple[str, ...]:
         path, seen = [name], {name}
         while (above := self.accounts[path[-1]].parent) in self.accounts:
-            # A circle has no root: each account in it stands alone, so that a slip stops nobody
-            # else.
+            # A circle has no root: each account in it stands alone, so that a slip stops no other
+            # one.
             if above in seen:
                 return (name,)
             path.append(above)
@@ -244,7 +244,7 @@ def _bound(
     if root:
         if most is None:
             most, field = promised, f"guaranteed.{resource}" if own is not None else ""
-        # Nobody stands above a root: what it may have at most is the pool of its tree.
+        # No account is above a root: what it may have at most is the pool of its tree.
         pool = max((most or 0) - below, 0)
         return Bound(0, pool, None if most is None else pool, below, most, field, promised)
     borrows = said.borrowing.get(resource)
@@ -257,7 +257,7 @@ def _bound(
     if most is not None and promised is not None:
         promised = min(promised, most)
     pool = max((promised or 0) - below, 0)
-    # Idle guarantees are lent by default, but for tiers whose work must begin at any moment.
+    # Idle guarantees are lent by default, except in tiers in which work must begin at any moment.
     lent = said.lending.get(resource, 0 if tier in KEEPS else pool)
     return Bound(
         kept=max(pool - lent, 0),

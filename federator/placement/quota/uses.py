@@ -76,6 +76,8 @@ class Uses:
             return None if most is None else max(most - use, 0)
         used = self._without(bounds, table, tier, resource, less)
         best, kept = None, 0
+        # Upwards: what an account keeps for itself is usable whatever those above have left, so it
+        # is added to each bound above.
         for account in path:
             bound = bounds[account]
             use = used[account] if account in used else table[account]
@@ -143,6 +145,7 @@ class Uses:
             self._tables[key] = None
             return None
         table = dict.fromkeys(bounds, 0)
+        # Only use beyond what an account keeps reaches its parent.
         for account in self.tree.family(name):  # those below come first
             for project in self.tree.own(account):
                 table[account] += self._usage(project, tier)[resource]
@@ -160,6 +163,7 @@ class Uses:
         for account in self.tree.path(name):
             before, kept = table[account], bounds[account].kept
             table[account] = before + amount
+            # The change of what reaches the parent; 0 ends the way up.
             amount = max(before + amount - kept, 0) - max(before - kept, 0)
             if not amount:
                 return
@@ -204,6 +208,7 @@ class Uses:
         bounds, uses = table
         loans = {name: _Loans() for name in family}
         if bounds[root].most is not None:
+            # A root has no account above it to borrow from.
             for name in family:
                 loans[name].borrowed = max(uses[name] - bounds[name].pool, 0) if name != root else 0
             for name in reversed(family):  # those above come first
@@ -238,9 +243,11 @@ class Uses:
         idle = {
             child: bounds[child].pool - max(uses[child], bounds[child].kept) for child in children
         }
+        # Its own idle part first: that takes nothing from other accounts.
         supply = [(name, max(own - used, 0))]
         supply += sorted(
             ((child, left) for child, left in idle.items() if left > 0),
+            # The most idle first: fewer accounts lend, and those need it least.
             key=lambda offer: (-offer[1], offer[0]),
         )
         supply += loans[name].lenders

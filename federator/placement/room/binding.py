@@ -61,6 +61,7 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
         that score best
     """
     level = _level(counts, heights, copies)
+    # A node below the level is full: it gets what it admits.
     each = np.minimum(heights, level)
     left = copies - int(counts.dot(each))
     above = heights > level
@@ -70,6 +71,7 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
     first = int(scores.argmax())
     if left < counts[first]:
         return Bound(each, ((first, left, int(each[first]) + 1),))
+    # Stable, so that equal rows are taken in the order of the columns and not by chance.
     best = np.argsort(-scores, kind="stable")[: int(above.sum())]
     reach = np.cumsum(counts[best])
     whole = int(np.searchsorted(reach, left, side="right"))
@@ -86,6 +88,8 @@ def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
     first, one after the other."""
     each = np.zeros_like(heights)
     parts: list[tuple[int, int, int]] = []
+    # MostAllocated prefers the fullest node, which is the one with least height; then the first
+    # row.
     for row in sorted(
         np.flatnonzero(heights > 0).tolist(), key=lambda row: (int(heights[row]), row)
     ):
@@ -102,6 +106,7 @@ def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
 
 def _level(counts: Ints, heights: Ints, copies: int) -> int:
     """The largest number of copies that every node can get, as far as it admits them."""
+    # Not every node can get one, so there is no level to search for.
     if copies < int(counts.dot(heights > 0)):
         return 0
     low, high = 0, int(heights.max(initial=0))

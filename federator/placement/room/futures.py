@@ -65,6 +65,7 @@ class Future:
         if low is None or low > last:
             return None
         step, high = 1, low
+        # Steps that double: most find room soon, and each look binds all pods for trial.
         while not self._fits(high, pods):  # later there is never less room
             if high == last:
                 return None
@@ -86,6 +87,7 @@ class Future:
             shape, count = pods[0]
             return max(min(nodes.copies(shape) // count, most), 0)
         fits = 0
+        # Gangs one by one: each changes on which nodes the next one can lie.
         while fits < most and (left := taken(nodes, pods, packs=self._packs)) is not None:
             nodes, fits = left, fits + 1
         return fits
@@ -95,6 +97,7 @@ class Future:
         names, wanted = self._nodes.names, requested(pods)
         if any(amount > 0 and name not in (*names, PODS) for name, amount in wanted.items()):
             return None
+        # Sums are floats. Asking for a little less makes rounding err on the side of a closer look.
         want = np.array([wanted[name] for name in names], dtype=np.float64) * _ROUNDED
         if self._sums is None:
             self._sums = self._summed()
@@ -108,6 +111,7 @@ class Future:
         back = np.zeros((len(self._times), len(names)), dtype=np.float64)
         at = -1
         for index, end in enumerate(self._ends):
+            # Ends of one moment are one instant: between them nothing can begin.
             at += not index or end.at_s != self._ends[index - 1].at_s
             back[at] += nodes_module.need_in(names, end.shape) * end.copies
         sums: Floats = free + back.cumsum(axis=0)
@@ -126,6 +130,7 @@ class Future:
             for name, amount in requested(pods).items()
             if not (name == PODS and self._unbound)
         }
+        # Pods count only where the cluster bounds them.
         return headroom.fits(Resources(wanted))
 
     def _at(self, after: int) -> tuple[Nodes, Resources | None]:
@@ -139,6 +144,8 @@ class Future:
             if after and end.at_s <= until:
                 back[end.shape] = back.get(end.shape, 0) + end.copies
         nodes, headroom = self._nodes, self._headroom
+        # Shapes together and not ends one by one: what is returned of a shape is spread over its
+        # nodes at once.
         for shape, copies in back.items():
             nodes = returned(nodes, shape, copies, self._limits)
             headroom = None if headroom is None else headroom + shape.requests * copies
@@ -152,6 +159,8 @@ def returned(nodes: Nodes, shape: PodShape, copies: int, limits: Ints) -> Nodes:
     all that they are charged go from where something of it is in use, and what they give back is
     cut to what a node has (`limits`, as of `limits_of`)."""
     need = nodes_module.need_in(nodes.names, shape)
+    # First the nodes that can have had all of it, then those that can have had a part: a charge may
+    # exceed what the pod requests.
     for strict in (True, False):
         if copies > 0 and need.any() and nodes.counts.size:
             nodes, copies = _returned(nodes, shape, copies, limits, strict=strict)
@@ -172,9 +181,12 @@ def _returned(
             taints.untolerated(make.taints, shape.tolerations) is None for make in makes.every
         ]
         heights[~np.array(open_to)[nodes.kinds]] = 0
+    # Fractions of the node: a cpu of a small node says more than one of a large one.
     emptiness = (nodes.free[used] / np.maximum(most[used], 1)).sum(axis=0)
     each = np.zeros(nodes.counts.size, dtype=np.int64)
     parts: list[tuple[int, int, int]] = []
+    # The emptiest first, as LeastAllocated had bound them there; this also leaves the largest gaps
+    # whole.
     for row in np.argsort(-emptiness, kind="stable").tolist():
         height, count = int(heights[row]), int(nodes.counts[row])
         if not height or not copies:
@@ -207,6 +219,7 @@ def _given(
     nodes: Nodes, need: Ints, each: Ints, parts: list[tuple[int, int, int]], most: Ints
 ) -> Nodes:
     most = np.maximum(most, nodes.free)
+    # Never more than the node has, whatever was charged beyond it.
     free = np.minimum(nodes.free + need[:, None] * each, most)
     counts, kinds = nodes.counts, nodes.kinds
     if parts:

@@ -35,6 +35,7 @@ def spread(
 
     Returns the copies on every node of each row [c, S], and the parts; at most one per cluster.
     """
+    # LeastAllocated levels nodes out: whatever the order, all have this many before any has more.
     level = _levels(counts, heights, copies)
     each = np.minimum(heights, level[:, None])
     left = copies - (counts * each).sum(axis=1)
@@ -43,6 +44,7 @@ def spread(
     scores = np.where(above, score(level + 1), -np.inf)
     first = scores.argmax(axis=1) if scores.shape[1] else np.zeros(copies.size, dtype=np.int64)
     every = np.arange(copies.size)
+    # Nearly always one row takes the whole remainder; then no row has to be sorted.
     single = active & (left < counts[every, first]) if scores.shape[1] else active
     at = np.flatnonzero(single)
     row, part = first[at], left[at]
@@ -64,6 +66,7 @@ def _best(  # noqa: PLR0917 the columns of one step
     in `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it,
     cluster) of the rows that get it in part.
     """
+    # Stable: of rows with equal scores the first, as for a single cluster (`binding.spread`).
     order = np.argsort(-scores, axis=1, kind="stable")
     reach = np.cumsum(np.take_along_axis(np.where(above, counts, 0), order, axis=1), axis=1)
     able = above.sum(axis=1)
@@ -73,6 +76,7 @@ def _best(  # noqa: PLR0917 the columns of one step
     each[many] += more
     full = whole.sum(axis=1)
     every = np.arange(many.size)
+    # What the rows that get one copy on all nodes have not used.
     rest = left - np.where(full > 0, reach[every, np.maximum(full - 1, 0)], 0)
     split = np.flatnonzero((full < able) & (rest > 0))
     return order[split, full[split]], rest[split], many[split]
@@ -82,6 +86,7 @@ def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
     """[c]: the largest number of copies that every node of a cluster can get, as far as it admits
     them."""
     level: Ints = np.zeros(copies.size, dtype=np.int64)
+    # With fewer copies than open nodes the level is 0: the usual case, without a search.
     deep = np.flatnonzero(copies >= (counts * (heights > 0)).sum(axis=1))
     if not deep.size:
         return level
@@ -91,6 +96,7 @@ def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
         middle = (low + high + 1) // 2
         fits = (counts * np.minimum(heights, middle[:, None])).sum(axis=1) <= copies
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        # Clusters that are done stay put while the search goes on for others.
         high = np.maximum(low, high)
     level[deep] = low
     return level
@@ -137,6 +143,7 @@ def one_each(
     part: list[int] = []
     for line, (cluster, row, wanted) in enumerate(zip(clusters, best, copies, strict=True)):
         here = cluster * width + row
+        # Usually the walk ends here: the best row alone has enough nodes.
         if fit is None:
             nodes = nodes_of(here)
             if wanted < nodes:
@@ -180,6 +187,7 @@ def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
         wanted -= has
         if not wanted:
             return start, 0
+        # Each of its nodes has a copy now: a second one is the matter of `spread`.
         scored[row] = CLOSED
         row = scored.argmax().item()
         if fit is not None and fit(cluster, row) <= 0:

@@ -47,12 +47,14 @@ def _keeps(view: ClusterView) -> bool:
 
 def from_ask(ask: Ask, ledger: Ledger) -> dict[str, Resources]:
     """Cluster -> what is kept there from this workload, unless it has lost its place elsewhere."""
+    # It leaves when the room is needed, so nothing has to be kept from it.
     if ask.tier is Tier.PREEMPTIBLE:
         return {}
     kept: dict[str, Resources] = {}
     for name in sorted(buffers(ledger)):
         permille = ledger.snapshot.clusters[name].buffer_permille
         buffer = ledger.allocatable(name).scaled(permille)
+        # What Preemptible work holds is part of the buffer: it goes when others come.
         if free := (buffer - ledger.below.preemptible(name)).at_least_zero():
             kept[name] = free
     return kept
@@ -78,8 +80,10 @@ def left(
         if at is None or rooms[at] <= 0:
             continue
         amount, copies = kept.get(cluster, ZERO), claimed.get(cluster, ())
+        # By sums: where exactly the kept copies would lie is not decided yet.
         most = min(int(rooms[at]), _beside(ledger, cluster, amount, copies, shape))
         if most < rooms[at]:
+            # Copied at the first change only: in most cycles nothing is kept.
             beside = beside if beside is not rooms else np.array(rooms)
             beside[at] = most
     return beside
@@ -118,6 +122,7 @@ def _bound(
     for shape, copies in claimed:
         for pod, each in shape.pods:
             wanted = copies * each
+            # What does not fit now is kept by its amounts: it is to begin when something ends.
             fits = min(nodes.copies(pod), wanted)
             nodes = nodes.charge(pod, fits, packs=packs)
             bound, rest = bound + pod.requests * fits, rest + pod.requests * (wanted - fits)

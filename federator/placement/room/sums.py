@@ -114,10 +114,12 @@ class Sums:
 
     def _add(self, key: tuple[str, Tier], requests: Resources, copies: int) -> None:
         """The account holds so many more copies; fewer with a negative number."""
+        # Made anew when it is read: one cycle moves a sum often and reads it seldom.
         self._usage.pop(key, None)
         totals = self._totals.setdefault(key, {})
         for name, amount in requests.items():
             totals[name] = totals.get(name, 0) + copies * amount
+        # A project that holds nothing must not show up as one that uses 0.
         if not any(totals.values()):
             del self._totals[key]
 

@@ -203,6 +203,7 @@ class World:
         else:
             self.opened[at] = opened
         self._clock += 1
+        # Written into the columns at the next read: a cluster may report again before that.
         self._stamps[at] = self._late[at] = self._clock
         return True
 
@@ -227,6 +228,7 @@ class World:
         on, PENDING where only the member can count the shape and has not reported it. Not to be
         changed."""
         asked = self._columns.asked(shape)
+        # What else bounds room does not follow from the rows that were changed.
         followed = self._headroom is None and not self._counting and asked.plain
         kept = self._rooms.get(asked.id)
         if followed and kept is not None:
@@ -234,6 +236,7 @@ class World:
                 return kept[0]
             counted = self._by_reports(kept, shape, asked)
             if counted is None and self._columns.changes is None:
+                # Asking which clusters changed costs more than counting so few rows again.
                 few = self._columns.counts.size <= _FEW_ROWS
                 if few or self._clock - kept[1] >= self._stamps.size:  # nearly all have changed
                     counted = self.nodes.copies(shape, _ALL)
@@ -274,6 +277,7 @@ class World:
         key = self._columns.asked(shape).id
         entry = kept.get(key)
         if entry is None:
+            # Cleared as a whole: keeping the order of use would cost more than counting again.
             if (len(kept) + 1) * self._stamps.size > _REMEMBERED:
                 kept.clear()
             counted = count(shape, key, _ALL)
@@ -286,6 +290,7 @@ class World:
                 counted = updated
             else:
                 (stale,) = (self._stamps > clock).nonzero()
+                # Above three quarters picking the rows costs more than counting all.
                 if stale.size == self._stamps.size or (
                     followed and 4 * stale.size > 3 * counted.size
                 ):
@@ -328,6 +333,7 @@ class World:
         if opened.headroom is None and nodes.shape_id(shape) not in opened.base.capacity.copies:
             return fit  # nothing else limits it: its room is not smaller, or unknown
         room = int(self.rooms(shape)[at])
+        # A member may know of bounds that its nodes do not show.
         return fit if room == PENDING else min(fit, room)
 
     def all_nodes_with_room(self, shape: PodShape) -> Ints:
@@ -367,6 +373,7 @@ class World:
         taken = None
         if self._headroom is not None:
             needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
+            # UNLIMITED is no amount: subtracting from it would make it a limit.
             taken = np.where(
                 self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * np.array(grown)
             )

@@ -23,7 +23,7 @@ from federator.model.shards import Ranges
 from federator.placement import inputs, verdicts
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
-from federator.placement.simple import classes, refusing, several, whole
+from federator.placement.simple import classes, refusing, several
 from federator.placement.simple.classes import Class
 from federator.placement.simple.worded import worded
 
@@ -111,5 +111,5 @@ def _divided(
         return [], []
     if not like.together:
         return several.divided(ask, like, rooms, listed, total, by_name=by_name)
-    at = whole.roomiest(ask, like, rooms, by_name=by_name)
+    at = several.roomiest(ask, like, rooms, by_name=by_name)
     return None if at is None else ([at], [total])
