@@ -140,6 +140,10 @@ AROUND = {
     "docs/using/validate.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/headroom.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/operating/policy-tests.md": Around(
+        f"mkdir -p config; cp -r {ROOT}/config/examples config/;"
+        " cp -r config/examples/policy-tests policy-tests"
+    ),
     "docs/operating/pod-security.md": Around("kubectl create ns shop; kubectl create ns agents"),
     "docs/operating/policies.md": Around(
         _apply(_web("growth", 4, cpu="900m", placement=THREE)),

@@ -22,6 +22,7 @@ MORE: Final[Mapping[str, str]] = {
     "rollout": "../using/rollouts.md",
     "wait": "waiting.md",
     "place": "../using/place.md",
+    "test": "../operating/policy-tests.md",
     "headroom": "../using/headroom.md",
     "quota": "../operating/quotas.md",
     "queue": "../operating/quotas.md",

@@ -104,13 +104,24 @@ def _of_placement(
 ) -> Iterator[Difference]:
     ask, decision = _decision(made, placement.key)
     result = _result(situation, ask, decision)
-    rows = list(_rows(placement.expect, result, _labels(situation)))
+    labels = _labels(situation)
+    rows = list(_rows(placement.expect, result, labels))
     if rows:
-        verdicts = {verdict.cluster: verdict.message for verdict in decision.verdicts}
-        named = [row.field.removeprefix("clusters.") for row in rows]
+        differs = {row.field for row in rows}
         why = [_sentence(result)]
-        why += [_about(name, verdicts[name]) for name in named if verdicts.get(name)]
+        why += [
+            _about(verdict.cluster, verdict.message)
+            for verdict in decision.verdicts
+            if verdict.message and not differs.isdisjoint(_fields_of(verdict.cluster, labels))
+        ]
         yield _difference(placement, rows, why)
+
+
+def _fields_of(cluster: str, labels: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The fields of an expectation that a cluster counts for."""
+    yield f"clusters.{cluster}"
+    for label, value in labels.get(cluster, {}).items():
+        yield f"domains.{label}.{value}"
 
 
 def _decision(made: Sequence[tuple[Ask, Decision]], key: WorkloadKey) -> tuple[Ask, Decision]:
