@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from federator.advice.plans import edits as editing
 from federator.api import raw
 from federator.cli import views
 from federator.cli.files import manifests, place
@@ -28,6 +29,7 @@ from federator.simulate.scenario import fields
 Obj = dict[str, Any]
 TESTS: Final = "tests"
 _TESTS: Final = re.compile(rf"""["']?{TESTS}["']?\s*:""")
+_KIND: Final = re.compile(r"^kind\s*:", re.MULTILINE)
 COMMAND: Final = "federator test DIR"
 
 
@@ -122,7 +124,7 @@ def _document(path: Path) -> Obj | None:
     except (OSError, UnicodeDecodeError) as bad:
         why = getattr(bad, "strerror", None) or str(bad)
         raise Unreadable(f"{path}: cannot be read: {why}") from None
-    if "kind" in text and _TESTS.search(text) is None:
+    if _KIND.search(text) and _TESTS.search(text) is None:
         return None  # objects, perhaps a large fleet, are read where a test names them
     try:
         documents = reading.load_yaml(text)
@@ -273,6 +275,11 @@ class _Reader:
                 obj = objs[0].obj
                 if not (obj.get("kind") and raw.text(obj, "metadata", "name")):
                     self._wrong(f"{at}.object", "has no kind, or no metadata.name")
+                    continue
+                kind = str(obj["kind"])
+                if kind not in editing.KINDS:
+                    near = fields.near(kind, sorted(editing.KINDS))
+                    self._wrong(f"{at}.object.kind", f"{kind!r} is no kind that is tested{near}")
                     continue
                 place.settle(obj, namespace)
                 yield Refusal(at, obj, expect)

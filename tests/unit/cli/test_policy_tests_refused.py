@@ -99,6 +99,11 @@ from tests.unit.cli.policysuites import FLEET, HALVES, error, placed, suite
             "is neither a path (from the folder of this file) nor an object",
         ),
         ({"refusals": [{"object": {"kind": "PinterestService"}}]}, "no metadata.name"),
+        (
+            {"refusals": [{"object": {**psvc(), "kind": "PinterestServise"}}]},
+            "tests[0].refusals[0].object.kind: 'PinterestServise' is no kind that is tested (is it"
+            " 'PinterestService'?)",
+        ),
     ],
 )
 def test_a_field_that_cannot_be_used_is_named(
@@ -174,6 +179,7 @@ def test_all_problems_of_a_file_are_reported_and_other_files_run(tmp_path: Path)
         ("test: []", "is neither a test, which has the field tests, nor an object, which has a"
          " kind; it has test (is it 'tests'?)"),
         ("values: 1", "it has values"),
+        ("test: [{fixtures: [{kind: MemberCluster}]}]", "it has test (is it 'tests'?)"),
         ("tests: []\n---\ntests: []", "has 2 documents; a test file has one"),
         ("tests: []", "tests: List should have at least 1 item"),
         ("tests: 3", "tests: must be a list"),
