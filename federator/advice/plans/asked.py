@@ -39,6 +39,7 @@ def answer(
             " a dump (--dump) for that"
         )
     if spaces is not None:
+        shown["refused"] = [_without_others(each, spaces) for each in shown["refused"]]
         for row in shown["workloads"]:
             if "message" in row:
                 row["message"] = _without_others(row["message"], spaces)

@@ -37,6 +37,7 @@ def of(made: Plan, *, see: See = everything, operator: bool = True) -> dict[str,
         "workloads": [_change(change, see) for change in shown],
         "byPolicy": _groups(shown, lambda change: [(change.policy, _touched(change))]),
         "byClusters": _pairs(made.changes if operator else shown),
+        "refused": list(made.refused),
         "warnings": list(made.warnings),
         "settled": not made.unsettled,
     }

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from federator.advice import drills
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.hub import offline
 from federator.hub.cache import policying
 from federator.hub.offline import Id, Situation
+from federator.hub.placing import drain_words
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model.fleet import ClusterView
@@ -79,6 +81,10 @@ class Edited:
     restarted: set[WorkloadKey] = field(default_factory=set)
     """Of these, those of which every copy is replaced, wherever it runs."""
     deleted: set[WorkloadKey] = field(default_factory=set)
+    drains: list[str] = field(default_factory=list)
+    """Clusters that begin to be drained, unless that leaves copies without a place."""
+    refused: list[str] = field(default_factory=list)
+    """Sentences about edits that the hub refuses to carry out."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -105,7 +111,24 @@ def after(present: Situation, edits: Edits) -> Edited:
         _delete(made, which)
     for name in edits.lost:
         _lose(made, name)
+    _admit_drains(made)
     return made
+
+
+def _admit_drains(made: Edited) -> None:
+    """Begins the drains that leave no copy without a place, as the hub does, and refuses others."""
+    begun: list[str] = []
+    for name in made.drains:
+        clusters = {name, *begun}
+        entries = drills.holders(made.situation, clusters)
+        left = [each for each in drills.rehearse(made.situation, entries, clusters) if each.stays]
+        if left:
+            ordered = sorted(left, key=lambda each: (-each.stays, each.key))
+            why = drain_words.of_unplaced(ordered, remove=False)
+            made.refused.append(f"MemberCluster/{name}: the hub does not begin this drain: {why}")
+            continue
+        begun.append(name)
+        _view(made, replace(made.situation.snapshot.clusters[name], draining=True))
 
 
 def merged(given: Obj, live: Obj | None, now: str) -> dict[str, Any]:
@@ -247,6 +270,10 @@ def _apply_cluster(made: Edited, obj: Obj, _: Obj | None) -> None:
     present = made.situation.snapshot.clusters.get(view.name)
     if present is not None:
         written = {name: getattr(view, name) for name in WRITTEN}
+        wish = membercluster.drain_wish(obj, made.situation.snapshot.as_of)
+        if wish is not None and not wish.force and not present.draining:
+            written["draining"] = False  # until it is admitted (`_admit_drains`)
+            made.drains.append(view.name)
         _view(made, replace(present, **written))
         return
     if view.capacity is None:
@@ -309,6 +336,7 @@ def _delete(made: Edited, which: Id) -> None:
     if kind in registry.WORKLOADS:
         key = WorkloadKey(kind, namespace, name)
         there = situation.workloads.pop(key, None) is not None
+        situation.records.pop(key, None)
         made.deleted.add(key)
     elif kind in POLICIES:
         there = bool(situation.rules.drop((namespace, name)))

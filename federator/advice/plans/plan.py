@@ -22,7 +22,8 @@ class Verdict(IntEnum):
     """No decision changes."""
     MOVES = 10
     SHORT = 11
-    """A workload ends shorter than it is now, or the loss of a cluster is no longer covered."""
+    """A workload ends shorter than it is now, the hub refuses an edit or holds it back, or the loss
+    of a cluster is no longer covered."""
     TOO_MANY = 12
     """More copies move than `--max-moves`."""
 
@@ -39,6 +40,8 @@ class Plan:
     uncovered: tuple[Uncovered, ...] | None
     """None where losses were not asked about."""
     paces: tuple[Pace, ...]
+    refused: tuple[str, ...] = ()
+    """Edits that the hub does not carry out, each as a sentence."""
     warnings: tuple[str, ...] = ()
     unsettled: bool = False
     workloads: int = 0
@@ -60,7 +63,7 @@ class Plan:
     def verdict(self, max_moves: int | None = None) -> Verdict:
         if max_moves is not None and self.moves > max_moves:
             return Verdict.TOO_MANY
-        if self.uncovered or any(change.worse for change in self.changes):
+        if self.refused or self.uncovered or any(change.worse for change in self.changes):
             return Verdict.SHORT
         return Verdict.MOVES if self.changes else Verdict.NOTHING
 
@@ -88,6 +91,7 @@ def plan(
         tuple(outcome.accounts(present, settled.situation)),
         tuple(_uncovered(present, settled.situation, gone, each, options)) if losses else None,
         tuple(pacing.paces(settled.situation, changed, options)),
+        tuple(edited.refused),
         tuple(edited.warnings),
         settled.unsettled,
         len(settled.situation.workloads),

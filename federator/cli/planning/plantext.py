@@ -15,7 +15,12 @@ NOWHERE: Final = "-"
 
 def rendered(document: Mapping[str, Any], max_moves: int | None = None) -> str:
     """The whole plan."""
-    parts = [_head(document, max_moves), _workloads(document), *_groups(document)]
+    parts = [
+        _head(document, max_moves),
+        "\n".join(document["refused"]),
+        _workloads(document),
+        *_groups(document),
+    ]
     parts += [_messages(document), _accounts(document), _budgets(document), *_losses(document)]
     if not document["settled"]:
         parts.append(

@@ -125,6 +125,24 @@ def test_running_copies_of_a_lazy_policy_stay(tmp_path: Path) -> None:
     assert document["budgets"] == []
 
 
+def test_a_drain_that_leaves_copies_without_a_place_is_refused(tmp_path: Path) -> None:
+    """As the hub refuses it, unless it is forced."""
+    full = psvc("full", 24, cpu="1")
+    dump = fleet(tmp_path, full)
+    drained = write(tmp_path, "a.yaml", member("a", 2, cpu="8", drain={}))
+    forced = write(tmp_path, "forced.yaml", member("a", 2, cpu="8", drain={"force": True}))
+
+    code, document = planned(dump, "-f", drained, "--no-losses")
+    _, moving = planned(dump, "-f", forced, "--no-losses")
+
+    assert code == 11
+    assert document["workloads"] == []
+    (sentence,) = document["refused"]
+    assert sentence.startswith("MemberCluster/a: the hub does not begin this drain: ")
+    assert moving["refused"] == []
+    assert moving["summary"]["waiting"] > 0
+
+
 def test_more_moves_than_allowed_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
     dump = fleet(tmp_path)
 
