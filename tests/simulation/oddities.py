@@ -39,6 +39,15 @@ class Oddities:
             self._cures[found] = cure
         return body
 
+    def resized(self, found: Found, least: Body) -> None:
+        """Its copies are to ask for something else: what puts it right gives them the container
+        that asks for the least. Where their account is full, an edit that asks for more is held
+        back, and so is what is edited after it.
+        """
+        if found in self._cures:
+            template = _template(self._cures[found])
+            template["spec"] = {**template.get("spec", {}), "containers": [least]}
+
     def cures(self, alive: Set[Found]) -> Iterator[tuple[Found, Body]]:
         """The patches that put right what would never settle."""
         for found, cure in sorted(self._cures.items(), key=lambda one: one[0]):

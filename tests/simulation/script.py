@@ -47,6 +47,8 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 NAMESPACES = ("ads", "feed")
 """Those with policies and accounts."""
 PROFILE = "RuntimeProfile"
+LEAST_CPU = "100m"
+"""Of all that copies are edited to ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ class _Author:
         if self.gang:
             yield Action(0.0, "create", *_GANG, gangs.made(self.gang))
         yield from (Action(*one) for one in (*self.lives.begin(), *self.daemons.begin()))
-        for kind, name, body in self.numbered.begin(_container("kv:1")):
+        for kind, name, body in self.numbered.begin(container("kv:1")):
             yield Action(0.0, "create", kind, ordinals.NAMESPACE, name, body)
         if self.backlog.any:
             account = self.backlog.account()["spec"]
@@ -350,9 +352,9 @@ class _Author:
         if found is None:
             return None
         self.image += 1
-        container = _container(f"app:{self.image}")
+        made = container(f"app:{self.image}")
         changes = self.choosy.rolled() if found[0] == SERVICE else {}
-        spec = {"template": {"spec": {"containers": [container], **changes}}}
+        spec = {"template": {"spec": {"containers": [made], **changes}}}
         return Action(self._pause(), "patch", *found, {"spec": spec})
 
     def resize(self) -> Action | None:
@@ -361,11 +363,10 @@ class _Author:
         if found is None:
             return None
         self.image += 1
-        cpu = self.rng.choice(("100m", "500m", "900m"))
-        container = _container(f"app:{self.image}")
-        container["resources"]["requests"]["cpu"] = cpu
+        made = container(f"app:{self.image}", self.rng.choice((LEAST_CPU, "500m", "900m")))
+        self.odd.resized(found, container(f"app:{self.image}", LEAST_CPU))
         notes = {"embedded.federator/ready-delay-seconds": str(self.rng.choice((0, 10, 20)))}
-        template = {"metadata": {"annotations": notes}, "spec": {"containers": [container]}}
+        template = {"metadata": {"annotations": notes}, "spec": {"containers": [made]}}
         return Action(self._pause(), "patch", *found, {"spec": {"template": template}})
 
     def suspend(self, kind: str = SERVICE) -> Action | None:
@@ -472,10 +473,10 @@ class _Author:
 
     def _body(self, kind: str) -> dict[str, Any]:
         self.image += 1
-        container = _container(f"app:{self.image}")
+        made = container(f"app:{self.image}")
         if kind == JOBSET:
-            return {"spec": self._jobset(container)}
-        template: dict[str, Any] = {"spec": {"containers": [container]}}
+            return {"spec": self._jobset(made)}
+        template: dict[str, Any] = {"spec": {"containers": [made]}}
         spec: dict[str, Any] = {"replicas": self.rng.randint(1, 8), "template": template}
         if kind == DEPLOYMENT:
             labels = {"app": "page"}
@@ -491,14 +492,14 @@ class _Author:
             spec["placement"] = {**spec.get("placement", {}), **ruled}
         return {"spec": spec}
 
-    def _jobset(self, container: dict[str, Any]) -> dict[str, Any]:
+    def _jobset(self, made: dict[str, Any]) -> dict[str, Any]:
         shards = self.rng.randint(2, 10)
         slots = self.rng.randint(1, shards)
         template = {
             "metadata": {
                 "annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}
             },
-            "spec": {"restartPolicy": "Never", "containers": [container]},
+            "spec": {"restartPolicy": "Never", "containers": [made]},
         }
         self.choosy.made(template)
         return {"shards": shards, "parallelism": slots, "template": template}
@@ -518,14 +519,14 @@ def _run() -> dict[str, Any]:
     """What each run of the cron job does."""
     template = {
         "metadata": {"annotations": {"embedded.federator/run-seconds": "5"}},
-        "spec": {"restartPolicy": "Never", "containers": [_container("tick:1")]},
+        "spec": {"restartPolicy": "Never", "containers": [container("tick:1")]},
     }
     return {"shards": 1, "template": template}
 
 
-def _container(image: str) -> dict[str, Any]:
+def container(image: str, cpu: str = "500m") -> dict[str, Any]:
     return {
         "name": "app",
         "image": image,
-        "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
     }

@@ -37,6 +37,7 @@ from tests.simulation import (
 from tests.simulation.feasibility import Knowledge
 from tests.simulation.forgotten import Forgotten
 from tests.simulation.invariants import Obj, Step, all_of
+from tests.simulation.oddities import Oddities
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
@@ -95,6 +96,21 @@ def test_a_cluster_that_is_not_listed_keeps_its_share_until_it_is_confirmed_gone
     assert not list(feasibility.closed("b", known, facts, grows=False))
     assert list(feasibility.closed("b", known, facts, grows=True)) == ["it is no member"]
     assert list(feasibility.closed("b", gone, facts, grows=False)) == ["it is no member"]
+
+
+def test_what_puts_a_resized_workload_right_asks_for_the_least() -> None:
+    """Its account may be full: then an edit that asks for more is held back, and the cure of what
+    is in force with it.
+    """
+    page, least = ("Deployment", "ads", "page"), script.container("app:2", script.LEAST_CPU)
+    odd = Oddities(random.Random(1))
+    while not dict(odd.cures({page})):
+        template = {"spec": {"containers": [script.container("app:1")]}}
+        odd.made(page, {"spec": {"selector": {}, "template": template}})
+    before = dict(odd.cures({page}))[page]["spec"]["template"]
+    odd.resized(page, least)
+    after = dict(odd.cures({page}))[page]["spec"]["template"]
+    assert after == {**before, "spec": {**before.get("spec", {}), "containers": [least]}}
 
 
 @pytest.mark.parametrize(("how", "given_up"), [("Orphan", True), ("Lost", True), ("", False)])
