@@ -10,8 +10,8 @@ import pytest
 from tests.simulation import planned
 from tests.simulation.planned import Played
 
-USUAL: Final = 5
-"""Worlds of 5 edits each in `make test`."""
+USUAL: Final = (0, 1, 2, 3, 19)
+"""Worlds of 5 edits each in `make test`. In 19 a drain is refused."""
 LONG: Final = int(os.environ.get("FEDERATOR_EXAMPLES", "0")) // 5 or 20
 """Worlds in a long run."""
 
@@ -26,7 +26,7 @@ def surprises(played: list[Played]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(USUAL))
+@pytest.mark.parametrize("seed", USUAL)
 def test_an_edit_ends_as_planned(seed: int) -> None:
     played = planned.play(planned.drawn(seed), seed)
 
@@ -35,6 +35,6 @@ def test_an_edit_ends_as_planned(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(USUAL, USUAL + LONG))
+@pytest.mark.parametrize("seed", range(20, 20 + LONG))
 def test_any_edit_ends_as_planned(seed: int) -> None:
     assert surprises(planned.play(planned.drawn(seed), seed)) == []
