@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from federator.api import capacityfields, membercluster, raw
 from federator.api.membercluster import Removal
 from federator.api.placement.decisionfacts import DecisionFacts
+from federator.hub.placing import unschedulable
 from federator.model import shards
 from federator.model.ask import Policy, Strategy
 from federator.model.decision import Share
@@ -46,6 +47,9 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     ran = sum(_runs(share, done) for share in before.shares)
     enough = wanted if everywhere else min(wanted, ran)
     enough -= left(before, facts)  # whether they might is for `contested` and `reclaimrules`
+    # What no machine takes does not run: as many more may be in clusters that take them.
+    if any(unschedulable.CAUSE in cause for cause in facts.terms.causes[-1:]):
+        enough, everywhere = min(enough, ran), False
     if sum(now.values()) >= enough and not (everywhere and facts.terms.shortfall):
         return
     lost = sum(max(_runs(share, done) - now.get(share.cluster, 0), 0) for share in before.shares)

@@ -17,6 +17,7 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import Request
 from federator.model import names
+from federator.model.ask import Division, Policy, Strategy
 from federator.model.decision import Reason
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
@@ -26,6 +27,7 @@ from tests.faults.rows import Sending
 from tests.simulation import (
     booked,
     bulkhead,
+    departures,
     feasibility,
     lifetimes,
     mutations,
@@ -96,6 +98,30 @@ def test_a_cluster_that_is_not_listed_keeps_its_share_until_it_is_confirmed_gone
     assert not list(feasibility.closed("b", known, facts, grows=False))
     assert list(feasibility.closed("b", known, facts, grows=True)) == ["it is no member"]
     assert list(feasibility.closed("b", gone, facts, grows=False)) == ["it is no member"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "allowed"), [("a cluster could not run its share", True), ("", False)]
+)
+def test_copies_of_a_duplicate_policy_that_no_machine_takes_may_begin_elsewhere(
+    cause: str, *, allowed: bool
+) -> None:
+    """Quota lets five of eight run, and of four in b one does."""
+    before = {"b": 4, "c": 1}
+    after = {"b": 2, "c": 3}
+
+    def decided(counts: dict[str, int]) -> DecisionFacts:
+        shares = [{"cluster": name, "replicas": count} for name, count in counts.items()]
+        return decision_facts(
+            {"spec": {"unit": "replicas", "shortfall": 3, "causes": [cause], "shares": shares}}
+        )
+
+    policy = Policy(division=Division(strategy=Strategy.DUPLICATE))
+    members = {name: {"metadata": {"name": name}} for name in before}
+    found = list(
+        departures.breaches(decided(after), decided(before), policy, members, wanted=4, done=())
+    )
+    assert found == ([] if allowed else ["b goes from 4 to 2, 5 of 4 are to run"])
 
 
 def test_what_puts_a_resized_workload_right_asks_for_the_least() -> None:
