@@ -289,7 +289,7 @@ NOT_RUN = {
     "federator cluster check m1 --context host -C m1": ANOTHER,
     "kubectl --context host apply --server-side -k deploy/crd": ANOTHER,
     "kubectl --context host apply --server-side -k deploy/overlays/example-host": ANOTHER,
-    "kubectl --context m1 apply --server-side -k deploy/crd": ANOTHER,
+    "kubectl --context m1 apply --server-side -k deploy/crd/member": ANOTHER,
     "kubectl --context m1 apply --server-side -k deploy/overlays/example-member": ANOTHER,
     "federator cluster add us-east-1a -C m1 --label region=us-east-1": ANOTHER,
     "federator hub --allow-loopback --kubeconfig DIR/host.kubeconfig": PROCESSES,
