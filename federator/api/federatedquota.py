@@ -187,8 +187,8 @@ class FairSharing(Model):
         list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]],
         Field(max_length=2, json_schema_extra=ATOMIC),
     ] = Field(default_factory=list)
-    """By which of them a workload leaves, tried in this order; both when empty. The winner's share
-    is at most what the other account has left, or less than what it has."""
+    """Rules by which a victim is selected, tried in this order; both when empty. The preemptor's
+    share is at most what the victim's account has left, or less than what that account has."""
 
 
 class DomainChoice(Model):
