@@ -383,7 +383,7 @@ def closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool)
         return
     if not grows and cluster in facts.terms.tolerated:
         return  # it stays with a taint that it had before
-    keeps = not grows and (facts.terms.held > 0 or facts.terms.surplus > 0)
+    keeps = not grows and _stays(cluster, facts)
     yield from refusals(
         obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps
     )
@@ -391,12 +391,26 @@ def closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool)
         yield "it has not been heard for long"
 
 
+def _stays(cluster: str, facts: DecisionFacts) -> bool:
+    """Whether the decision says that copies stay where they may not: they have no other place, or
+    so many wait for their turn, as those of a cluster that is emptied while the count rises.
+    """
+    waiting = facts.terms.to_move
+    return (
+        facts.terms.held > 0
+        or facts.terms.surplus > 0
+        or any(
+            one.cluster == cluster and (one.slots or one.count) <= waiting for one in facts.shares
+        )
+    )
+
+
 def refusals(
     cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool, keeps: bool = False
 ) -> Iterator[str]:
     """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of
-    it. `keeps`: what it holds has no other place, as the decision says; then only what a person
-    said of the cluster takes it away.
+    it. `keeps`: what it holds has no other place, or waits for its turn, as the decision says; then
+    only what a person said of the cluster takes it away.
     """
     name = cluster["metadata"]["name"]
     keeps = keeps or bool(policy.problem and not grows)

@@ -81,22 +81,24 @@ def test_what_others_put_on_an_object_is_theirs_until_they_take_it_off() -> None
     assert not list(rule.breaches(seen("", theirs, {})))
 
 
+KNOWN = Knowledge(
+    members={},
+    policy=None,
+    workload=None,
+    everywhere=(),
+    project="",
+    unheard=frozenset(),
+    better_known=False,
+    limits={},
+    wanted=3,
+    done=(),
+)
+
+
 def test_a_cluster_that_is_not_listed_keeps_its_share_until_it_is_confirmed_gone() -> None:
-    known = Knowledge(
-        members={},
-        policy=None,
-        workload=None,
-        everywhere=(),
-        project="",
-        unheard=frozenset(),
-        better_known=False,
-        limits={},
-        wanted=3,
-        done=(),
-    )
-    facts, gone = decision_facts({}), dataclasses.replace(known, confirmed_gone=frozenset("b"))
-    assert not list(feasibility.closed("b", known, facts, grows=False))
-    assert list(feasibility.closed("b", known, facts, grows=True)) == ["it is no member"]
+    facts, gone = decision_facts({}), dataclasses.replace(KNOWN, confirmed_gone=frozenset("b"))
+    assert not list(feasibility.closed("b", KNOWN, facts, grows=False))
+    assert list(feasibility.closed("b", KNOWN, facts, grows=True)) == ["it is no member"]
     assert list(feasibility.closed("b", gone, facts, grows=False)) == ["it is no member"]
 
 
@@ -137,6 +139,18 @@ def test_what_puts_a_resized_workload_right_asks_for_the_least() -> None:
     odd.resized(page, least)
     after = dict(odd.cures({page}))[page]["spec"]["template"]
     assert after == {**before, "spec": {**before.get("spec", {}), "containers": [least]}}
+@pytest.mark.parametrize(("waiting", "stays"), [(2, True), (1, False), (0, False)])
+def test_copies_that_wait_for_their_turn_stay_in_a_cluster_that_leaves_the_fleet(
+    waiting: int, *, stays: bool
+) -> None:
+    leaving = {"metadata": {"name": "b", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    known = dataclasses.replace(KNOWN, members={"b": leaving}, policy=Policy())
+    facts = decision_facts(
+        {"spec": {"shares": [{"cluster": "b", "replicas": 2}], "toMove": waiting}}
+    )
+    found = list(feasibility.closed("b", known, facts, grows=False))
+    assert found == ([] if stays else ["it leaves the fleet"])
+    assert list(feasibility.closed("b", known, facts, grows=True)) == ["it leaves the fleet"]
 
 
 @pytest.mark.parametrize(("how", "given_up"), [("Orphan", True), ("Lost", True), ("", False)])
