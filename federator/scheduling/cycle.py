@@ -113,14 +113,12 @@ class Cycle:
         completely."""
         return write_order.by_effect(self.decided)
 
-    @property
-    def hints(self) -> tuple[Hint, ...]:
-        """Hints for other workloads once the decisions have been written."""
-        if self.leaves_domains:
+    def hints_of(self, written: Sequence[Decided]) -> tuple[Hint, ...]:
+        """Hints for other workloads once these of its decisions have been written. A decision that
+        the host refused frees nothing: it may be of a workload that waits for quota itself, and is
+        to be tried again as late as its failures say."""
+        if written and (self.leaves_domains or any(map(write_order.gives_up, written))):
             return (Hint(HintKind.QUOTA),)
-        for decided in self.decided:
-            if decided.before is not None and write_order.gives_up(decided):
-                return (Hint(HintKind.QUOTA),)
         return ()
 
     @property

@@ -255,7 +255,7 @@ class Placing:
         """Writes a batch in waves. If a wave fails, decisions that rely on what it should have
         freed are made again."""
         async with self._pledges.made() as pledge:
-            complete = True
+            complete, accepted = True, list[Decided]()
             for which, wave in made.write_order:
                 if which is Effect.TAKES:
                     pledge.settle(kept=complete)
@@ -267,17 +267,17 @@ class Placing:
                         self.queue.add(decided.key)
                     continue
                 async with asyncio.TaskGroup() as group:
-                    written = [
+                    turns = [
                         group.create_task(self._written(due[decided.key], decided, batch))
                         for decided in wave
                     ]
-                complete = all(task.result() for task in written)
+                kept = [one for one, turn in zip(wave, turns, strict=True) if turn.result()]
+                complete = len(kept) == len(wave)
+                accepted += kept
             pledge.settle(kept=complete)
         self.requeue(*made.unkept_hints)
-        if made.hints:
-            self.state.signals.freed()
-        else:
-            self.state.signals.booked()
+        signals = self.state.signals
+        (signals.freed if made.hints_of(accepted) else signals.booked)()
 
     async def _written(self, item: Due, decided: Decided, batch: Batch[WorkloadKey]) -> bool:
         trouble = await self._commit(item, decided)

@@ -318,7 +318,7 @@ class _Simulation:
         for bug in made.failed.values():
             raise bug
         self.recording.cycles += 1
-        hints = [*made.hints, *made.unkept_hints]
+        hints = [*made.hints_of(made.decided), *made.unkept_hints]
         for decided in made.decided:
             self._apply(decided, hints)
         world.inadmissible.settle(

@@ -128,7 +128,8 @@ def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
         (Effect.FREES, ["shrinks"]),
         (Effect.TAKES, ["grows"]),
     ]
-    assert made.hints == (Hint(HintKind.QUOTA),)
+    assert made.hints_of(made.decided) == (Hint(HintKind.QUOTA),)
+    assert made.hints_of(()) == ()
     assert [one.sake for one in made.decided] == [one.key for one in made.decided]
 
 
