@@ -255,28 +255,43 @@ def _join(fleet: Fleet, name: str, kubeconfig: Path) -> None:
 
 
 def enforced(cluster: Cluster) -> None:
-    """Waits until the admission policies act: an API server takes them up some time after they were
-    made.
+    """Waits until all admission policies act: an API server takes them up some time after they were
+    made, in the order in which they were made. So the last one tells of the others.
     """
-    probe = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "probe", "annotations": {"federation.pinterest.com/slice": "{}"}},
+    root = "/apis/admissionregistration.k8s.io/v1/"
+    last = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "probe-is-last"}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    policy = {
+        **last,
+        "kind": "ValidatingAdmissionPolicy",
         "spec": {
-            "selector": {"matchLabels": {"app": "probe"}},
-            "template": {
-                "metadata": {"labels": {"app": "probe"}},
-                "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
-            },
+            "matchConstraints": {"resourceRules": [{**rule, "resources": ["configmaps"]}]},
+            "validations": [
+                {"expression": "object.metadata.name != 'probe'", "message": "policies act"}
+            ],
         },
     }
-    path = "/apis/apps/v1/namespaces/default/deployments?dryRun=All"
+    binding = {
+        **last,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {"policyName": "probe-is-last", "validationActions": ["Deny"]},
+    }
+    for plural, body in (
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+    ):
+        status, answer = cluster.ask(root + plural, "POST", body)
+        assert status in (201, 409), answer
+    path = "/api/v1/namespaces/default/configmaps?dryRun=All"
 
     def refused() -> bool:
+        probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}}
         status, answer = cluster.ask(path, "POST", probe)
-        return status == 403 and "Only the hub creates slices" in json.dumps(answer)
+        return status in (403, 422) and "policies act" in json.dumps(answer)
 
     until(refused, lambda: "the admission policies do not act", 30)
+    for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        cluster.ask(f"{root}{plural}/probe-is-last", "DELETE")
 
 
 def used(rows: set[Asked], grant: manifests.Grant) -> bool:

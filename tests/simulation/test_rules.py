@@ -139,6 +139,8 @@ def test_what_puts_a_resized_workload_right_asks_for_the_least() -> None:
     odd.resized(page, least)
     after = dict(odd.cures({page}))[page]["spec"]["template"]
     assert after == {**before, "spec": {**before.get("spec", {}), "containers": [least]}}
+
+
 @pytest.mark.parametrize(("waiting", "stays"), [(2, True), (1, False), (0, False)])
 def test_copies_that_wait_for_their_turn_stay_in_a_cluster_that_leaves_the_fleet(
     waiting: int, *, stays: bool
