@@ -271,7 +271,7 @@ class Placing:
                         group.create_task(self._written(due[decided.key], decided, batch))
                         for decided in wave
                     ]
-                kept = [one for one, turn in zip(wave, turns, strict=True) if turn.result()]
+                kept = [decided for decided, turn in zip(wave, turns, strict=True) if turn.result()]
                 complete = len(kept) == len(wave)
                 accepted += kept
             pledge.settle(kept=complete)
