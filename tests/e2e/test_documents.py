@@ -258,6 +258,10 @@ NOT_RUN = {
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
     "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
+    "federator simulate simulations/lose-a-zone.yaml --out out --parquet": (
+        "it needs the extra analysis: tests/unit/simulate/report/test_parquet.py runs it with the"
+        " lines of pandas"
+    ),
     (
         "federator simulate simulations/demand-growth.yaml --set "
         "'question={kind: RunsOut, cluster: east}'"
