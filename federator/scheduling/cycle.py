@@ -164,7 +164,7 @@ def run(
     # 1. Nominate. Quota is judged before any cluster is chosen: a workload that its account does
     # not admit now takes no room from one that it admits. Where no account says anything, no room
     # is kept and none is claimed, all are admitted and there are no victims.
-    said = _Nominated()
+    said = _ALL_ADMITTED
     if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
         said = _nominate(heads, turns, queue, commitments, ledger, others=others, terms=terms)
     admissions, evictions, kept, used = said.admissions, said.evictions, said.kept, said.used
@@ -227,6 +227,9 @@ class _Nominated:
     used: InDomains | None = None
 
 
+_ALL_ADMITTED: Final = _Nominated()
+
+
 def _nominate(
     heads: Sequence[Entry],
     turns: dict[WorkloadKey, Turn],
@@ -237,8 +240,7 @@ def _nominate(
     others: preempting.Find,
     terms: Terms,
 ) -> _Nominated:
-    """Judges the heads by their accounts, and finds the victims of those that preempt. Victims that
-    are due lose their turn in `turns`: they are decided on once."""
+    """Judges the heads by their accounts, and finds victims. Those that are due lose their turn."""
     claims = list(queue.claims.values())
     admissions = stage.run(heads, commitments, ledger, claims, terms.pace.budgets)
     evictions = preempting.turns(admissions, turns, commitments, others, terms)
