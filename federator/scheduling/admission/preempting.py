@@ -88,8 +88,10 @@ def turns(
     evictions, pace = Evictions(), terms.pace
     evictions.later |= {ask.key: MOMENT_S for ask in staged.later}
     evictions.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
-    for preemptor in dict.fromkeys(leaves.by.uid for leaves in staged.evictions):
-        victims = together(leaves for leaves in staged.evictions if leaves.by.uid == preemptor)
+    for preemptor in dict.fromkeys(eviction.by.uid for eviction in staged.evictions):
+        victims = together(
+            eviction for eviction in staged.evictions if eviction.by.uid == preemptor
+        )
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
         if any(uid in accepted or uid not in entries for uid in victims):
             evictions.undecided.add(key)
@@ -121,30 +123,30 @@ def _entries(
 ) -> dict[str, Entry]:
     """By uid, those of them that can be decided on now."""
     entries: dict[str, Entry] = {}
-    for leaves in staged.evictions:
-        commitment = commitments.commitment(leaves.uid)
-        if commitment is None or leaves.uid in entries:
+    for eviction in staged.evictions:
+        commitment = commitments.commitment(eviction.uid)
+        if commitment is None or eviction.uid in entries:
             continue
         turn = due.get(commitment.key)
         entry = turn.entry if turn is not None else find(commitment.key)
-        if entry is not None and entry.ask.uid == leaves.uid and not _unsafe(entry):
-            entries[leaves.uid] = entry
+        if entry is not None and entry.ask.uid == eviction.uid and not _unsafe(entry):
+            entries[eviction.uid] = entry
     return entries
 
 
 def together(every: Iterable[Eviction]) -> dict[str, Eviction]:
     """By workload, what it gives up in several domains together."""
     together: dict[str, Eviction] = {}
-    for leaves in every:
-        before = together.get(leaves.uid)
+    for eviction in every:
+        before = together.get(eviction.uid)
         if before is None:
-            together[leaves.uid] = leaves
+            together[eviction.uid] = eviction
             continue
         clusters = {**before.clusters}
-        for name, copies in leaves.clusters.items():
+        for name, copies in eviction.clusters.items():
             clusters[name] = clusters.get(name, 0) + copies
-        together[leaves.uid] = replace(
-            before, copies=before.copies + leaves.copies, clusters=clusters
+        together[eviction.uid] = replace(
+            before, copies=before.copies + eviction.copies, clusters=clusters
         )
     return together
 
@@ -199,15 +201,15 @@ def _unsafe(entry: Entry) -> bool:
     return entry.native or entry.standing.overtaken
 
 
-def shrunk(entry: Entry, leaves: Eviction) -> Ask:
+def shrunk(entry: Entry, eviction: Eviction) -> Ask:
     """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
     one that holds more than it asks for now, these leave first. What is everywhere is bounded
     instead (`bounded`)."""
     ask = entry.ask
-    if _is_bounded(entry, leaves):
+    if _is_bounded(entry, eviction):
         return ask
-    left = _left(entry, leaves)
-    if leaves.whole or (ask.unit is Unit.SHARDS and not left):
+    left = _left(entry, eviction)
+    if eviction.whole or (ask.unit is Unit.SHARDS and not left):
         return replace(ask, suspended=True)
     if ask.unit is Unit.SHARDS:
         return replace(ask, slots=min(left, ask.slots))
@@ -215,26 +217,26 @@ def shrunk(entry: Entry, leaves: Eviction) -> Ask:
 
 
 def bounded(
-    entry: Entry, leaves: Eviction, rulings: Mapping[str, Admission]
+    entry: Entry, eviction: Eviction, rulings: Mapping[str, Admission]
 ) -> Mapping[str, Admission]:
     """The rulings by which what is everywhere has as many copies less as leave: a smaller count
     would take as many in each cluster, and so more than have to leave."""
-    if not _is_bounded(entry, leaves):
+    if not _is_bounded(entry, eviction):
         return rulings
-    return {**rulings, entry.ask.uid: Admission(_left(entry, leaves), Reason.PREEMPTED)}
+    return {**rulings, entry.ask.uid: Admission(_left(entry, eviction), Reason.PREEMPTED)}
 
 
-def _is_bounded(entry: Entry, leaves: Eviction) -> bool:
-    return everywhere(entry.ask) and not leaves.whole
+def _is_bounded(entry: Entry, eviction: Eviction) -> bool:
+    return everywhere(entry.ask) and not eviction.whole
 
 
-def _left(entry: Entry, leaves: Eviction) -> int:
+def _left(entry: Entry, eviction: Eviction) -> int:
     done = entry.standing.done
     held = sum(copies_of(remaining(holding, done)) for holding in entry.standing.held)
-    return max(held - leaves.copies, 0)
+    return max(held - eviction.copies, 0)
 
 
-def where(entry: Entry, leaves: Eviction) -> Entry:
+def where(entry: Entry, eviction: Eviction) -> Entry:
     """The entry under which copies leave the clusters in which they are to: these may keep the rest
     of theirs. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()
@@ -243,7 +245,7 @@ def where(entry: Entry, leaves: Eviction) -> Entry:
         entry = replace(entry, standing=standing)
     for holding in standing.held:
         held[holding.cluster] = copies_of(remaining(holding, standing.done))
-    most = {name: held.get(name, 0) - copies for name, copies in leaves.clusters.items()}
+    most = {name: held.get(name, 0) - copies for name, copies in eviction.clusters.items()}
     if not most:
         return entry
     return replace(entry, standing=replace(standing, capped={**standing.capped, **most}))
@@ -255,7 +257,7 @@ def room_entries(
     """By uid, the entries of all that leave for one that has no room; None when not all can be told
     now."""
     entries = dict[str, Entry]()
-    for uid in dict.fromkeys(leaves.uid for leaves in leavers):
+    for uid in dict.fromkeys(eviction.uid for eviction in leavers):
         commitment = commitments.commitment(uid)
         entry = find(commitment.key) if commitment is not None else None
         if entry is None or entry.ask.uid != uid or _unsafe(entry):
@@ -288,14 +290,14 @@ def naming_victims(made: Decided, evictions: Evictions, staged: Admissions) -> D
     )
 
 
-def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Eviction) -> Decision:
+def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, eviction: Eviction) -> Decision:
     """The decision under the shrunk ask, as one on the whole ask that says why copies are
     missing."""
-    more, by, copies = entry.ask.count - ask.count, leaves.by, leaves.copies
+    more, by, copies = entry.ask.count - ask.count, eviction.by, eviction.copies
     before = entry.standing.recorded.preempted if entry.standing.recorded is not None else None
     copies += before.copies if before is not None and before.by == by.key else 0
-    if _is_bounded(entry, leaves):  # the engine counted these as kept, and as missing
-        twice = min(leaves.copies, decision.held)
+    if _is_bounded(entry, eviction):  # the engine counted these as kept, and as missing
+        twice = min(eviction.copies, decision.held)
         decision, more = replace(decision, held=decision.held - twice), -twice
     return saying(
         replace(
@@ -306,7 +308,7 @@ def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, leaves: Eviction) -
             if decision.under is None
             else replace(decision.under, count=entry.ask.count),
         ),
-        Preempted(by.key, by.project, leaves.why, copies),
+        Preempted(by.key, by.project, eviction.why, copies),
         "",
     )
 
