@@ -46,21 +46,23 @@ def support(
     if own is None or ask is None or admitted is None:
         return None
     most = admitted.shape.requests
-    if own.shape.requests.within(most):
+    # Of the charges, not of the requests: what a profile's container requests may be as much as the
+    # default that was charged alone, and comes on top of it.
+    if ask.shape.requests.within(most):
         return None
+    accounts = bindings.accounts(ask.project)
     for former in workload.formerly:
-        if former.shape.requests.within(most):
-            kept = dataclasses.replace(ask, shape=former.shape, own=former.own)
-            break
-    else:
-        if own.own is None or not own.own.within(most):
-            return Support(workload.profile)
-        # it was admitted before there was a profile
-        kept = dataclasses.replace(
-            ask, shape=dataclasses.replace(own.shape, requests=own.own), own=None
-        )
-    charged = quota.charged(kept, bindings.accounts(ask.project))
-    return Support(workload.profile, charged.shape)
+        kept = dataclasses.replace(ask, shape=former.shape, own=former.own)
+        if (charged := quota.charged(kept, accounts).shape).requests.within(most):
+            return Support(workload.profile, charged)
+    if own.own is None:
+        # Without additions only a quota's default asks for more, and that makes no pod larger.
+        return None if own.shape.requests.within(most) else Support(workload.profile)
+    bare = dataclasses.replace(own.shape, requests=own.own)
+    charged = quota.charged(dataclasses.replace(ask, shape=bare, own=None), accounts).shape
+    # It was admitted before there was a profile.
+    former_shape = charged if charged.requests.within(most) else None
+    return Support(workload.profile, former_shape)
 
 
 class Asks:

@@ -19,6 +19,7 @@ from federator.kinds.verbs import Profile
 from federator.kube.store import version_number
 from federator.model.ask import Admitted, Ask, Support
 from federator.model.resources import Resources
+from federator.placement.quota import quota
 
 Versions = tuple[tuple[str, Mapping[str, Any]], ...]
 """(hash, object), the newest first."""
@@ -102,30 +103,45 @@ def in_force(state: HubState, workload: Workload) -> Profile | None:
     charged = record.terms.charged if record is not None else None
     if charged is None or workload.ask is None:
         return present
-    for version, requests in _versions(workload, known):
+    for version, requests in _versions(state, workload, known):
         if requests.within(charged.shape.requests):
             return workload.profile, version
     return _pinned(state, workload)
 
 
-def _versions(workload: Workload, known: Mapping[str, Any]) -> Iterator[tuple[str, Resources]]:
-    """Hash of each version and what one copy requests with it, the newest first."""
+def _versions(
+    state: HubState, workload: Workload, known: Mapping[str, Any]
+) -> Iterator[tuple[str, Resources]]:
+    """Hash of each version and what one copy is charged with it, the newest first."""
     if workload.served is None:
-        assert workload.ask is not None
-        yield known["hash"], workload.ask.shape.requests
+        ask = workload.ask
+        assert ask is not None
+        yield known["hash"], _charged(state, workload, ask.shape.requests, ask.own)
         kept = {version for version, _ in known["former"]}
         for version in workload.formerly:
             if version.version in kept:
-                yield version.version, version.shape.requests
+                charged = _charged(state, workload, version.shape.requests, version.own)
+                yield version.version, charged
         return
     for content, profile in ((known["hash"], known["object"]), *known["former"]):
         asked = workloads.requests(workload, workload.served, profile)
         if asked is not None:
-            yield content, asked[0]
+            yield content, _charged(state, workload, *asked)
+
+
+def _charged(
+    state: HubState, workload: Workload, requests: Resources, own: Resources | None
+) -> Resources:
+    """Requests of a copy with the defaults that the accounts of its decision charge in addition."""
+    record = state.record_of(workload)
+    charged = record.terms.charged if record is not None else None
+    if charged is None:
+        return requests
+    return quota.with_defaults(requests, state.bindings().accounts(charged.project), own)
 
 
 def requests_served(state: HubState, serving: Workload) -> Resources | None:
-    """What each copy requests of a workload as its members are to have it while an edit is held
+    """What each copy of a workload is charged as its members are to have it while an edit is held
     back (`HubState.serving`); None while that is unknown."""
     version = in_force(state, serving)
     if serving.served is None or version is None:
@@ -133,8 +149,8 @@ def requests_served(state: HubState, serving: Workload) -> Resources | None:
     known = state.profiles.get(version[0])
     if known is None:
         asked = workloads.requests(serving, serving.served, None)
-        return asked[0] if asked is not None else None
-    return dict(_versions(serving, known)).get(version[1])
+        return _charged(state, serving, *asked) if asked is not None else None
+    return dict(_versions(state, serving, known)).get(version[1])
 
 
 def _pinned(state: HubState, workload: Workload) -> Profile | None:

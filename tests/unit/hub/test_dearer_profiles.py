@@ -8,7 +8,7 @@ import pytest
 from federator.api import runtimeprofile
 from federator.hub.metering import figures
 from federator.model.kubernetes.quantity import vector
-from tests.unit.hub.test_former_charges import spec
+from tests.unit.hub.test_former_charges import charged, spec
 from tests.unit.hub.test_metric_labels import Metered, labels
 from tests.unit.hub.test_profiles import PSVC, current, pins, sidecar
 from tests.unit.hub.test_training_jobs import training
@@ -168,6 +168,33 @@ def test_a_profile_that_is_new_is_held_back_too() -> None:
         assert await pins(world) == {""}
         assert (await held(world))["status"] == "True"
         assert await requested(world) == 3000
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("kind", [PSVC, "PinterestStatefulSet", "PinterestDaemon"])
+def test_a_new_profile_comes_on_top_of_what_a_quota_charges_by_default(kind: str) -> None:
+    """Its containers request as much as the default for pods without requests, and no less is
+    charged for the pods themselves (seed 20260 of the campaign)."""
+
+    async def scenario(world: World) -> None:
+        limits = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "1"}}}}
+        await world.create("FederatedQuota", "", "feed", limits)
+        made = spec(kind, "500m", "app:1", {}) | {"project": "feed"}
+        del made["template"]["spec"]["containers"][0]["resources"]
+        await world.create(kind, "feed", "web", made)
+        await world.settle()
+        before = await charged(world)
+        await world.create("RuntimeProfile", "", "default", sidecar("logs:1"))
+        await asyncio.sleep(60)
+        assert await charged(world) == before == "100m"
+        assert await pins(world, kind=kind) == {""}
+        assert (await held(world, kind=kind))["status"] == "True"
+        raised = {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "2"}}}}}
+        await world.patch("FederatedQuota", "", "feed", raised)
+        await asyncio.sleep(60)
+        assert await charged(world) == "200m"
+        assert await pins(world, kind=kind) == {await current(world)}
 
     play(scenario)
 
