@@ -17,15 +17,15 @@ from typing import Any
 
 from federator.advice import facts
 from federator.advice.plans import asked
-from federator.hub import hardening
 from federator.hub.cache.state import HubState
 from federator.hub.history.journal import Journal
+from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
-from federator.hub.process import HubProcess
 from federator.hub.query import announcing
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.records.seals import KEY_BYTES
+from federator.hub.security import hardening
 from federator.kube import shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock

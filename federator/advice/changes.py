@@ -14,7 +14,7 @@ from typing import Any, Final
 from federator.advice import patches, requests, rooms
 from federator.advice.trials import Change, Trials, World, least
 from federator.api import raw
-from federator.hub.offline import Id
+from federator.hub.placing.offline import Id
 from federator.kinds import registry
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason

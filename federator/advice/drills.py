@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.model.names import WorkloadKey
 from federator.placement.selection import filters
 from federator.scheduling import drill, evacuation

@@ -14,7 +14,7 @@ from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
 from federator.api.placement.decisionfacts import FailedOver
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds.natives import NATIVES, POD_GROUP, qualified

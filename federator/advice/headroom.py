@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from federator.advice import trials
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import read, registry

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from federator.api import raw
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model import shards

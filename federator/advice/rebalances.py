@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.scheduling import drill, evacuation

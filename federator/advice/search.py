@@ -11,7 +11,7 @@ from typing import Final
 
 from federator.advice import changes, trials
 from federator.advice.trials import Change, Stop, Trials, World
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.kinds import registry
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey

@@ -12,9 +12,9 @@ from typing import Any, Final
 from federator.advice import patches
 from federator.advice.patches import Patch
 from federator.api import federatedquota, membercluster
-from federator.hub import offline
 from federator.hub.cache import policying
-from federator.hub.offline import Id, Situation
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry

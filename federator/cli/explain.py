@@ -117,7 +117,7 @@ async def gathered(
     from federator.advice import facts
     from federator.api import raw
     from federator.cli import uncarried
-    from federator.hub import offline
+    from federator.hub.placing import offline
     from federator.hub.records import decisions
     from federator.kinds import registry
     from federator.kube import errors

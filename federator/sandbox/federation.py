@@ -20,8 +20,8 @@ from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
+from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
-from federator.hub.process import HubProcess
 from federator.kinds import crds, registry
 from federator.kinds.kind import Kind
 from federator.kinds.natives import POD_GROUP

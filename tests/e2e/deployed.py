@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from federator.hub.hardening import PROBE
+from federator.hub.security.hardening import PROBE
 from federator.kinds import crds
 from federator.sandbox import gateways, operators
 from tests.controlplane import audit, build, nodes, seeds

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from federator.hub import hardening
-from federator.hub.hardening import Asked, Check, Finding, Result
+from federator.hub.security import hardening
+from federator.hub.security.hardening import Asked, Check, Finding, Result
 from federator.kube.client import Client
 from federator.kube.login import tls
 from federator.kube.wire import http

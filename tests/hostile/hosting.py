@@ -12,8 +12,8 @@ from typing import Any
 
 from federator import app
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
-from federator.hub.process import HubProcess
 from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock

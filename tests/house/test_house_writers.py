@@ -58,24 +58,27 @@ UNVERSIONED = {
         1,
         "copies and ordinals leave nothing behind that the hub has to record first",
     ],
-    "federator/hub/handing.py::Handing._end Delete": [1, UID],
+    "federator/hub/jobs/handing.py::Handing._end Delete": [1, UID],
     "federator/hub/host/collector.py::Collector.runs patch": [1, OWNED],
     "federator/hub/host/collector.py::Collector._remove delete": [1, UID],
     "federator/hub/host/in_force.py::SpecsInForce.adopt Delete": [1, "a revision never changes"],
     "federator/hub/host/in_force.py::SpecsInForce.drop Delete": [1, "a revision never changes"],
     "federator/hub/host/revisions.py::Revisions._keep Delete": [1, "a revision never changes"],
     "federator/hub/host/revisions.py::Revisions._prune Delete": [1, "a revision never changes"],
-    "federator/hub/placing/foreign.py::Foreign.turn delete": [
+    "federator/hub/security/foreign.py::Foreign.turn delete": [
         1,
         "follows a patch by version, and the uid names the same object",
     ],
-    "federator/hub/recurring.py::Recurring._delete Delete": [1, UID],
+    "federator/hub/jobs/recurring.py::Recurring._delete Delete": [1, UID],
     "federator/hub/status/member_status.py::Reporting.ask patch": [
         1,
         "asks for shapes, which only the host that has claimed the cluster does; the claim has a"
         " version",
     ],
-    "federator/hub/standby.py::Standby._tell replace": [1, "`sights.body` sends the Lease it read"],
+    "federator/hub/leading/standby.py::Standby._tell replace": [
+        1,
+        "`sights.body` sends the Lease it read",
+    ],
     "federator/kube/control/applier.py::Applier._send patch": [
         2,
         "sends the versions of steps, whose makers are judged",

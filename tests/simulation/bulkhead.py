@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
 from federator.model.ask import Unit

@@ -13,7 +13,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.kinds import registry
 from federator.kinds.natives import NATIVES
 from federator.model import names, shards

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from federator.api import capacityfields, raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.cache import policying, progress
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.hub.records.decisions import STRUCK, Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry

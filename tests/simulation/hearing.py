@@ -7,7 +7,7 @@ Looks into the memory that reflectors fill, not into what the hub makes of it.
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.kinds import registry
 from federator.kube.store import Store
 from tests.faults.lives import Life

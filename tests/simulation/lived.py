@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from federator.hub.cache import rollout_view
-from federator.hub.expiry import Expiry
+from federator.hub.jobs.expiry import Expiry
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds.jobset import failures, shardparts
 from federator.kinds.jobset import natives as jobs

@@ -14,7 +14,6 @@ from typing import Any
 from unittest import mock
 
 from federator.api.placement import placementdecision
-from federator.hub import process
 from federator.hub.cache.state import HubState
 from federator.hub.deletion import finalizer
 from federator.hub.deletion.absence import AbsenceProof
@@ -22,14 +21,15 @@ from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.removal import Removing
 from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.jobs.recurring import Recurring
+from federator.hub.leading import process
+from federator.hub.leading.process import HubProcess
 from federator.hub.members import reachability
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.placing.dues import Due
 from federator.hub.placing.placer import Placing
-from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
-from federator.hub.recurring import Recurring
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry
 from federator.kinds.cronjob import runs as cron_runs

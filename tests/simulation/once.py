@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from federator.api import raw
 from federator.api.placement.decisionfacts import decision_facts
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry

@@ -16,7 +16,7 @@ from typing import Any, Final
 from federator.advice.plans import plan
 from federator.advice.plans.edits import Edits
 from federator.api.placement import decisionfacts
-from federator.hub import offline
+from federator.hub.placing import offline
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
 from tests.faults.rows import is_hub

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef

@@ -12,8 +12,8 @@ from federator.embedded.schema import builtins
 from federator.embedded.schema.defaults import fill
 from federator.embedded.schema.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
-from federator.hub.process import HubProcess
 from federator.kinds import crds, registry
 from federator.member.options import MemberOptions
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec

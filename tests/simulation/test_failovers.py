@@ -8,9 +8,9 @@ import pytest
 
 from federator.hub.cache import member_news
 from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.evacuation.draining import Draining
+from federator.hub.evacuation.governing import Governing
 from federator.hub.members.connection import Connection
-from federator.hub.placing.draining import Draining
-from federator.hub.placing.governing import Governing
 from federator.kinds import registry
 from federator.kube import errors
 from federator.member.heartbeat import Heartbeat

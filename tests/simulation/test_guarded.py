@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federator.hub.leasing import Leasing
+from federator.hub.evacuation.leasing import Leasing
 from federator.hub.options import HubOptions
 from federator.kinds.jobset import natives
 from federator.runtime import fencing

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from federator.hub.leading.standby import Standby
 from federator.hub.members.sights import Sight
-from federator.hub.standby import Standby
 from tests.simulation import standbys
 from tests.simulation.mutations import instead
 from tests.simulation.running import Plant

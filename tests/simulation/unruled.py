@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from tests.simulation import bounds

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from federator.api import membercluster
 from federator.embedded.server import EmbeddedCluster
-from federator.hub.process import HubProcess
+from federator.hub.leading.process import HubProcess
 from federator.kube import errors
 from federator.kube.wire.transport import Request, Transport
 from federator.sandbox import fleetfile

@@ -8,7 +8,7 @@ from federator.advice.drills import Each
 from federator.advice.plans import document, plan
 from federator.advice.plans.edits import Edits, Unplanned
 from federator.advice.trials import Stop
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.model.names import WorkloadKey
 
 LOSSES_MAX: Final = 2000

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from federator.advice import drills
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
-from federator.hub import offline
 from federator.hub.cache import policying
-from federator.hub.offline import Id, Situation
-from federator.hub.placing import drain_words
+from federator.hub.evacuation import drain_words
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model.fleet import ClusterView

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
 from federator.kinds.verbs import PodRules, SliceMark

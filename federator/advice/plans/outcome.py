@@ -9,7 +9,7 @@ from federator.advice import drills, quotas
 from federator.advice.drills import Each
 from federator.advice.plans.edits import Edited
 from federator.advice.plans.settling import Settled
-from federator.hub.offline import Situation
+from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.model.ask import Tier
 from federator.model.decision import Reason

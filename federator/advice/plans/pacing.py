@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.advice.plans.outcome import Change
-from federator.hub.offline import Situation
 from federator.hub.options import HubOptions
+from federator.hub.placing.offline import Situation
 from federator.model.ask import Ask, MoveBudget, Tier
 from federator.placement.selection.leaving import EVACUATION
 

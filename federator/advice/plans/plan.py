@@ -11,8 +11,8 @@ from federator.advice.plans.edits import Edits
 from federator.advice.plans.outcome import AccountChange, Change, Uncovered
 from federator.advice.plans.pacing import Pace
 from federator.advice.trials import Stop, never
-from federator.hub.offline import Situation
 from federator.hub.options import HubOptions
+from federator.hub.placing.offline import Situation
 
 
 class Verdict(IntEnum):

@@ -15,9 +15,8 @@ from typing import Any, Final
 from federator.advice.plans import reports
 from federator.advice.plans.edits import Edited
 from federator.advice.trials import Stop, Stopped, never
-from federator.hub import offline
-from federator.hub.offline import Situation
-from federator.hub.placing import move_budget
+from federator.hub.placing import move_budget, offline
+from federator.hub.placing.offline import Situation
 from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload

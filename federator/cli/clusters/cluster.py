@@ -14,7 +14,7 @@ from federator.cli.rollouts import waiting
 
 if TYPE_CHECKING:
     from federator.cli.clusters.joining import Examination
-    from federator.hub.hardening import Check
+    from federator.hub.security.hardening import Check
     from federator.kube.client import Client
 
 LASTING = (
@@ -127,7 +127,7 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
     versions, clock, hardening and what its ClusterStandards ask for."""
     from federator.api import membercluster, raw
     from federator.cli.clusters import joining
-    from federator.hub import hardening
+    from federator.hub.security import hardening
     from federator.kinds import registry
 
     async def work(host: "Client") -> bool:
@@ -173,7 +173,7 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
 
 async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
     """Prints the hardening checks of one API server. Returns whether none of them warns."""
-    from federator.hub import hardening
+    from federator.hub.security import hardening
 
     findings = await hardening.examine(hardening.Asked(client, hardening.HUB_USER), checks)
     rows = [[str(finding.result), finding.subject, finding.message] for finding in findings]

@@ -17,7 +17,7 @@ from federator.cli import common
 from federator.cli.files import manifests
 
 if TYPE_CHECKING:
-    from federator.hub.offline import Situation
+    from federator.hub.placing.offline import Situation
     from federator.model.ask import Ask
     from federator.model.decision import Decision
 
@@ -54,7 +54,7 @@ def place(
 ) -> None:
     """Show where workloads would go, given MemberClusters with status.capacity, policies, quotas
     and PlacementDecisions; or, with --live, in the hub's present fleet."""
-    from federator.hub import offline
+    from federator.hub.placing import offline
 
     if live:
         where = namespace or common.default_namespace(
@@ -86,7 +86,7 @@ def place(
 def situation_of(objs: Sequence[Mapping[str, Any]]) -> "Situation":
     """All that placing these objects depends on. Raises `manifests.Unreadable` for accounts whose
     parent is missing, and for workloads that placing cannot read."""
-    from federator.hub import offline
+    from federator.hub.placing import offline
     from federator.placement.quota import accounts
 
     situation = offline.read(objs, as_of=picture_s(objs))
@@ -315,7 +315,7 @@ def settle(obj: dict[str, Any], namespace: str) -> None:
 
 def _is_namespace(obj: Mapping[str, Any]) -> bool:
     """Whether it is a Namespace. Its labels set the Pod Security level of its workloads."""
-    from federator.hub import offline
+    from federator.hub.placing import offline
 
     return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(
         raw.text(obj, "metadata", "name")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.hub.offline import Situation
+    from federator.hub.placing.offline import Situation
 
 READ = (
     "MemberCluster",
@@ -22,7 +22,7 @@ READ = (
 
 async def from_host(client: Any, instead: str) -> "Situation":
     """Ends the command without the right to read all of it; `instead`: what then helps."""
-    from federator.hub import offline
+    from federator.hub.placing import offline
     from federator.kinds import registry
     from federator.kube import errors
 

@@ -11,7 +11,7 @@ from federator.cli import common
 from federator.cli.planning import situations
 
 if TYPE_CHECKING:
-    from federator.hub.offline import Situation
+    from federator.hub.placing.offline import Situation
     from federator.model.names import WorkloadKey
 
 DIFFERS: Final = 10
@@ -111,7 +111,7 @@ def _edited(situation: "Situation", files: tuple[str, ...], namespace: str) -> s
     from federator.advice.plans import natives, plan
     from federator.advice.plans.edits import Edits, Unplanned
     from federator.cli.files import place
-    from federator.hub import offline
+    from federator.hub.placing import offline
     from federator.kinds import registry
     from federator.model.errors import FieldError
     from federator.model.names import WorkloadKey

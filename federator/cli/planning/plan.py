@@ -13,7 +13,7 @@ from federator.cli import common
 from federator.cli.planning import plantext, situations
 
 if TYPE_CHECKING:
-    from federator.hub.offline import Id, Situation
+    from federator.hub.placing.offline import Id, Situation
     from federator.kinds.kind import Kind
 
 TOO_MANY: Final = 12

@@ -20,7 +20,7 @@ from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.advice.rebalances import Planned
-    from federator.hub.offline import Situation
+    from federator.hub.placing.offline import Situation
     from federator.kinds.kind import Kind
     from federator.kube.client import Client
     from federator.model.names import WorkloadKey

@@ -8,7 +8,7 @@ from federator.cli import common
 from federator.cli.files import situations
 
 if TYPE_CHECKING:
-    from federator.hub.offline import Situation
+    from federator.hub.placing.offline import Situation
 
 
 def read(
@@ -29,7 +29,7 @@ def read(
 
 def _of_files(files: tuple[str, ...], namespace: str) -> "Situation":
     from federator.cli.files import place
-    from federator.hub import offline
+    from federator.hub.placing import offline
 
     objs = place.load(files, namespace)
     return offline.read(objs, as_of=place.picture_s(objs))

@@ -13,8 +13,8 @@ from federator.cli.files import manifests, place, validate
 from federator.cli.policytests import schema
 from federator.cli.policytests.loading import Case, Obj, Placement, Planning, Refusal
 from federator.cli.policytests.schema import Amount
-from federator.hub import offline
-from federator.hub.offline import Situation
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Situation
 from federator.kinds import registry
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason

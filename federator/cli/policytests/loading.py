@@ -17,8 +17,8 @@ from federator.cli import views
 from federator.cli.files import manifests, place
 from federator.cli.files.manifests import Manifest, Unreadable
 from federator.cli.policytests import schema
-from federator.hub import offline
-from federator.hub.offline import Id
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Id
 from federator.kinds import read as reading
 from federator.kinds import registry
 from federator.model import errors

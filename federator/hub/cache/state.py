@@ -66,7 +66,7 @@ class HubState:
     records: dict[ObjectName, Record] = field(default_factory=dict)
     """Every PlacementDecision by (namespace, name)."""
     refused: dict[ObjectName, Record] = field(default_factory=dict)
-    """Decisions with a seq that this host never issued, as last read (`hub/placing/foreign.py`)."""
+    """Decisions with a seq that this host never issued, as last read (`security.foreign`)."""
     by_workload: ByWorkload = field(default_factory=ByWorkload)
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)

@@ -122,7 +122,7 @@ class Member:
     """Writes that it refused: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
     health: Health = Health.UNKNOWN
-    """What the governor held of it at its last look (`hub/placing/governing.py`)."""
+    """What the governor held of it at its last look (`hub/evacuation/governing.py`)."""
     trust: Trust = field(default_factory=Trust)
     """Whether its reports agree with what it was given."""
     write_fights: WriteFightDetector[WorkloadKey] = field(

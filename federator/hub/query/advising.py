@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from federator.api import raw
-from federator.hub import offline
 from federator.hub.cache.state import HubState
-from federator.hub.offline import Situation
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Situation
 from federator.hub.query.access import Refused
 from federator.hub.records import decisions, workloads
 from federator.hub.records.decisions import Record

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.api import decoding, membercluster, raw
-from federator.hub import offline
-from federator.hub.offline import Id, Situation
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Id, Situation
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs
 from federator.hub.query.router import Right

@@ -2,7 +2,7 @@
 
 from federator.advice import facts
 from federator.cli import explaining
-from federator.hub import offline
+from federator.hub.placing import offline
 from federator.model.names import WorkloadKey
 from tests.unit.cli.files import member, psvc, quota
 

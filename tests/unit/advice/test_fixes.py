@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from federator.advice import search, trials
 from federator.cli.files import place
 from federator.embedded.apply import patches
-from federator.hub import offline
+from federator.hub.placing import offline
 from federator.kinds import read
 from federator.model.names import WorkloadKey
 from tests.examples import examples

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.hub.placing import drain_words
+from federator.hub.evacuation import drain_words
 from federator.kinds import read, registry
 from federator.model.names import WorkloadKey
 from federator.scheduling.evacuation import Rehearsed

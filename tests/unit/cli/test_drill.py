@@ -7,7 +7,7 @@ from typing import Any
 
 from federator.advice import drills
 from federator.cli.planning import situations
-from federator.hub.placing import drain_words
+from federator.hub.evacuation import drain_words
 from federator.model.ask import Tier
 from federator.process import forking
 from federator.scheduling.evacuation import ORDINALS

@@ -6,7 +6,7 @@ import pytest
 
 from federator.advice import facts as facts_of
 from federator.cli import explaining
-from federator.hub import offline
+from federator.hub.placing import offline
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from tests.unit.cli.files import member, pjs, policy, psvc, quota

@@ -3,7 +3,7 @@
 from typing import Any
 
 from federator.cli import explaining
-from federator.hub import offline
+from federator.hub.placing import offline
 from tests.unit.cli.files import member, psvc, quota
 from tests.unit.cli.test_explaining import of
 

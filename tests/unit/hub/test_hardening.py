@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from federator.embedded.server import EmbeddedCluster
-from federator.hub import hardening
-from federator.hub.hardening import Asked, Result
+from federator.hub.security import hardening
+from federator.hub.security.hardening import Asked, Result
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics

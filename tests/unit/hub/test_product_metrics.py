@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from federator.hub.evacuation import drilling
 from federator.hub.metering import figures
-from federator.hub.placing import drilling
 from federator.kube.metrics import Metrics
 from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service

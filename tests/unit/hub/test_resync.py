@@ -6,11 +6,11 @@ from typing import Any, cast
 
 from federator.hub.cache.router import SliceTurn
 from federator.hub.cache.state import HubState
+from federator.hub.leading.resync import AT_ONCE, Resync
 from federator.hub.members.reachability import Reachability
 from federator.hub.options import HubOptions
 from federator.hub.records.decisions import summarise
 from federator.hub.records.workloads import Workload
-from federator.hub.resync import AT_ONCE, Resync
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service

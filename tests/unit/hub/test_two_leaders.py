@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from federator.api import raw
 from federator.hub.cache.notices import Notices
-from federator.hub.leasing import Leasing
+from federator.hub.evacuation.draining import Draining
+from federator.hub.evacuation.leasing import Leasing
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.reachability import Reachability
 from federator.hub.options import HubOptions
-from federator.hub.placing.draining import Draining
 from federator.hub.placing.move_budget import DRAIN, MoveBuckets
 from federator.kube import errors
 from federator.model.ask import Tier

@@ -11,8 +11,8 @@ import pytest
 
 from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.storage.revisions import Event
+from federator.hub.leading.process import HubProcess
 from federator.hub.placing.pledges import Pledges
-from federator.hub.process import HubProcess
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.model.ask import PodShape, Tier

@@ -17,7 +17,7 @@ from federator.api import raw
 from federator.api.placement import placementdecision
 from federator.cli import common, explaining
 from federator.embedded.server import EmbeddedCluster
-from federator.hub import offline
+from federator.hub.placing import offline
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.event_recorder import EventRecorder

@@ -179,7 +179,7 @@ def test_bad_bodies_are_refused_in_words() -> None:
 def test_the_leader_and_a_dump_come_to_the_same() -> None:
     """The hub's memory and the host's objects are two ways to the same plan."""
     from federator.advice.plans import asked as asked_of
-    from federator.hub import offline
+    from federator.hub.placing import offline
 
     async def scenario(world: World) -> None:
         await granted(world)

@@ -11,8 +11,8 @@ import pytest
 
 from federator.advice import facts, trials
 from federator.cli.files import situations
-from federator.hub import offline
-from federator.hub.offline import Situation
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Situation
 from federator.hub.query import advising
 from federator.hub.query.advising import Inputs
 from federator.kinds import registry

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
-from federator.hub.placing.governing import Governing
+from federator.hub.evacuation.governing import Governing
 from federator.hub.placing.placer import Placing
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload

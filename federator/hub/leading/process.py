@@ -29,7 +29,10 @@ from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.prerequisites import Prerequisites
 from federator.hub.dispatch.slice_writer import SliceWriter
-from federator.hub.expiry import Expiry
+from federator.hub.evacuation.draining import Draining
+from federator.hub.evacuation.drilling import Drilling
+from federator.hub.evacuation.governing import Governing, nobody
+from federator.hub.evacuation.leasing import Leasing
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.host.documents import Documents
@@ -38,7 +41,10 @@ from federator.hub.host.host_watch import Hosting, asking_again
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.host.profile_keeping import ProfileKeeping
 from federator.hub.host.revisions import Revisions
-from federator.hub.leasing import Leasing
+from federator.hub.jobs.expiry import Expiry
+from federator.hub.jobs.recurring import Recurring
+from federator.hub.leading.resync import Resync
+from federator.hub.leading.standby import Standby
 from federator.hub.members import member_conditions
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
@@ -47,18 +53,12 @@ from federator.hub.members.trust import Trust
 from federator.hub.metering.figures import Figures, forget_cluster
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.options import HubOptions
-from federator.hub.placing.draining import Draining
-from federator.hub.placing.drilling import Drilling
-from federator.hub.placing.foreign import Foreign
-from federator.hub.placing.governing import Governing, nobody
 from federator.hub.placing.placer import Placing
-from federator.hub.placing.sealing import Sealing
 from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.records.seals import KEY_BYTES, Seals
-from federator.hub.recurring import Recurring
-from federator.hub.renewing import Renewing
-from federator.hub.resync import Resync
-from federator.hub.standby import Standby
+from federator.hub.security.foreign import Foreign
+from federator.hub.security.renewing import Renewing
+from federator.hub.security.sealing import Sealing
 from federator.hub.status.member_status import Reporting
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients

@@ -18,8 +18,8 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.state import HubState
-from federator.hub.handing import Handing
 from federator.hub.host.events import Events
+from federator.hub.jobs.handing import Handing
 from federator.hub.members.member_conditions import skew_s
 from federator.hub.records.workloads import cascade
 from federator.kinds import registry

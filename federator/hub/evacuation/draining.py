@@ -30,16 +30,16 @@ from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING
 from federator.hub.cache import progress
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
+from federator.hub.evacuation import drain_words
+from federator.hub.evacuation.drilling import trial_entry
+from federator.hub.evacuation.governing import Governing
+from federator.hub.evacuation.maintaining import Maintaining
+from federator.hub.evacuation.returning import Returning
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
-from federator.hub.placing import drain_words
-from federator.hub.placing.drilling import trial_entry
-from federator.hub.placing.governing import Governing
-from federator.hub.placing.maintaining import Maintaining
 from federator.hub.placing.move_budget import DRAIN, FAILBACK, FAILOVER
 from federator.hub.placing.placer import Placing
-from federator.hub.placing.returning import Returning
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry

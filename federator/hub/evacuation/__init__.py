@@ -1,0 +1,1 @@
+"""Evacuation: drains, failover, failback, maintenance windows, and drills."""

@@ -1,0 +1,1 @@
+"""Security: hardening checks, credentials, seals, and decisions without a valid seal."""
