@@ -146,9 +146,9 @@ async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:
     rights."""
     names = state.options.system_namespace, state.options.credentials_namespace
     members = {
-        name: hardening.Asked(member.client, "", *names)
+        name: hardening.Asked(member.link.client, "", *names)
         for name, member in state.members.items()
-        if member.client is not None
+        if member.link.client is not None
     }
     await hardening.at_start(hardening.Asked(host, "", *names), members, metrics)
 

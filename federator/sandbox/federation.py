@@ -338,7 +338,7 @@ class Federation:
         for store in self.hub.hosting.stores:
             yield from _behind(self.host, store.name.removeprefix("host/"), store)
         for name, member in self.hub.state.members.items():
-            if member.client is not None and member.heard:
+            if member.link.client is not None and member.heard:
                 for kind, store in member.stores.items():
                     plural = registry.KINDS[kind].plural
                     for ref in _behind(self.members[name], plural, store):

@@ -202,10 +202,10 @@ def _open(due: Due) -> bool:
     place, it was not refused, and the member is the one that was joined.
     """
     member = due.hub.state.members.get(due.share.cluster)
-    if member is None or member.applier is None or not member.heard or not member.claimed:
+    if member is None or member.link.applier is None or not member.heard or not member.claimed:
         return False
     seen: SliceSeen | None = member.slice_of(due.facts.key)
     strange = seen is not None and (
         seen.deleting or seen.mark is None or seen.mark.workload_uid != due.facts.workload_uid
     )
-    return not strange and due.facts.key not in member.refused
+    return not strange and due.facts.key not in member.writes.refused

@@ -64,7 +64,9 @@ class Doubts:
         world, leader = self._world, self._world.leader()
         hub = world.federation.processes.get(leader)
         members = hub.state.members.values() if hub is not None else ()
-        if any(len(one.apis) < len(registry.WORKLOADS) or not one.lane.open for one in members):
+        if any(
+            len(one.link.apis) < len(registry.WORKLOADS) or not one.lane.open for one in members
+        ):
             self._hidden_s = world.federation.clock.monotonic()
         if self._over_s is None or not leader or any(life.dead for life in world.lives.values()):
             return None

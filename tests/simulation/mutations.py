@@ -438,7 +438,7 @@ def _kept_in_decisions(original: Method) -> Method:
 
 def _not_cleaned(original: Method) -> Method:
     def look(self: Departed, member: Member) -> None:
-        member.cleaning = ""
+        member.observe_cleaning("")
 
     return look
 

@@ -71,9 +71,9 @@ def unready(hub: HubProcess) -> list[str]:
         ready, why = member.readiness()
         if not ready or member.report is None or not member.report.status_digest:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
-        if len(member.apis) < len(registry.WORKLOADS):
+        if len(member.link.apis) < len(registry.WORKLOADS):
             found.append(
-                f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}"
+                f"{name} is believed to serve no more than {', '.join(sorted(member.link.apis))}"
             )
     return found
 

@@ -89,7 +89,7 @@ class MemberNews:
         if seen is None:
             restored.forget(state, member, key, self.clock.monotonic())
         if workload is None:
-            member.in_place.pop(key, None)
+            member.writes.forget_in_place(key)
         state.signals.slice_changed(SliceChanged.HEARD, member, key)
         if not state.signals.heeded and seen is not None:
             return  # not leading yet: a new leader examines everything
@@ -159,14 +159,14 @@ class MemberNews:
 
 
 def _mark_duplicates(members: Iterable[Member]) -> list[Member]:
-    """Sets `duplicate_of` on each member. Returns members that stopped being duplicates: their
+    """Finds which members duplicate others. Returns members that stopped being duplicates: their
     slices are their own from now on."""
     first: dict[str, str] = {}
     freed = []
     for member in sorted(members, key=lambda member: member.seniority):
         before = member.duplicate_of
         identity = member.identity
-        member.duplicate_of = first.get(identity, "") if identity else ""
+        member.observe_duplicate(first.get(identity, "") if identity else "")
         if identity:
             first.setdefault(identity, member.name)
         if before and not member.duplicate_of:

@@ -45,9 +45,9 @@ def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
     """Whether the slice may count as one of a later decision: not if its member has shown too many
     lately."""
     member = state.members.get(seen.cluster)
-    if member is None or seen.key in member.disbelieved:
+    if member is None or seen.key in member.seqs.disbelieved:
         return False
-    return seen.key in member.to_number or overtaken(record, seen)
+    return seen.key in member.seqs.to_number or overtaken(record, seen)
 
 
 def is_stale(seen: SliceSeen) -> bool:
@@ -61,7 +61,7 @@ def mark(state: HubState, record: Record | None, cluster: str) -> int:
     """The highest seq in a cluster: a changed share there gets a higher one."""
     member = state.members.get(cluster)
     decided_seq = record.mark(cluster) if record is not None else 0
-    return max(decided_seq, member.highest_seq if member is not None else 0)
+    return max(decided_seq, member.seqs.highest if member is not None else 0)
 
 
 def refusing(state: HubState, workload: Workload) -> frozenset[str]:
@@ -85,7 +85,7 @@ def numbered(state: HubState, decision: Decision) -> None:
     """Raises the known highest seq of each member to what a decision gives it."""
     for share in decision.shares:
         if share.cluster in state.members:
-            state.members[share.cluster].heard_seq(share.seq)
+            state.members[share.cluster].seqs.observe(share.seq)
 
 
 def count_overtaken(state: HubState, workload: Workload, now_s: float) -> None:
@@ -94,10 +94,7 @@ def count_overtaken(state: HubState, workload: Workload, now_s: float) -> None:
     for seen in state.slices_of(workload.key).values():
         if is_later(state, workload, seen):
             member = state.members[seen.cluster]
-            member.to_number.discard(seen.key)
-            member.later.written(seen.key, "", now_s)
-            if member.later.paused_until_s(seen.key, "", now_s):
-                member.disbelieved.add(seen.key)
+            if member.seqs.observe_later(seen.key, now_s):
                 message = (
                     f"It shows another decision on {seen.key} each time it is answered, up to seq"
                     f" {_seq(seen)}."
@@ -108,9 +105,7 @@ def count_overtaken(state: HubState, workload: Workload, now_s: float) -> None:
 
 def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> None:
     """The slice is gone from that member, and what it claimed with it."""
-    member.to_number.discard(key)
-    if key in member.disbelieved:
-        member.disbelieved.discard(key)
+    if member.seqs.forget(key):
         state.hold_against(member, (NUMBERS, key), None, now_s)
 
 
@@ -119,12 +114,12 @@ def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
     waits = 0.0
     for cluster in state.holders.get(key, ()):
         member = state.members.get(cluster)
-        if member is None or key not in member.disbelieved:
+        if member is None or key not in member.seqs.disbelieved:
             continue
-        if until_s := member.later.paused_until_s(key, "", now_s):
+        if until_s := member.seqs.later.paused_until_s(key, "", now_s):
             waits = min(waits or until_s - now_s, until_s - now_s)
         else:
-            member.disbelieved.discard(key)
+            member.seqs.believe(key)
             state.hold_against(member, (NUMBERS, key), None, now_s)
     return waits
 

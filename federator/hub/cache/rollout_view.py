@@ -182,7 +182,7 @@ class RolloutView:
     ) -> Comparison:
         """A slice of this workload compared with what it should be, from memory only."""
         profile = self.profile_of(workload)
-        verified = member.verified.of(seen)
+        verified = member.writes.verified.of(seen)
         if verified is not None:
             content = bool(verified.content) and (verified.content, verified.profile) == (
                 workload.content,
@@ -229,7 +229,7 @@ def _silence(member: Member, kind: str) -> str:
     """Why what it reports of slices of this kind may be out of date, as a clause."""
     if not member.answers:
         return "its API server does not answer"
-    if not serves(member.apis, kind):
+    if not serves(member.link.apis, kind):
         return f"its discovery does not list {registry.KINDS[kind].plural}"
     if not member.follows(kind):
         return f"its watch of {registry.KINDS[kind].plural} has not recovered yet"

@@ -404,9 +404,9 @@ class HubState:
 
     def heard_seq(self, member: Member, seq: int, now_s: float) -> None:
         """Records a seq read in a slice or report of a member."""
-        if member.heard_seq(seq):
+        if member.seqs.observe(seq):
             message = (
-                f"It shows numbers of decisions up to {member.highest_seq}, of {seqs.MAX} that"
+                f"It shows numbers of decisions up to {member.seqs.highest}, of {seqs.MAX} that"
                 f" there are: this host has issued {self.issued}."
             )
             self.hold_against(member, NUMBERS, Contradiction(SEQ_NOT_ISSUED, message), now_s)
@@ -439,7 +439,7 @@ class HubState:
         """Stores the response to our own write of a MemberCluster, unless it is outdated."""
         before, after = (obj["metadata"]["resourceVersion"] for obj in (member.obj, answer))
         if version_number(after) >= version_number(before):
-            member.obj = answer
+            member.observe_object(answer)
 
     def observe_decision(self, namespace: str, new: Record) -> bool:
         """Stores a record unless a higher (seq, version) is there; returns whether it did."""

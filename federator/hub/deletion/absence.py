@@ -52,8 +52,12 @@ class AbsenceProof:
 
     async def _is_empty(self, member: Member, record: Record) -> bool:
         """Asks the member itself, unless its probes fail: waiting for it would delay others."""
-        client, applier = member.client, member.applier
-        if client is None or applier is None or member.reachability.state is not Reachability.LIVE:
+        client, applier = member.link.client, member.link.applier
+        if (
+            client is None
+            or applier is None
+            or member.link.reachability.state is not Reachability.LIVE
+        ):
             return False
         ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
         try:
@@ -92,9 +96,9 @@ class AbsenceProof:
     async def _is_itself(self, member: Member) -> bool:
         """Whether the cluster that joined gave the answer: absence in another one proves nothing
         (F35)."""
-        if member.client is None:
+        if member.link.client is None:
             return False
         try:
-            return await member.client.kube_system_uid() == member.uid
+            return await member.link.client.kube_system_uid() == member.link.uid
         except errors.ApiError:
             return False

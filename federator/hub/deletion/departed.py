@@ -143,11 +143,13 @@ class Departed:
         """Its identity was read: a listed cluster gets no new work before it is clean."""
         entry = self.entries.get(member.identity)
         if entry is None:
-            member.cleaning = ""
+            member.observe_cleaning("")
             return
-        member.heard_seq(entry.seq)  # whatever it gets from now on is newer than everything stale
+        member.seqs.observe(
+            entry.seq
+        )  # whatever it gets from now on is newer than everything stale
         if not member.cleaning:
-            member.cleaning = (
+            member.observe_cleaning(
                 "it was removed as lost, and what it held at that time is removed first"
             )
         self.queue.add(member.name)
@@ -157,7 +159,7 @@ class Departed:
         uid = membercluster.recorded_uid(member.obj)
         if not uid or uid in self.entries or " " in uid:
             return  # its identity is unknown: it never answered
-        seq = max(self.state.next_seq(), member.highest_seq)
+        seq = max(self.state.next_seq(), member.seqs.highest)
         entries = {**self.entries, uid: Entry(uid, member.name, seq)}
         await self._write(entries)
         log.warning(
@@ -178,14 +180,16 @@ class Departed:
         ):
             return None
         entry = self.entries.get(member.identity)
-        if entry is None or member.identity != member.uid:
+        if entry is None or member.identity != member.link.uid:
             return None
-        if any(not member.knows(kind) for kind in registry.WORKLOADS if serves(member.apis, kind)):
+        if any(
+            not member.knows(kind) for kind in registry.WORKLOADS if serves(member.link.apis, kind)
+        ):
             return RequeueAfter(name, SLOW_RECHECK_S, "what it holds is still being listed")
         stale = list(self._stale(member, entry))
         if not stale:
             await self._write({uid: kept for uid, kept in self.entries.items() if uid != entry.uid})
-            member.cleaning = ""
+            member.observe_cleaning("")
             log.info("%s is clean of what it held when it was given up", name)
             self.state.signals.member_changed(MemberChanged.CLEANED, member)
             return None
@@ -195,7 +199,7 @@ class Departed:
                 name, RECHECK_S, "it is being recorded there which host it belongs to"
             )
         for key, seen in stale:
-            if seen.deleting or member.applier is None:
+            if seen.deleting or member.link.applier is None:
                 continue
             if wait_s := self.state.may_delete(1, self.clock.monotonic()):
                 return RequeueAfter(
@@ -206,7 +210,7 @@ class Departed:
                 name,
                 key,
             )
-            outcome = await member.applier.apply(
+            outcome = await member.link.applier.apply(
                 Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
             )
             if outcome.error is not None:

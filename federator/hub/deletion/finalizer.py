@@ -247,7 +247,7 @@ class Finalizing:
         busy = False
         for seen in self.state.slices_with_uid(record.key, record.workload_uid):
             member = self.state.members[seen.cluster]
-            if not member.knows(record.key.kind) or member.applier is None:
+            if not member.knows(record.key.kind) or member.link.applier is None:
                 continue
             busy = True
             self._absence.seen(record, seen.cluster)
@@ -258,7 +258,7 @@ class Finalizing:
                 continue
             ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
             step = ending_step(record, ref, seen.uid)
-            outcome = await member.applier.apply(step, record.key)
+            outcome = await member.link.applier.apply(step, record.key)
             if outcome.error is not None:
                 log.info(
                     "%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error

@@ -108,9 +108,9 @@ class Forgetting:
 
     async def _remove(self, member: Member, key: WorkloadKey) -> None:
         seen = member.slice_of(key)
-        if seen is None or seen.deleting or member.applier is None:
+        if seen is None or seen.deleting or member.link.applier is None:
             return
-        outcome = await member.applier.apply(
+        outcome = await member.link.applier.apply(
             Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
         )
         if outcome.error is not None:

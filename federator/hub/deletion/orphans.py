@@ -80,7 +80,7 @@ class Orphans:
             or not restored.is_stranger(self.state, member, key)
         ):
             return None
-        uid, applier = seen.mark.workload_uid, member.applier
+        uid, applier = seen.mark.workload_uid, member.link.applier
         if uid not in self.state.tombstones or applier is None:
             return None
         await confirm_absence(self.host, key, uid)

@@ -133,7 +133,7 @@ class Removing:
             return RequeueAfter(
                 member.name, WAITING_RECHECK_S, "its watches have still to show what it holds"
             )
-        member.released = True
+        member.observe_release()
         stays = await self.tidying.leave(member)
         await self._finish(
             member, "Removed", "It was emptied." + "".join(f" {text}" for text in stays)
@@ -143,7 +143,7 @@ class Removing:
     async def _unheard(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """Its content cannot be read. A member that never joined and was given nothing holds
         nothing of ours."""
-        never = not raw.text(member.obj, "status", "clusterUID") and not member.uid
+        never = not raw.text(member.obj, "status", "clusterUID") and not member.link.uid
         if never and not named and member.known_or_unknown:
             await self._finish(member, "Removed", "It had never been heard and was given nothing.")
             return None
@@ -225,21 +225,21 @@ class Removing:
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
         """Slices of ours by fresh lists from the cluster that joined: the first of each kind, if
         any. Raises ApiErrors."""
-        client = member.client
-        if client is None or member.reachability.state is not Reachability.LIVE:
+        client = member.link.client
+        if client is None or member.link.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
         for kind in registry.WORKLOADS.values():
-            if not serves(member.apis, kind.kind):
+            if not serves(member.link.apis, kind.kind):
                 continue
             chosen = f"{FLEET_LABEL}={member.fleet}"
             ours = functools.partial(_ours, kind.kind, member)
             left += await client.collect(
                 kind.api_version, kind.plural, ours, most=COUNTED, label_selector=chosen
             )
-        if (uid := await client.kube_system_uid()) != member.uid:
+        if (uid := await client.kube_system_uid()) != member.link.uid:
             raise errors.Conflict(
-                f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
+                f"{member.name} answers as {uid}, and was {member.link.uid} at the last probe"
             )
         return left
 
@@ -306,7 +306,7 @@ class Removing:
 
     async def _orphan(self, member: Member) -> RequeueAfter | None:
         """Removes the host's claim from the cluster."""
-        if not member.heard or member.client is None:
+        if not member.heard or member.link.client is None:
             _, why = member.readiness()
             message = (
                 f"It does not know yet that it is nobody's: {why}. If it is gone for good, run"
@@ -316,7 +316,7 @@ class Removing:
             self._say(member, "NotHeard", message)
             return RequeueAfter(member.name, WAITING_RECHECK_S, "it is not heard")
         present = self._slices(member)
-        member.released = True
+        member.observe_release()
         await self.tidying.release(member)
         left = (
             f" {len(present)} slices run on there beside what replaces them: {_shown(present)}."
@@ -335,7 +335,7 @@ class Removing:
         condition = Condition("Removing", TRUE, reason, message)
         if member.vitals.removal == condition:
             return
-        member.vitals.removal = condition
+        member.vitals.observe_removal(condition)
         self.state.signals.member_changed(MemberChanged.SAID, member)
         uid = str(member.obj["metadata"].get("uid", ""))
         if self._event_reasons.get(uid) != reason:

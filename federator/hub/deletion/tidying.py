@@ -129,7 +129,7 @@ class Tidying:
                 space,
             )
             await self._delete(member, obj, "namespaces")
-            member.namespaces.discard(space)
+            member.writes.observe_missing("Namespace", space)
         return RequeueAfter(name, wait_s, "namespaces are in use or have lists") if wait_s else None
 
     async def _list_accounts(
@@ -139,7 +139,7 @@ class Tidying:
         anything was written. Raises ApiErrors."""
         meta = obj["metadata"]
         said = accountlists.ours(raw.text_map(meta, "annotations"))
-        if said == lists or member.applier is None:
+        if said == lists or member.link.applier is None:
             return False
         log.info("%s: the namespace %s gets new lists of service accounts", member.name, space)
         metadata = {"annotations": {**dict.fromkeys(said), **lists}}
@@ -154,7 +154,7 @@ class Tidying:
         labels = raw.mapping(meta, "labels")
         if (
             all(labels.get(name) == value for name, value in wanted.labels.items())
-            or member.applier is None
+            or member.link.applier is None
         ):
             return True
         if (
@@ -191,8 +191,8 @@ class Tidying:
             uid=meta["uid"],
             resource_version=meta["resourceVersion"],
         )
-        assert member.applier is not None
-        error = (await member.applier.apply(patch)).error
+        assert member.link.applier is not None
+        error = (await member.link.applier.apply(patch)).error
         if isinstance(error, refusals):
             shown = (member.name, meta["name"], what, error)
             log.warning("%s: the namespace %s keeps its %s: %s", *shown)
@@ -202,8 +202,15 @@ class Tidying:
         return True
 
     def _may_write(self, member: Member) -> bool:
-        heard = member.heard and member.claimed and member.reachability.state is Reachability.LIVE
-        return heard and not member.abandoned and not member.released and member.applier is not None
+        heard = (
+            member.heard and member.claimed and member.link.reachability.state is Reachability.LIVE
+        )
+        return (
+            heard
+            and not member.abandoned
+            and not member.released
+            and member.link.applier is not None
+        )
 
     def _in_use(self, member: Member, space: str) -> bool:
         """Whether a slice there, or a decision of that namespace, still exists."""
@@ -263,23 +270,23 @@ class Tidying:
     async def release(self, member: Member) -> None:
         """Another host may claim the member from now on. Raises ApiErrors."""
         report = member.report
-        if member.client is None or report is None or not member.claimed:
+        if member.link.client is None or report is None or not member.claimed:
             return
         kind = registry.KINDS["ClusterCapacity"]
         ref = kind.ref("", clustercapacity.NAME)
         meta = {"uid": report.uid, "resourceVersion": report.resource_version}
         body = {"metadata": {**meta, "annotations": {claims.annotation(member.fleet): None}}}
-        member.note_capacity(await member.client.patch(ref, body))
+        member.note_capacity(await member.link.client.patch(ref, body))
 
     async def _marked(self, member: Member, api_version: str, plural: str) -> list[dict[str, Any]]:
         """Objects of a kind with our mark there, as far as this module reads them. Raises
         ApiErrors."""
-        if member.client is None:
+        if member.link.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         chosen = f"{names.FLEET_LABEL}={member.fleet}"
         try:
             return list(
-                await member.client.collect(
+                await member.link.client.collect(
                     api_version, plural, _slim, most=MARKED_MAX, label_selector=chosen
                 )
             )
@@ -289,7 +296,7 @@ class Tidying:
     async def _stays(self, member: Member, space: str) -> str:
         """What in a namespace must stay, as `pods web is not ours`; "" for nothing. Raises
         ApiErrors."""
-        client = member.client
+        client = member.link.client
         if client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
 
@@ -305,9 +312,9 @@ class Tidying:
                 continue
             if foreign:
                 return f"{plural} {foreign[0]}"
-        if (uid := await client.kube_system_uid()) != member.uid:
+        if (uid := await client.kube_system_uid()) != member.link.uid:
             raise errors.Conflict(
-                f"{member.name} answers as {uid}, and was {member.uid} at the last probe"
+                f"{member.name} answers as {uid}, and was {member.link.uid} at the last probe"
             )
         return ""
 
@@ -335,14 +342,14 @@ class Tidying:
         return raw.flag(await client.create(ref, body), "status", "allowed")
 
     async def _delete(self, member: Member, obj: dict[str, Any], plural: str) -> None:
-        if member.applier is None:
+        if member.link.applier is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         meta = obj["metadata"]
         api_version = (
             "v1" if plural == "namespaces" else registry.KINDS["RuntimeProfile"].api_version
         )
         ref = ObjectRef(api_version, plural, "", meta["name"], obj.get("kind", ""))
-        outcome = await member.applier.apply(
+        outcome = await member.link.applier.apply(
             Delete(ref, meta["uid"], resource_version=meta["resourceVersion"])
         )
         if outcome.error is not None:

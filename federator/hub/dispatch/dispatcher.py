@@ -6,6 +6,7 @@ level-triggered: it plans the whole workload from memory and does its own cluste
 deleted before the member's lists are in, and never without the uid it was judged by.
 """
 
+import contextlib
 import logging
 import random
 
@@ -17,6 +18,7 @@ from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
+from federator.hub.members.writes import Refusal
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
@@ -250,7 +252,7 @@ class Dispatching:
             or (workload.ask is not None and workload.ask.suspended)
         ):
             return None
-        if member.applier is None or not member.heard or member.abandoned:
+        if member.link.applier is None or not member.heard or member.abandoned:
             return None
         if not record.terms.held_back and self.state.unjudged(workload, record):
             return None  # placing says when it has
@@ -282,8 +284,8 @@ class Dispatching:
             return False
         # A newer decision may have the higher seq already.
         current = self.state.record_of(workload) is record
-        if current and workload.key not in member.disbelieved:
-            member.to_number.add(workload.key)
+        if current and workload.key not in member.seqs.disbelieved:
+            member.seqs.observe_higher(workload.key)
             self.state.changed(Changed.NUMBERED, workload.key)
         return True
 
@@ -338,17 +340,17 @@ class Dispatching:
             self.state.commitments.in_flight(member.name, workload.uid, share.seq)
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
         if action.kind is not ActionKind.DELETE and (
-            until_s := member.write_fights.paused_until_s(key, want, now)
+            until_s := member.writes.fights.paused_until_s(key, want, now)
         ):
             self._refused(
                 member,
                 key,
-                ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True),
+                Refusal("CannotConverge", FUTILE.format(self.state.options.futile_writes), True),
             )
             return RequeueAfter(key, until_s - now, "what is written there does not last")
         breaker = self._breaker_of(member)
         if wait_s := breaker.wait_s():
-            self._refused(member, key, (errors.Unreachable.__name__, breaker.why, False))
+            self._refused(member, key, Refusal(errors.Unreachable.__name__, breaker.why, False))
             return RequeueAfter(key, wait_s, "its API server could not be reached just now")
         profile = self.view.profile_of(workload)
         if action.kind is not ActionKind.DELETE and (
@@ -360,21 +362,19 @@ class Dispatching:
                 self._refused(member, key, refusal)
             return RequeueAfter(key, waits[0], "what it needs there could not be created just now")
         undoes = self.drift.undoes(member, workload, share, profile)
-        if action.kind is ActionKind.CREATE:
-            member.creating.add(key)
+        creates = action.kind is ActionKind.CREATE
+        creating = member.writes.create(key) if creates else contextlib.nullcontext()
         try:
-            with breaker.passing():
+            with creating, breaker.passing():
                 wrote = await self.writer.carry_out(member, workload, record, action)
         except errors.ApiError as error:
             if (refusal := _refusal(error, key)) is not None:
                 self._refused(member, key, refusal)
             raise
-        finally:
-            member.creating.discard(key)
         seen = member.slice_of(key)
         comparison = self.view.compared(member, workload, share, seen) if seen is not None else None
         if wrote is not None:
-            member.write_fights.written(key, want, now)
+            member.writes.fights.written(key, want, now)
             if undoes:
                 self.drift.tell(member, workload, wrote)
             if comparison is not None and comparison.current:
@@ -384,30 +384,29 @@ class Dispatching:
         self._accepted(member, key)
         return None
 
-    def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
+    def _refused(self, member: Member, key: WorkloadKey, why: Refusal) -> None:
         """Records a refusal. Only a new one is signalled: aggregation makes all members of the
         workload plan again, and they would be refused again at once."""
-        if member.refused.get(key) != why:
-            member.refused[key] = why
+        if member.writes.observe_refusal(key, why):
             self.state.changed(Changed.ANSWERED, key)
 
     def _accepted(self, member: Member, key: WorkloadKey) -> None:
         """Clears a recorded refusal."""
-        if member.refused.pop(key, None) is not None:
+        if member.writes.observe_accepted(key):
             self.state.changed(Changed.ANSWERED, key)
 
 
-def _refusal(error: errors.ApiError, key: WorkloadKey) -> tuple[str, str, bool] | None:
+def _refusal(error: errors.ApiError, key: WorkloadKey) -> Refusal | None:
     """What the status says of a failed write: reason, message, and if it is permanent. None for a
     failure that says nothing about the slice."""
     if isinstance(error, errors.Denied):
         if errors.ends_namespace(error):
-            return "NamespaceTerminating", ENDING.format(key.namespace), False
-        return "Denied", str(error), True
+            return Refusal("NamespaceTerminating", ENDING.format(key.namespace), False)
+        return Refusal("Denied", str(error), True)
     if isinstance(error, errors.Invalid | errors.AlreadyExists):
-        return type(error).__name__, str(error), True
+        return Refusal(type(error).__name__, str(error), True)
     if error.transient and not isinstance(error, errors.Conflict):
-        return type(error).__name__, str(error), False
+        return Refusal(type(error).__name__, str(error), False)
     return None
 
 

@@ -33,7 +33,7 @@ class Drift:
     ) -> None:
         """The slice is exactly what this share, content and profile make."""
         if share is not None:
-            member.in_place[workload.key] = _wish(workload, share, profile)
+            member.writes.observe_in_place(workload.key, _wish(workload, share, profile))
 
     def undoes(
         self, member: Member, workload: Workload, share: Share | None, profile: Profile
@@ -41,9 +41,9 @@ class Drift:
         """Whether a write for this wish, about to begin, undoes somebody else's change. A new wish
         replaces the recorded one; going back to it later is a new wish as well."""
         wish = _wish(workload, share, profile) if share is not None else None
-        if wish is not None and member.in_place.get(workload.key) == wish:
+        if wish is not None and member.writes.in_place.get(workload.key) == wish:
             return True
-        member.in_place.pop(workload.key, None)
+        member.writes.forget_in_place(workload.key)
         return False
 
     def tell(self, member: Member, workload: Workload, fields: Sequence[str]) -> None:
@@ -65,9 +65,9 @@ class Drift:
         for the first list, which the former hub may have reported."""
         seen = member.slice_of(key)
         text = seen.observation.drift if seen is not None else ""
-        if text == member.put_back.get(key, ""):
+        if text == member.writes.put_back.get(key, ""):
             return
-        member.put_back.pop(key, None)
+        member.writes.observe_put_back(key, "")
         if (
             not text
             or workload is None
@@ -76,7 +76,7 @@ class Drift:
             or seen.mark.workload_uid != workload.uid
         ):
             return
-        member.put_back[key] = text
+        member.writes.observe_put_back(key, text)
         if report and not self._events.repeats(workload.uid, f"{RESTORED} natives {member.name}"):
             self._tell(member, workload, text.rstrip("."))
 

@@ -41,7 +41,7 @@ class _Attempts:
 
 
 class Prerequisites:
-    """Creates them once per member; `Member.namespaces` and `Member.profiles` say which exist."""
+    """Creates them once per member; `Writes.existing` says which exist."""
 
     def __init__(
         self,
@@ -64,12 +64,9 @@ class Prerequisites:
     ) -> tuple[float, errors.ApiError] | None:
         """In how many seconds the member may be asked again for what a slice needs, and what it
         answered last; None for now. `namespace`: "" if the slice exists already."""
-        for known, kind, name in (
-            (member.profiles, "RuntimeProfile", "-".join(profile)),
-            (member.namespaces, "Namespace", namespace),
-        ):
+        for kind, name in (("RuntimeProfile", "-".join(profile)), ("Namespace", namespace)):
             tried = self._attempts.get((member.name, kind, name))
-            if name in known or tried is None or tried.error is None:
+            if (kind, name) in member.writes.existing or tried is None or tried.error is None:
                 continue
             if (wait_s := tried.until_s - self._now()) > 0:
                 return wait_s, tried.error
@@ -95,23 +92,23 @@ class Prerequisites:
             await _created(member, Create(ref, body))
 
         if profile[0]:
-            await self._once(member, member.profiles, "RuntimeProfile", "-".join(profile), make)
+            await self._once(member, "RuntimeProfile", "-".join(profile), make)
 
     async def profile_again(self, member: Member, profile: tuple[str, str]) -> None:
         """Restores the copy of a RuntimeProfile if it is gone. Raises ApiErrors."""
-        assert member.client is not None
+        assert member.link.client is not None
         ref = registry.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile))
         try:
-            await member.client.get(ref)
+            await member.link.client.get(ref)
         except errors.NotFound:
-            member.profiles.discard("-".join(profile))
+            member.writes.observe_missing("RuntimeProfile", "-".join(profile))
             await self.profile(member, profile)
 
     async def namespace(self, member: Member, namespace: str) -> None:
         """Creates the namespace unless it exists. Ours has a mark, the Pod Security level of the
         host's and the service accounts of its projects; an existing one is not changed
         (`tidying` keeps ours up to date). Raises ApiErrors."""
-        client = member.client
+        client = member.link.client
         if client is None:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
@@ -128,23 +125,22 @@ class Prerequisites:
             except errors.NotFound:
                 await _created(member, Create(ref, body))
 
-        await self._once(member, member.namespaces, "Namespace", namespace, make)
+        await self._once(member, "Namespace", namespace, make)
 
     async def _once(
         self,
         member: Member,
-        known: set[str],
         kind: str,
         name: str,
         make: Callable[[], Awaitable[None]],
     ) -> None:
         """Makes one object while nobody else does. Raises the last error during its wait."""
-        if name in known:
+        if (kind, name) in member.writes.existing:
             return
         fresh = _Attempts(Backoff(self._rng, base_s=BASE_S, cap_s=CAP_S, floor=0.5))
         tried = self._attempts.setdefault((member.name, kind, name), fresh)
         async with tried.one_at_a_time:
-            if name in known:
+            if (kind, name) in member.writes.existing:
                 return
             if tried.error is not None and self._now() < tried.until_s:
                 raise tried.error.with_traceback(None)
@@ -154,14 +150,14 @@ class Prerequisites:
                 tried.error = error
                 tried.until_s = self._now() + max(tried.backoff.next(), error.retry_after_s or 0.0)
                 raise
-            known.add(name)
+            member.writes.observe_existing(kind, name)
             self._attempts.pop((member.name, kind, name), None)
 
 
 async def _created(member: Member, step: Create) -> None:
     """Creates an object that somebody else may have created meanwhile."""
-    if member.applier is None:
+    if member.link.applier is None:
         raise errors.Unreachable(f"{member.name}: there is no connection")
-    outcome = await member.applier.apply(step)
+    outcome = await member.link.applier.apply(step)
     if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
         raise outcome.error

@@ -68,9 +68,9 @@ class SliceWriter:
         """Reads a slice that this process has not compared yet, and records the result. Raises
         ApiErrors."""
         obj = await self.documents.fetch(workload)
-        if obj is None or member.client is None:
+        if obj is None or member.link.client is None:
             return
-        live = await member.client.get(_ref(workload.key))
+        live = await member.link.client.get(_ref(workload.key))
         share = record.share_of(member.name) or Share(
             member.name, seen.observation.desired, 0, record.mark(member.name)
         )
@@ -85,7 +85,12 @@ class SliceWriter:
         """Restores the copy of the RuntimeProfile that a slice misses. An earlier version cannot be
         restored, but then the slice is being updated to the present one. Raises ApiErrors."""
         profile, mark = self.view.profile_of(workload), seen.mark
-        if member.client is None or mark is None or mark.rules.profile != profile or not profile[0]:
+        if (
+            member.link.client is None
+            or mark is None
+            or mark.rules.profile != profile
+            or not profile[0]
+        ):
             return
         await self.prerequisites.profile_again(member, profile)
 
@@ -188,7 +193,7 @@ class SliceWriter:
             seen, workload, share, fleet, profile
         )
         if proven:
-            member.verified.forget(workload.key)
+            member.writes.verified.forget(workload.key)
         return proven
 
     def _compare(
@@ -218,10 +223,10 @@ class SliceWriter:
             # another version of it is a rollout, which has its own turn
             part = slices.without_profile(part)
         if slices.proves_itself(seen, workload):
-            member.verified.forget(workload.key)
+            member.writes.verified.forget(workload.key)
         else:
             content = workload.content if difference == part else b""
-            member.verified.note(
+            member.writes.verified.note(
                 seen, content, self.view.profile_of(workload), None if difference else share
             )
         if not difference:
@@ -251,10 +256,10 @@ class SliceWriter:
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
         """Patches the difference if nobody has written since it was read. Returns the response and
         the changed fields; None without a difference, or when it is overtaken (`_stands`)."""
-        if member.client is None:
+        if member.link.client is None:
             return None
         ref = _ref(workload.key)
-        live = await member.client.get(ref)
+        live = await member.link.client.get(ref)
         if not self._stands(workload, record):
             return None
         seen = slices.summarise(workload.key.kind, member.name, live)
@@ -278,13 +283,13 @@ class SliceWriter:
         """Creates the slice, and its namespace when that turns out to be missing."""
         key = workload.key
         step = Create(_ref(key), want)
-        if key.namespace in member.namespaces:
+        if ("Namespace", key.namespace) in member.writes.existing:
             try:
                 return await _done(member, step, key)
             except errors.NotServed:
                 raise  # the kind is missing, not the namespace
             except errors.NotFound:
-                member.namespaces.discard(key.namespace)
+                member.writes.observe_missing("Namespace", key.namespace)
         await self.prerequisites.namespace(member, key.namespace)
         record = self.state.record_of(workload)
         if record is None or record.deleting or record.share_of(member.name) is None:
@@ -313,9 +318,9 @@ class SliceWriter:
             step = dataclasses.replace(step, resource_version=seen.resource_version)
             await _done(member, step, key)
         except errors.Conflict:
-            if member.client is not None:
+            if member.link.client is not None:
                 member.note(
-                    slices.summarise(key.kind, member.name, await member.client.get(_ref(key)))
+                    slices.summarise(key.kind, member.name, await member.link.client.get(_ref(key)))
                 )
             raise
 
@@ -326,9 +331,9 @@ def _ref(key: WorkloadKey) -> ObjectRef:
 
 async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, Any]:
     """Carries a step out in the member's lane. Raises its error."""
-    if member.applier is None:
+    if member.link.applier is None:
         raise errors.Unreachable(f"{member.name}: there is no connection")
-    outcome = await member.applier.apply(step, key.namespace)
+    outcome = await member.link.applier.apply(step, key.namespace)
     if outcome.error is not None:
         raise outcome.error
     return outcome.obj or {}

@@ -222,9 +222,8 @@ class Draining:
         if member.drain != wish:
             return False
         begun = {"since": self.clock.rfc3339(), "copies": total, "left": total}
-        member.vitals.drained = begun
         note = f"{drain_words.copies(total)} are to leave{drain_words.forced(wish)}."
-        member.vitals.drain = drain_words.condition(member, TRUE, "Emptying", note)
+        member.vitals.observe_drain(drain_words.condition(member, TRUE, "Emptying", note), begun)
         if not wish.deleted:  # the Events of its removal say it
             self.events.drain(member, "Draining", note)
         self._tell(member)
@@ -521,7 +520,7 @@ class Draining:
         )
         if not news or (since_s < TELL_S and not turned):
             return
-        vitals.drain, vitals.drained = said, figures if figures is not None else vitals.drained
+        vitals.observe_drain(said, figures if figures is not None else vitals.drained)
         if turned and (
             (
                 reason in ("Emptied", "Moved")
@@ -541,7 +540,7 @@ class Draining:
         if member.vitals.drain == said:
             return
         same_reason = member.vitals.drain is not None and member.vitals.drain.reason == reason
-        member.vitals.drain, member.vitals.drained = said, None
+        member.vitals.observe_drain(said, None)
         if not same_reason:
             self.events.drain(member, "DrainRefused", said.message, warning=True)
         self._tell(member)
@@ -567,7 +566,7 @@ class Draining:
                 stay = f"{drain_words.copies(left)} have no other place, and stay there"
                 note = f"It is lost no more: {stay}."
                 self.events.drain(member, "HeardAgain", note)
-        member.vitals.drain = member.vitals.drained = None
+        member.vitals.observe_drain(None, None)
         self._told_s.pop(member.name, None)
         self._tell(member)
 
@@ -585,7 +584,7 @@ def _never_joined(member: Member) -> bool:
 def _is_lost(member: Member) -> bool:
     """Whether nothing that it holds is waited for: it is lost, or deleted and unreachable, because
     the governor judges no deleted cluster."""
-    unreachable = member.reachability.state in (Reachability.UNREACHABLE, Reachability.REFUSED)
+    unreachable = member.link.reachability.state in (Reachability.UNREACHABLE, Reachability.REFUSED)
     return member.gone or (unreachable and member.removal is not Removal.NONE)
 
 

@@ -83,7 +83,7 @@ class Governing:
         self._noted.clear()
         self._moves.clear()
         for member in self.state.members.values():
-            member.vitals.heard_by = member.vitals.missed_by = ()
+            member.vitals.observe_witnesses((), ())
         now_s, wall_s = self.clock.monotonic(), self.clock.now()
         for record in self.state.records.values():
             if record.terms.failovers:
@@ -123,26 +123,29 @@ class Governing:
         lost = [
             name
             for name, member in sorted(members.items())
-            if member.reachability.state is Reachability.UNREACHABLE and not member.unasked
+            if member.link.reachability.state is Reachability.UNREACHABLE
+            and not member.link.unasked
         ]
         said = self._witnesses(lost)
         for name, member in members.items():
             witnesses, vitals = said.get(name, _NOTHING), member.vitals
-            before, vitals.heard_by = vitals.heard_by, witnesses.hear
-            vitals.missed_by = witnesses.miss
+            before = vitals.heard_by
+            vitals.observe_witnesses(witnesses.hear, witnesses.miss)
             if before != vitals.heard_by:
                 self.state.signals.member_changed(MemberChanged.SAID, member)
             if vitals.heard_by and not before:
+                why = member.link.reachability.why.removesuffix(".")
                 note = (
-                    f"The leader does not hear it: {member.reachability.why.removesuffix('.')}. The"
-                    f" standby hub {', '.join(vitals.heard_by)} does, so nothing leaves it."
+                    f"The leader does not hear it: {why}. The standby hub"
+                    f" {', '.join(vitals.heard_by)} does, so nothing leaves it."
                 )
                 self.events.drain(member, "HeardByStandby", note, warning=True)
 
     def _hold(self, member: Member, health: Health) -> None:
         if member.health is health:
             return
-        before, member.health = member.health, health
+        before = member.health
+        member.observe_health(health)
         log.info("member %s is held to be %s, before %s", member.name, health, before)
         self.state.signals.member_changed(MemberChanged.SAID, member)
 
@@ -158,7 +161,7 @@ class Governing:
             self.events.noted(member, reason, "", names[before], names[cordoned])
         if health is was or Health.UNKNOWN in (health, was):
             return
-        why = member.reachability.why.removesuffix(".")
+        why = member.link.reachability.why.removesuffix(".")
         if missed := member.vitals.missed_by:
             why = f"{why} (nor by the standby hub {', '.join(missed)})"
         self.events.noted(member, f"HeldToBe{health}", why, was, health)
@@ -266,9 +269,9 @@ def _counts(member: Member) -> bool:
 def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
     """What is known of a member. `grace_s`: silence that is no loss yet. Whether it is longer is
     the reachability's to say, which knows for how long this process itself stood still."""
-    probed = Probed.NOT_ASKED if member.unasked else _PROBED[member.reachability.state]
-    lost = member.reachability.state is Reachability.UNREACHABLE
-    good_s = member.reachability.heard_at_s
+    probed = Probed.NOT_ASKED if member.link.unasked else _PROBED[member.link.reachability.state]
+    lost = member.link.reachability.state is Reachability.UNREACHABLE
+    good_s = member.link.reachability.heard_at_s
     heard_s = max([member.reports.heard_at, *(kept.heard_at for kept in member.stores.values())])
     return Evidence(
         probed=probed,

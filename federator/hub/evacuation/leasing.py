@@ -74,7 +74,8 @@ class Leasing:
         self._not_before_s.clear()
         self._promised.clear()
         for member in self.state.members.values():
-            member.vitals.promise, member.vitals.lapsed = None, False
+            member.vitals.observe_promise(None)
+            member.vitals.observe_lapse(lapsed=False)
         while True:
             await self.sweep()
             await asyncio.sleep(self.times.renew_s * self.rng.uniform(0.8, 1.0))
@@ -159,13 +160,13 @@ class Leasing:
 
     def _unfit(self, member: Member) -> str:
         """Why it cannot be renewed; "" when it can."""
-        if member.reachability.state is not Reachability.LIVE or not member.heard:
+        if member.link.reachability.state is not Reachability.LIVE or not member.heard:
             return "it is not heard"
-        if member.client is None or not member.claimed or member.cleaning:
+        if member.link.client is None or not member.claimed or member.cleaning:
             return "nothing is written there now"
         if member.vitals.lapsed:
             # What was decided because it was over may still be on its way to the host.
-            member.vitals.lapsed = False
+            member.vitals.observe_lapse(lapsed=False)
             self._wait(member.name)
         if self.clock.monotonic() < self._not_before_s.get(member.name, 0.0):
             return "its lease was over, and what was decided for that is being waited for"
@@ -180,13 +181,13 @@ class Leasing:
         vitals = member.vitals
         over = (
             vitals.promise is not None
-            and member.reachability.state is Reachability.UNREACHABLE
+            and member.link.reachability.state is Reachability.UNREACHABLE
             and not vitals.clock.skewed
             and vitals.promise.left_s(self.times, self.clock.elapsed(), self.clock.now()) <= 0
         )
         if not over or vitals.lapsed:
             return
-        vitals.lapsed = True
+        vitals.observe_lapse(lapsed=True)
         log.warning(
             "the lease of %s is over: guarded shards that it had run there no more", member.name
         )
@@ -220,7 +221,7 @@ class Leasing:
             if not 0 <= self.clock.now() - renewed_s < recorded_s:
                 self._wait(name)  # the leader before may have held it to be over
         promise = Promise(self.clock.elapsed(), self.clock.now(), lease_s)
-        member.vitals.promise = promise.outlasting(self._promised.pop(name, None))
+        member.vitals.observe_promise(promise.outlasting(self._promised.pop(name, None)))
 
     def _holder(self) -> dict[str, Any]:
         options = self.state.options
@@ -236,7 +237,8 @@ class Leasing:
         wall_s, began_s = self.clock.now(), self.clock.elapsed()
         spec = {"leaseDurationSeconds": int(times.lease_s), "renewTime": stamp_micro(wall_s)}
         promise, former = Promise(began_s, wall_s, float(int(times.lease_s))), member.vitals.promise
-        member.vitals.promise = longest = promise.outlasting(former)
+        longest = promise.outlasting(former)
+        member.vitals.observe_promise(longest)
         recorded = dict(spec)
         if longest is former:
             recorded["leaseDurationSeconds"] = math.ceil(longest.ends_s - began_s)
@@ -245,7 +247,8 @@ class Leasing:
         sent_s = self.clock.elapsed()
         if sent_s - began_s > times.write_s:
             raise TimeoutError("this process stood still between host and cluster")
-        member.vitals.promise = Promise(sent_s, wall_s, promise.lease_s).outlasting(former)
+        sent = Promise(sent_s, wall_s, promise.lease_s)
+        member.vitals.observe_promise(sent.outlasting(former))
         async with asyncio.timeout(times.write_s):
             await self._write_copy(member, spec)
         self._measure(name, wall_s)
@@ -263,7 +266,7 @@ class Leasing:
             self._records.pop(name, None)
             if member.vitals.promise is not None:
                 self._promised[name] = member.vitals.promise
-            member.vitals.promise = None
+            member.vitals.observe_promise(None)
             raise
 
     def _new_record(self, member: Member, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,14 +292,14 @@ class Leasing:
     async def _write_copy(self, member: Member, spec: Mapping[str, Any]) -> None:
         """The cluster's own copy. Its member process has made it; a version as the condition keeps
         a renewal that was long on its way from replacing a later one."""
-        assert member.client is not None
+        assert member.link.client is not None
         space = self.state.options.system_namespace
         ref = ObjectRef("coordination.k8s.io/v1", "leases", space, fencing.LEASE, "Lease")
         version = self._versions.pop(member.name, "")
         if not version:
-            version = (await member.client.get(ref))["metadata"]["resourceVersion"]
+            version = (await member.link.client.get(ref))["metadata"]["resourceVersion"]
         body = {"metadata": {"resourceVersion": version}, "spec": dict(spec)}
-        answer = await member.client.patch(ref, body)
+        answer = await member.link.client.patch(ref, body)
         self._versions[member.name] = answer["metadata"]["resourceVersion"]
 
     def _measure(self, name: str, wall_s: float) -> None:

@@ -51,7 +51,7 @@ class Maintaining:
 
     def _say(self, member: Member, said: Condition | None) -> None:
         before = _before(member)
-        member.vitals.maintenance = said
+        member.vitals.observe_maintenance(said)
         was, now = _phase(before), _phase(said)
         if was != now:
             note = said.message if said is not None else "It has no maintenance windows now."

@@ -190,7 +190,9 @@ class SpecsInForce:
 
     def _is_being_created(self, record: Record) -> bool:
         holders = map(self._state.holder, record.clusters)
-        return any(member is not None and record.key in member.creating for member in holders)
+        return any(
+            member is not None and record.key in member.writes.creating for member in holders
+        )
 
     def _has_no_slice(self, workload: Workload, record: Record) -> bool:
         """Whether no member shows a slice, and the spec that the decision charges is unknown."""
@@ -268,10 +270,12 @@ class SpecsInForce:
             return None
         for slice_seen in sorted(seen, key=lambda slice_seen: slice_seen.cluster):
             member = self._state.holder(slice_seen.cluster)
-            if member is None or member.client is None or not member.heard or member.trust.why:
+            if member is None or member.link.client is None or not member.heard or member.trust.why:
                 continue
             key = workload.key
-            live = await member.client.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
+            live = await member.link.client.get(
+                registry.KINDS[key.kind].ref(key.namespace, key.name)
+            )
             candidate = _origin(slice_seen), _kept(raw.mapping(live, "spec"))
             spec = _proven(workload, record, live, candidate) if sealed else candidate
             if spec is not None:

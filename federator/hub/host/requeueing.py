@@ -66,8 +66,8 @@ class Requeueing:
 
     def _kinds_changed(self, member: Member) -> None:
         """Every decision may depend on which kinds a member serves."""
-        if self._apis.get(member.name, frozenset()) != member.apis:
-            self._apis[member.name] = member.apis
+        if self._apis.get(member.name, frozenset()) != member.link.apis:
+            self._apis[member.name] = member.link.apis
             self.everything()
 
     async def run(self) -> None:

@@ -48,8 +48,8 @@ from federator.hub.leading.standby import Standby
 from federator.hub.members import member_conditions
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
-from federator.hub.members.reachability import ReachabilityState
 from federator.hub.members.trust import Trust
+from federator.hub.members.writes import Writes
 from federator.hub.metering.figures import Figures, forget_cluster
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.options import HubOptions
@@ -284,7 +284,7 @@ class HubProcess:
         period."""
         return not (
             member.known_or_unknown
-            or member.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
+            or member.link.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
         )
 
     def _may_write(self) -> bool:
@@ -455,7 +455,7 @@ class HubProcess:
             if member is not None and self._missed.get(name) is not member:
                 assert self._group is not None
                 self._missed[name] = member
-                member.vitals.unlisted = member_conditions.UNLISTED
+                member.vitals.observe_unlisted(member_conditions.UNLISTED)
                 self._group.create_task(self._confirm_gone(member), name=f"gone {name}")
             return
         if name in self._missed:
@@ -465,7 +465,8 @@ class HubProcess:
                 self._leave(name)  # it was deleted, and a new one has its name
             self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
-            member.obj, member.vitals.unlisted = obj, ""
+            member.observe_object(obj)
+            member.vitals.observe_unlisted("")
             self.news.edited(member)
             return
         self._begin(name, obj)
@@ -521,17 +522,17 @@ class HubProcess:
             now_s=self.clock.now,
             fleet=self.options.fleet,
             host_uid=self.host_uid,
-            reachability=ReachabilityState(
-                since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()
-            ),
-            write_fights=WriteFightDetector(
-                writes=self.options.futile_writes,
-                window_s=self.options.futile_window_s,
-                pause_s=self.options.futile_pause_s,
+            writes=Writes(
+                fights=WriteFightDetector(
+                    writes=self.options.futile_writes,
+                    window_s=self.options.futile_window_s,
+                    pause_s=self.options.futile_pause_s,
+                )
             ),
             trust=Trust(clears_after_s=self.options.trust_after_s),
             bound=Bound(self.options.member_objects_max, self.options.member_bytes_max),
         )
+        member.link.begin(self.clock.monotonic())
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
         self.news.appeared(member)
         self._open_connection(member)
@@ -556,7 +557,7 @@ class HubProcess:
             log.warning(
                 "member %s is another cluster than %s, which never joined: met anew",
                 member.name,
-                member.uid,
+                member.link.uid,
             )
             self._begin(member.name, member.obj)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
-from federator.hub.members import member_conditions, reachability
+from federator.hub.members import member_conditions
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.options import HubOptions
@@ -135,9 +135,8 @@ class Connection:
         """Connects, then probes until cancelled. Reflectors run in a task group beside the
         probes."""
         member = self.member
-        began_s = self.clock.monotonic()
-        member.reachability = reachability.ReachabilityState(since_s=began_s, counts_from_s=began_s)
-        member.vitals.clock.limit_s = self.options.clock_skew_max_s
+        member.link.begin(self.clock.monotonic())
+        member.vitals.limit_clock(self.options.clock_skew_max_s)
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
@@ -145,9 +144,7 @@ class Connection:
                     transport = await self._open()
             except HostSilent as trouble:
                 log.info("member %s cannot be asked: %s", member.name, trouble)
-                member.reachability = reachability.excused(
-                    member.reachability, str(trouble), self.clock.monotonic()
-                )
+                member.link.observe_excuse(str(trouble), self.clock.monotonic())
                 await self._pause()
                 continue
             except errors.OwnShortage as ours:
@@ -168,7 +165,7 @@ class Connection:
                 self._judge(ProbeResult.SILENT, "what it answers cannot be read")
                 await self._pause()
             finally:
-                member.detach()
+                member.link.detach()
                 await transport.close()
 
     async def _open(self) -> Transport:
@@ -220,16 +217,15 @@ class Connection:
     def _note_secret(self, secret: Mapping[str, Any]) -> None:
         """Records what the connection is made from, and until when that is valid."""
         self._secret = secret.get("data")
-        self.member.token = (
+        self.member.link.observe_token(
             tokens.read(access.token) if (access := _access(secret)) is not None else None
         )
-        self.member.reread.clear()
         self._reread_s = self._overdue_s()
 
     def _overdue_s(self) -> float:
         """Wall-clock time by which the leader, perhaps another process, must have renewed the
         token."""
-        token = self.member.token
+        token = self.member.link.token
         if token is None or token.ends_s is None:
             return float("inf")
         age_s = self.options.token_renew_s + TAKEN_WITHIN_S
@@ -260,7 +256,7 @@ class Connection:
     def _watch(self, client: clients.Client, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Starts reading what the member holds."""
         member = self.member
-        member.attach(client, self.clock)
+        member.link.attach(client, member.lane, self.clock)
         lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
         new = ReadBudget(self.clock, self.options.member_lists_processor_s)
         budget = self.limits.budgets.setdefault(member.name, new)
@@ -286,30 +282,33 @@ class Connection:
         client = clients.Client(transport, member.name)
         served: frozenset[str] | None = None
         probed = False
-        member.estranged.clear()
+        member.link.expect_same()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
-                while _credentials_named(member) == self._named and served in (None, member.apis):
+                while _credentials_named(member) == self._named and served in (
+                    None,
+                    member.link.apis,
+                ):
                     # A first probe makes connections: many at once would be late because of each
                     # other, and a probe that comes late is taken for silence.
                     openings = () if probed else (self.limits.openings,)
                     async with place_in(*openings, hold_s=OPENING_S):
                         await self._probe(client)
                     probed = True
-                    live = member.reachability.state is Reachability.LIVE
+                    live = member.link.reachability.state is Reachability.LIVE
                     if served is None and live:
-                        served = member.apis
+                        served = member.link.apis
                     if member.duplicate_of:
                         break
                     if not tasks and live:
                         tasks = self._watch(client, group)
-                    if served not in (None, member.apis):
+                    if served not in (None, member.link.apis):
                         # list kinds that are served again now, not after the next probe
                         break
                     unwell = not live or bool(member.vitals.auth_trouble)
-                    due = member.reread.is_set() or self.clock.now() >= self._reread_s
-                    if member.reachability.state is Reachability.REFUSED:
+                    due = member.link.reread.is_set() or self.clock.now() >= self._reread_s
+                    if member.link.reachability.state is Reachability.REFUSED:
                         break
                     if (unwell or due) and await self._renewed(transport):
                         break
@@ -319,7 +318,7 @@ class Connection:
                     task.cancel()
         except* errors.ApiError as group_error:
             log.warning("the connection to %s broke: %s", member.name, group_error.exceptions[0])
-        if member.reachability.state is Reachability.REFUSED or member.duplicate_of:
+        if member.link.reachability.state is Reachability.REFUSED or member.duplicate_of:
             await self._pause()
 
     async def _estranged(self) -> bool:
@@ -328,12 +327,12 @@ class Connection:
         member = self.member
         try:
             async with asyncio.timeout(self._interval_s()):
-                await member.estranged.wait()
+                await member.link.estranged.wait()
         except TimeoutError:
             return False
-        if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
+        if trouble := member.identity_trouble(member.link.other_uid, self.host_uid()):
             self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
-        elif member.uid != member.other_uid:
+        elif member.link.uid != member.link.other_uid:
             # not at the next probe: without the host no connection can be reopened before it
             member.on_other(member)
         return True
@@ -362,10 +361,11 @@ class Connection:
                 if trouble := member.identity_trouble(uid, self.host_uid()):
                     self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
                     return
-                if member.uid not in ("", uid):
+                if member.link.uid not in ("", uid):
                     member.on_other(member)
                     return
-                member.uid, self._identified_s = uid, now
+                self._identified_s = now
+                member.link.observe_identity(uid)
                 await member.hear_process(
                     client, self.options.system_namespace, self.clock, self.options.unready_after_s
                 )
@@ -397,29 +397,29 @@ class Connection:
         """Whether a ready member may count as reachable although the rest of a probe failed (429,
         failing discovery, F40 and F48): its identity and its kinds were read before."""
         member = self.member
-        if not member.apis and self._identified_s == now_s:
-            member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
+        if not member.link.apis and self._identified_s == now_s:
+            member.link.observe_apis(frozenset(raw.texts(member.obj, "status", "apis")))
         age_s = now_s - self._identified_s
-        return bool(member.apis) and age_s <= (
-            IDENTITY_STANDS_S if member.reachability.trusted else 0.0
+        return bool(member.link.apis) and age_s <= (
+            IDENTITY_STANDS_S if member.link.reachability.trusted else 0.0
         )
 
     async def _discover(self, client: clients.Client) -> None:
         """Reads the kinds that it serves, and its version. Raises Malformed when none is left of
         the kinds that it served: every cluster serves Deployments, so the answer is a failure of
         discovery. An empty set would count as unread, and nothing would be watched."""
-        member, before = self.member, (self.member.apis, self.member.version)
+        member, before = self.member, (self.member.link.apis, self.member.link.version)
         apis = await member.discover(client)
-        if member.apis and not apis:
+        if member.link.apis and not apis:
             raise errors.Malformed(
                 f"{member.name}: its discovery lists none of the kinds it served."
             )
-        member.apis = apis
+        member.link.observe_apis(apis)
         version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
         if not version:
             raise errors.Malformed(f"{member.name}: what it says of its version has no gitVersion.")
-        member.version = version
-        if before != (member.apis, member.version):
+        member.link.observe_version(version)
+        if before != (member.link.apis, member.link.version):
             self.changed(member)
 
     def _hear(self) -> None:
@@ -465,14 +465,13 @@ class Connection:
         """It was not probed because this process is short of a resource. That says nothing about
         the member. After the tolerated silence its state is unknown, and that is signalled."""
         member, now_s = self.member, self.clock.monotonic()
-        before, self._excused = member.reachability, True
-        member.reachability = reachability.excused(
-            before, why if before.state is Reachability.UNKNOWN else before.why, now_s
-        )
+        before, self._excused = member.link.reachability, True
+        unknown = before.state is Reachability.UNKNOWN
+        member.link.observe_excuse(why if unknown else before.why, now_s)
         heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
-        if not member.unasked and now_s - heard_s >= self.options.unready_after_s:
+        if not member.link.unasked and now_s - heard_s >= self.options.unready_after_s:
             log.info("member %s is not known any more: %s", member.name, why)
-            member.unasked = (
+            member.link.observe_unasked(
                 f"it has not been asked for {now_s - heard_s:.0f} s, which is no fault of its own:"
                 f" {why}"
             )
@@ -496,7 +495,7 @@ class Connection:
         if lasted_s < self.options.unready_after_s:
             return ""
         return (
-            member.unasked
+            member.link.unasked
             or f"what it holds has not been read for {lasted_s:.0f} s,"
             f" which is no fault of its own: {troubles[0]}"
         )
@@ -505,48 +504,44 @@ class Connection:
         """One of its watches has recovered. The last one of a shortage makes the member known again
         now: the next probe is up to a whole interval away."""
         member = self.member
-        answered = member.reachability.state is Reachability.LIVE and not self._excused
-        if member.unasked and answered and not self._unwatched(self.clock.monotonic()):
-            member.unasked = ""
+        answered = member.link.reachability.state is Reachability.LIVE and not self._excused
+        if member.link.unasked and answered and not self._unwatched(self.clock.monotonic()):
+            member.link.observe_unasked("")
             self._was_ready, _ = member.readiness()
             self.changed(member)
         self.followed(member)
 
     def _judge(self, result: ProbeResult, why: str, reason: str = "") -> None:
         member = self.member
-        before = member.reachability
+        before = member.link.reachability
         was_excused, self._excused = self._excused, False
-        member.probes += 1
         now_s = self.clock.monotonic()
-        member.reachability = reachability.after(
-            before, result, why, now_s, self.options.unready_after_s
-        )
+        reason = reason or {
+            ProbeResult.REJECTS: "AuthFailed",
+            ProbeResult.SILENT: "Unreachable",
+        }.get(result, "Ready")
+        member.link.observe_probe(result, why, reason, now_s, self.options.unready_after_s)
         unasked = self._unwatched(now_s) if result is ProbeResult.HEARD else ""
-        if result is ProbeResult.SILENT and member.reachability.trusted:
+        if result is ProbeResult.SILENT and member.link.reachability.trusted:
             # being reachable again without an answer tells nothing new
-            unasked = member.unasked
-        excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
-        if reachability.explains(member.reachability.state, result):
-            member.reachability_reason = reason or {
-                ProbeResult.REJECTS: "AuthFailed",
-                ProbeResult.SILENT: "Unreachable",
-            }.get(result, "Ready")
+            unasked = member.link.unasked
+        excused = member.link.observe_unasked(unasked)
         news = result is not ProbeResult.SILENT and member.vitals.note_auth(
             why if result is ProbeResult.REJECTS else ""
         )
-        if member.reachability.state is not before.state:
+        if member.link.reachability.state is not before.state:
             log.info(
                 "member %s: %s -> %s (%s)",
                 member.name,
                 before.state.value,
-                member.reachability.state.value,
+                member.link.reachability.state.value,
                 why,
             )
             self.changed(member)
         elif news or excused or (result is ProbeResult.HEARD and not member.reported):
             self.changed(member)
-        is_back = member.reachability.state is not before.state or was_excused
-        if member.reachability.state is Reachability.LIVE and is_back:
+        is_back = member.link.reachability.state is not before.state or was_excused
+        if member.link.reachability.state is Reachability.LIVE and is_back:
             # after a shortage too: it was Live all the time, and its watches wait for their turn
             for reflector in member.reflectors.values():
                 reflector.hurry()

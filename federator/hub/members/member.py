@@ -18,25 +18,24 @@ from federator.api.membercluster import DrainWish, Removal
 from federator.hub.members import capacity_report, claims
 from federator.hub.members.capacity_report import CapacityReport
 from federator.hub.members.identity import Sameness
+from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.process_watch import LEASE, ProcessWatch
-from federator.hub.members.reachability import Reachability, ReachabilityState
+from federator.hub.members.reachability import Reachability
+from federator.hub.members.seq_watch import SeqWatch
 from federator.hub.members.trust import Trust
+from federator.hub.members.writes import Writes
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen, SliceShape
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
-from federator.kube.control.write_fights import WriteFightDetector
 from federator.kube.store import Bound, Store, version_number
-from federator.kube.tokens import Token
 from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.exchange import SMALL_LIMIT
-from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import ClusterName, WorkloadKey
 from federator.model.steps import ObjectRef
@@ -73,23 +72,10 @@ class Member:
     fleet: str
     host_uid: str
     """Uid of the host that this hub works for."""
-    reachability: ReachabilityState = field(default_factory=ReachabilityState)
-    reachability_reason: str = "NotProbed"
-    unasked: str = ""
-    """Why its present state is unknown although nothing is known against it: this process has been
-    short of a resource of its own for longer than the tolerated silence. "" otherwise."""
-    token: Token | None = None
-    """The claims of the token that we use there; None for a certificate or an opaque token."""
-    reread: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its Secret has another token: the connection uses that from the next probe on."""
-    uid: str = ""
-    version: str = ""
-    apis: frozenset[str] = frozenset()
+    link: Link = field(default_factory=Link)
+    """Reachability, identity and the present connection."""
     process: ProcessWatch = field(default_factory=ProcessWatch)
     """Whether its member process is alive."""
-    client: clients.Client | None = None
-    applier: Applier | None = None
-    """Carries steps out through `client`; both are None without a connection."""
     bound: Bound | None = None
     """How many objects of each kind are kept in `stores`."""
     stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
@@ -97,8 +83,6 @@ class Member:
     """Objects there with a slice mark; the others with our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the responses to our writes showed them, until the watch has caught up."""
-    creating: set[WorkloadKey] = field(default_factory=set)
-    """Slices that this process is creating, until the member has answered."""
     reports: Store[CapacityReport] = field(
         default_factory=lambda: Store[CapacityReport](
             "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
@@ -108,41 +92,15 @@ class Member:
     """Plural -> reflector, of the present connection or, while there is none, of the last one."""
     report: CapacityReport | None = None
     report_heard_s: float = 0.0
-    namespaces: set[str] = field(default_factory=set)
-    """Namespaces known to exist there."""
-    profiles: set[str] = field(default_factory=set)
-    """Profile copies known to exist there, as name-hash."""
-    verified: slices.VerifiedSlices = field(default_factory=slices.VerifiedSlices)
-    put_back: dict[WorkloadKey, str] = field(default_factory=dict)
-    """Slices that its member process reports as restored, and what it restored."""
-    in_place: dict[WorkloadKey, int] = field(default_factory=dict)
-    """What each slice that was seen as decided was made from, as a number
-    (`hub/dispatch/drift.py`)."""
-    refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
-    """Writes that it refused: (reason, message, permanent)."""
+    writes: Writes = field(default_factory=Writes)
+    """What came of our writes there."""
+    seqs: SeqWatch = field(default_factory=SeqWatch)
+    """The highest seq there, and slices that are numbered higher than decided."""
     vitals: Vitals = field(default_factory=Vitals)
     health: Health = Health.UNKNOWN
     """What the governor held of it at its last look (`hub/evacuation/governing.py`)."""
     trust: Trust = field(default_factory=Trust)
     """Whether its reports agree with what it was given."""
-    write_fights: WriteFightDetector[WorkloadKey] = field(
-        default_factory=lambda: WriteFightDetector(writes=3, window_s=120.0, pause_s=300.0)
-    )
-    """Slice writes that something there undid."""
-    highest_seq: int = 0
-    """The highest seq that was read there or written to it."""
-    later: WriteFightDetector[WorkloadKey] = field(
-        default_factory=lambda: WriteFightDetector(writes=10, window_s=120.0, pause_s=300.0)
-    )
-    """Slices that were taken for those of decisions that the host has lost, and how often."""
-    disbelieved: set[WorkloadKey] = field(default_factory=set)
-    """Slices that were taken for that too often: for a while changes of their seq are ignored."""
-    to_number: set[WorkloadKey] = field(default_factory=set)
-    """Slices with a higher seq than their share: the decision must get a higher one first."""
-    other_uid: str = ""
-    """Uid of another cluster that answered at its address between two probes of this connection."""
-    estranged: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with `other_uid`: the connection is closed and opened again."""
     duplicate_of: str = ""
     released: bool = False
     """Its removal has progressed so far that nothing is written there any more."""
@@ -151,8 +109,7 @@ class Member:
     unlisted_since_s: float | None = None
     """Monotonic time since which it answers but its content is unknown; None otherwise."""
     reported: bool = False
-    probes: int = 0
-    """Probes that have ended, with or without an answer."""
+    """Its status was written, or needs no write, since this process started."""
 
     @property
     def synced(self) -> bool:
@@ -160,7 +117,7 @@ class Member:
         missing object not exist. A kind counts for no member if its definition was removed before
         its first list (`knows`)."""
         for kind, store in self.stores.items():
-            if not store.synced and serves(self.apis, kind):
+            if not store.synced and serves(self.link.apis, kind):
                 return False
         return bool(self.stores) and self.claim_known
 
@@ -173,12 +130,12 @@ class Member:
     @property
     def is_current(self) -> bool:
         """Whether what was last seen of it may be taken as its present state."""
-        return self.reachability.trusted and not self.unasked
+        return self.link.reachability.trusted and not self.link.unasked
 
     @property
     def answers(self) -> bool:
         """Whether its last probe was answered: no copy goes elsewhere by older figures of it."""
-        return self.heard and self.reachability.state is Reachability.LIVE
+        return self.heard and self.link.reachability.state is Reachability.LIVE
 
     def follows(self, kind: str) -> bool:
         """Whether its last probe was answered, and the present connection has read its slices of
@@ -186,7 +143,7 @@ class Member:
         for a kind that discovery leaves out, because no watch of it runs."""
         reflector = self.reflectors.get(registry.KINDS[kind].plural)
         watched = reflector is not None and reflector.answered.is_set() and not reflector.trouble
-        return self.answers and self.client is not None and watched
+        return self.answers and self.link.client is not None and watched
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
@@ -196,7 +153,7 @@ class Member:
             self.heard
             and kind in self.stores
             and self.stores[kind].complete
-            and serves(self.apis, kind)
+            and serves(self.link.apis, kind)
         )
 
     def speaks_of(self, kind: str) -> bool:
@@ -233,7 +190,7 @@ class Member:
     @property
     def identity(self) -> str:
         """The uid of its kube-system namespace: as recorded, or as this process first read it."""
-        return membercluster.recorded_uid(self.obj) or self.uid
+        return membercluster.recorded_uid(self.obj) or self.link.uid
 
     @property
     def removal(self) -> Removal:
@@ -248,13 +205,13 @@ class Member:
     @property
     def dead(self) -> bool:
         """Whether it is lost, not for want of the hub's own, and declared so of this silence."""
-        lost = self.reachability.state is Reachability.UNREACHABLE and not self.unasked
+        lost = self.link.reachability.state is Reachability.UNREACHABLE and not self.link.unasked
         return lost and membercluster.declared_dead(self.obj)
 
     @property
     def unreachable(self) -> bool:
         """Whether it is silent, and tainted for that on the host: not before may anything leave."""
-        lost = self.reachability.state is Reachability.UNREACHABLE and not self.unasked
+        lost = self.link.reachability.state is Reachability.UNREACHABLE and not self.link.unasked
         recorded = self.health is Health.UNREACHABLE and membercluster.tainted(self.obj)
         return lost and recorded and self.removal is Removal.NONE
 
@@ -282,10 +239,10 @@ class Member:
         if (
             removal is Removal.ORPHAN
             or self.duplicate_of
-            or (self.reachability.trusted and self.other_host)
+            or (self.link.reachability.trusted and self.other_host)
         ):
             return True
-        return removal is Removal.LOST and self.reachability.state in (
+        return removal is Removal.LOST and self.link.reachability.state in (
             Reachability.UNREACHABLE,
             Reachability.REFUSED,
         )
@@ -295,19 +252,16 @@ class Member:
         """Sort key: members by the time at which they joined."""
         return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
 
-    def heard_seq(self, seq: int) -> bool:
-        """Records a seq read in a slice or report. Returns whether its seqs have thereby run
-        out."""
-        before, self.highest_seq = self.highest_seq, max(self.highest_seq, seqs.clamped(seq))
-        return seqs.used_up(self.highest_seq) and not seqs.used_up(before)
-
-    def recount_seq(self) -> None:
-        """Computes its highest seq again: a slice with a higher one may have been corrected."""
+    def recount_seq(self) -> int:
+        """Computes its highest seq again from what it shows now: a slice with a higher one may
+        have been corrected. Forgets the one that was known."""
         rows = (self.slice_of(key) for key in self.slice_keys())
         marks = (row.mark for row in rows if row is not None and row.ours(self.fleet))
-        self.highest_seq = max((mark.seq for mark in marks if mark is not None), default=0)
+        highest = max((mark.seq for mark in marks if mark is not None), default=0)
         if self.report is not None:
-            self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
+            highest = max(highest, self.report.capacity.includes_seq)
+        self.seqs.begin_again()
+        return highest
 
     def slice_keys(self) -> list[WorkloadKey]:
         """All objects of a workload kind that were seen there."""
@@ -333,14 +287,38 @@ class Member:
         store = self.stores.get(key.kind)
         return store.get((key.namespace, key.name)) if store is not None else None
 
-    def attach(self, client: clients.Client, clock: Clock) -> None:
-        """A connection is up."""
-        self.client = client
-        self.applier = Applier(client, self.lane, clock=clock, component="hub")
+    def observe_object(self, obj: Mapping[str, Any]) -> None:
+        """Its MemberCluster was read, or a write of it was answered."""
+        self.obj = obj
 
-    def detach(self) -> None:
-        """The connection is gone, or must no longer be used."""
-        self.client = self.applier = None
+    def observe_health(self, health: Health) -> None:
+        """The governor has looked at it."""
+        self.health = health
+
+    def observe_duplicate(self, name: str) -> None:
+        """It is the same cluster as another member; "" when it is not."""
+        self.duplicate_of = name
+
+    def observe_release(self) -> None:
+        """From now on nothing is written there."""
+        self.released = True
+
+    def observe_cleaning(self, why: str) -> None:
+        """What it held when it was given up is still to be removed; "" when nothing is."""
+        self.cleaning = why
+
+    def observe_reported(self) -> None:
+        """Its status says what is known of it."""
+        self.reported = True
+
+    def observe_content(self, *, known: bool, now_s: float) -> float:
+        """Whether its content, or its silence, is known. Returns the monotonic time since which it
+        is not; `now_s` while it is known."""
+        if known:
+            self.unlisted_since_s = None
+        elif self.unlisted_since_s is None:
+            self.unlisted_since_s = now_s
+        return now_s if self.unlisted_since_s is None else self.unlisted_since_s
 
     def note_bounds(self, now_s: float) -> bool:
         """Records objects beyond the bounds as a contradiction; returns whether the verdict on the
@@ -357,12 +335,6 @@ class Member:
         )
         verdicts.append(self.trust.note(("kept", "ClusterCapacity"), contradiction, now_s))
         return any(verdicts)
-
-    def meet_other(self, uid: str) -> None:
-        """Another cluster answers at its address: nothing is written there from this moment on."""
-        self.detach()
-        self.other_uid = uid
-        self.estranged.set()
 
     def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
         """The row of an object that our own write has just created; that of the watch if it was
@@ -390,7 +362,7 @@ class Member:
             return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
             return f"it is the same cluster as {self.duplicate_of}"
-        joined = membercluster.recorded_uid(self.obj) or (self.uid if self.claimed else "")
+        joined = membercluster.recorded_uid(self.obj) or (self.link.uid if self.claimed else "")
         if joined and uid != joined:
             return f"the cluster answers as {uid}, but {joined} was joined (kube-system uid)"
         return ""
@@ -425,12 +397,12 @@ class Member:
         """Makes the reflectors of a new connection; while they run, they keep slices and the
         capacity report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds
         without a set `use_of` are not watched, because a watch costs a connection."""
-        verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
+        verify = Sameness(client, self.name, self.link.uid, clock, self.link.meet_other).check
         common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify}
         common |= {"bounds": lists, "budget": budget}
         made: list[Reflector[Any]] = []
         for kind in registry.WORKLOADS.values():
-            if f"{kind.kind}.{kind.group}" not in self.apis:
+            if f"{kind.kind}.{kind.group}" not in self.link.apis:
                 continue
             store = self.stores.setdefault(
                 kind.kind, slices.slice_store(f"{self.name}/{kind.plural}", self.bound)
@@ -472,7 +444,7 @@ class Member:
         """Returns when the present connection has listed every kind that the member serves, and
         read its claim. Its reflectors must exist."""
         for kind, store in list(self.stores.items()):
-            if serves(self.apis, kind):
+            if serves(self.link.apis, kind):
                 await store.wait_synced()
         for reflector in self.reflectors.values():
             await reflector.answered.wait()
@@ -534,7 +506,7 @@ class Member:
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
         if self.is_current and self.process.speaks:
             age = 0.0  # it would have told of a change
-        elif self.reachability.trusted and self.process.heard_s is not None:
+        elif self.link.reachability.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)
         return replace(
             declared,
@@ -547,7 +519,7 @@ class Member:
             fenced=self.dead and declared.fenced,
             unreachable=self.unreachable,
             lapsed=self.vitals.lapsed and self.gone,
-            apis=self.apis,
+            apis=self.link.apis,
             capacity=self.report.capacity if self.report is not None else None,
             capacity_age_s=age,
             stale=age > stale_after_s,
@@ -557,12 +529,12 @@ class Member:
         """Whether it accepts new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
-        if self.reachability.trusted and self.other_host:
+        if self.link.reachability.trusted and self.other_host:
             return False, claims.sentence(self.name, self.other_host, self.host_uid)
-        if self.unasked:
-            return False, self.unasked
-        if not self.reachability.trusted:
-            return False, self.vitals.silence(self.reachability)
+        if self.link.unasked:
+            return False, self.link.unasked
+        if not self.link.reachability.trusted:
+            return False, self.vitals.silence(self.link.reachability)
         if not self.synced:
             return False, "its slices have not been listed yet"
         if self.cleaning:
@@ -576,21 +548,21 @@ class Member:
         strange = bool(self.duplicate_of or self.other_host)
         return (
             self.heard
-            or bool(self.unasked)
-            or (self.probes > 0 and (not self.reachability.trusted or strange))
+            or bool(self.link.unasked)
+            or (self.link.probes > 0 and (not self.link.reachability.trusted or strange))
         )
 
     @property
     def lost(self) -> bool:
-        return not self.reachability.trusted
+        return not self.link.reachability.trusted
 
     @property
     def unready_reason(self) -> str:
         """The reason, in one word, why it accepts no new work; "" when it does."""
-        if self.unasked and not self.duplicate_of:
+        if self.link.unasked and not self.duplicate_of:
             return membercluster.NOT_ASKED
         if self.lost:
-            return self.reachability_reason
+            return self.link.reason
         if self.other_host and not self.duplicate_of:
             return claims.REASON
         return membercluster.NOT_REPORTING

@@ -149,6 +149,42 @@ class Vitals:
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
 
+    def observe_renewal(self, trouble: Condition | None) -> None:
+        """What prevents renewing our token there; None for nothing."""
+        self.renewal = trouble
+
+    def observe_removal(self, progress: Condition) -> None:
+        """How far its removal is."""
+        self.removal = progress
+
+    def observe_drain(self, said: Condition | None, figures: Mapping[str, Any] | None) -> None:
+        """How far its drain or the failover from it is, as a condition and in figures."""
+        self.drain, self.drained = said, figures
+
+    def observe_promise(self, promise: Promise | None) -> None:
+        """Its lease was renewed for so long; None when nothing is known of a renewal."""
+        self.promise = promise
+
+    def observe_lapse(self, *, lapsed: bool) -> None:
+        """Whether its lease is over."""
+        self.lapsed = lapsed
+
+    def observe_witnesses(self, hear: tuple[str, ...], miss: tuple[str, ...]) -> None:
+        """Which standby hubs hear it while this hub does not, and which do not either."""
+        self.heard_by, self.missed_by = hear, miss
+
+    def observe_maintenance(self, phase: Condition | None) -> None:
+        """How it stands to its maintenance windows; None without any."""
+        self.maintenance = phase
+
+    def observe_unlisted(self, why: str) -> None:
+        """The host does not list its MemberCluster; "" when it does."""
+        self.unlisted = why
+
+    def limit_clock(self, limit_s: float) -> None:
+        """How far its clock may be off."""
+        self.clock.limit_s = limit_s
+
     def silence(self, reachability: ReachabilityState) -> str:
         """Why what it holds is not known, as a sentence without a full stop."""
         why = f"it is {reachability.state.value}: {reachability.why}"

@@ -51,9 +51,9 @@ def sight(hub: str, members: Mapping[str, Member], now_s: float, fresh_s: float)
     """What this process hears now. What was not asked for `fresh_s` is unknown."""
     silent, unknown = set[str](), set[str]()
     for name, member in members.items():
-        seen = member.reachability
+        seen = member.link.reachability
         asked_s = seen.asked_at_s
-        if member.unasked or asked_s is None or now_s - asked_s > fresh_s:
+        if member.link.unasked or asked_s is None or now_s - asked_s > fresh_s:
             unknown.add(name)
         elif seen.state in (Reachability.SUSPECT, Reachability.UNREACHABLE):
             silent.add(name)

@@ -282,7 +282,7 @@ def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
         elif seen is not None and not seen.serves(fleet, uid):
             target = replace(target, away="holds another object of this name")
         else:
-            target = replace(target, client=member.client)
+            target = replace(target, client=member.link.client)
         possible.append(target)
     return possible
 
@@ -291,11 +291,11 @@ def _away(member: Member, now_s: float) -> str:
     """Why a member is not asked; "" when it is."""
     if member.duplicate_of:
         return f"is the same cluster as {member.duplicate_of}"
-    if member.unasked:
+    if member.link.unasked:
         return "was not asked: the hub is short of file descriptors"
-    if not member.reachability.trusted or member.client is None:
-        since = f"since {now_s - member.reachability.since_s:.0f} s"
-        state, reason = member.reachability.state.value, member.reachability_reason
+    if not member.link.reachability.trusted or member.link.client is None:
+        since = f"since {now_s - member.link.reachability.since_s:.0f} s"
+        state, reason = member.link.reachability.state.value, member.link.reason
         return f"is {state}{f' ({reason})' if reason != state else ''} {since}"
     return "belongs to another host" if member.other_host else ""
 

@@ -88,11 +88,11 @@ class Renewing:
     async def turn(self, name: str) -> RequeueAfter | None:
         """Replaces the token of one member if its time has come."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or member.duplicate_of:
+        if member is None or member.link.client is None or member.duplicate_of:
             return None
-        if member.reachability.state is not Reachability.LIVE:
+        if member.link.reachability.state is not Reachability.LIVE:
             return None  # looked at again when it is heard
-        token = member.token
+        token = member.link.token
         if token is None:
             return None  # a certificate, or a token of another kind: its maker renews it
         self._publish(name, token)
@@ -128,7 +128,7 @@ class Renewing:
 
     async def _renewed(self, member: Member, token: Token) -> Token:
         """The new token, once it stands in the Secret. Raises ApiErrors and ValueError."""
-        assert member.client is not None
+        assert member.link.client is not None
         ref = ObjectRef(
             "v1", "secrets", self.state.options.credentials_namespace, secret_name(member), "Secret"
         )
@@ -137,10 +137,10 @@ class Renewing:
             kubeconfigs.in_secret(secret, member.name), allow_loopback=True
         )
         if (there := tokens.read(access.token)) is not None and there != token:
-            member.reread.set()  # somebody was sooner
+            member.link.reread_token()  # somebody was sooner
             return there
         lifetime_s = self.state.options.token_lifetime_s
-        given = await tokens.request(member.client, token.namespace, token.name, lifetime_s)
+        given = await tokens.request(member.link.client, token.namespace, token.name, lifetime_s)
         fresh = tokens.read(given)
         assert fresh is not None
         text = kubeconfigs.written(replace(access, token=given))
@@ -157,7 +157,7 @@ class Renewing:
             raise ValueError(
                 f"the hub may not write the Secret {ref.namespace}/{ref.name}: {hint} ({refused})"
             ) from None
-        member.reread.set()
+        member.link.reread_token()
         return fresh
 
     async def _prove(self, member: Member, secret: Mapping[str, Any]) -> None:
@@ -168,7 +168,7 @@ class Renewing:
             uid = await clients.Client(transport, member.name).kube_system_uid()
         finally:
             await transport.close()
-        if uid != member.uid:
+        if uid != member.link.uid:
             raise errors.Malformed(f"{member.name}: another cluster ({uid}) takes the new token")
 
     def _failed(self, member: Member, token: Token, trouble: Exception) -> RequeueAfter:
@@ -198,7 +198,7 @@ class Renewing:
 
     def _tell(self, member: Member, condition: Condition | None) -> None:
         if member.vitals.renewal != condition:
-            member.vitals.renewal = condition
+            member.vitals.observe_renewal(condition)
             self.state.signals.member_changed(MemberChanged.SAID, member)
 
     def _pause(self, name: str, wait_s: float, why: str) -> RequeueAfter:

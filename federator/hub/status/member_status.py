@@ -220,7 +220,7 @@ class Reporting:
     async def report(self, name: str) -> RequeueAfter | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
-        if member is None or not (member.known_or_unknown or member.reachability.trusted):
+        if member is None or not (member.known_or_unknown or member.link.reachability.trusted):
             return None
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
@@ -238,7 +238,7 @@ class Reporting:
             wait_s = max(0.0, self._figures_due.get(name, 0.0) - self.clock.monotonic())
             want |= {} if wait_s else figures
         patch = diffs.replacement_patch(live, self._without_drain(member, {**live, **want}))
-        member.reported = True
+        member.observe_reported()
         if patch:
             meta = member.obj["metadata"]
             body = {
@@ -257,7 +257,7 @@ class Reporting:
                 # What is known of it is old, and a silent watch would keep it so for minutes (F15).
                 answer = await self.host.get(ref)
                 if answer["metadata"].get("uid") == meta["uid"]:
-                    member.obj = answer
+                    member.observe_object(answer)
                 raise
         if figures and not wait_s:
             self._figures_due[name] = (
@@ -288,29 +288,24 @@ class Reporting:
             if isinstance(subject, WorkloadKey):
                 # a member that still contradicts itself is marked again
                 self.state.changed(Changed.PARDONED, subject)
-        member.recount_seq()
-        highest, member.highest_seq = member.highest_seq, 0
-        self.state.heard_seq(member, highest, self.clock.monotonic())
+        self.state.heard_seq(member, member.recount_seq(), self.clock.monotonic())
         self.state.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
         """Seconds for which a member that was Ready before this process started is not yet called
         lost (F22, F27), or one that answers but cannot be listed is not called NotReporting."""
+        now = self.clock.monotonic()
+        since_s = member.observe_content(known=member.known_or_unknown, now_s=now)
         if not member.known_or_unknown:
-            now = self.clock.monotonic()
-            member.unlisted_since_s = (
-                now if member.unlisted_since_s is None else member.unlisted_since_s
-            )
-            return member.unlisted_since_s + self.state.options.unready_after_s - now
-        member.unlisted_since_s = None
-        if member.reachability.heard_at_s is not None or member.reachability_reason not in (
+            return since_s + self.state.options.unready_after_s - now
+        if member.link.reachability.heard_at_s is not None or member.link.reason not in (
             "Unreachable",
             "AuthFailed",
         ):
             return 0.0
         if not conditions.is_true(live.get("conditions"), "Ready"):
             return 0.0
-        return member.reachability.patience_s(self.state.options.unready_after_s)
+        return member.link.reachability.patience_s(self.state.options.unready_after_s)
 
     async def _look_for_strangers(self, member: Member) -> None:
         """Counts, at intervals, the slices that nothing on the host accounts for (F51)."""
@@ -355,7 +350,7 @@ class Reporting:
         """Whether it accepts new work, and its identity."""
         ready, why = member.readiness()
         unknown = (
-            member.reachability.state is Reachability.UNREACHABLE
+            member.link.reachability.state is Reachability.UNREACHABLE
             or member.unready_reason == membercluster.NOT_ASKED
         )
         state = conditions.TRUE if ready else conditions.UNKNOWN if unknown else conditions.FALSE
@@ -388,12 +383,12 @@ class Reporting:
             **({"drain": drained} if (drained := member.vitals.drained) is not None else {}),
             **self._taints(member, live),
             "unknownSlices": len(member.vitals.strangers),
-            "clusterUID": member.uid
-            if member.uid == member.identity
+            "clusterUID": member.link.uid
+            if member.link.uid == member.identity
             else live.get("clusterUID", ""),
             "hostUID": member.other_host,
-            "version": member.version or live.get("version", ""),
-            "apis": sorted(member.apis) or live.get("apis") or [],
+            "version": member.link.version or live.get("version", ""),
+            "apis": sorted(member.link.apis) or live.get("apis") or [],
             "summary": plaintext.clipped(
                 member.vitals.removal.message
                 if member.vitals.removal
@@ -438,11 +433,11 @@ class Reporting:
             return member.process.silent_since or None
         if (
             isinstance(last_heard := live.get("lastHeard"), str)
-            or member.reachability.heard_at_s is None
+            or member.link.reachability.heard_at_s is None
         ):
             return last_heard
         return clocks.stamp(
-            self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s)
+            self.clock.now() - (self.clock.monotonic() - member.link.reachability.heard_at_s)
         )
 
     def _claim(self, member: Member) -> None:
@@ -459,13 +454,13 @@ class Reporting:
         member = self.state.members.get(name)
         if (
             member is None
-            or member.client is None
+            or member.link.client is None
             or not member.claim_known
             or member.released
             or member.abandoned
         ):
             return
-        if member.reachability.state is not Reachability.LIVE:
+        if member.link.reachability.state is not Reachability.LIVE:
             # it will be asked when it answers again; until then every try would be one more that is
             # lost
             return
@@ -491,17 +486,17 @@ class Reporting:
                 "metadata": {"name": ref.name, **claim},
             }
             try:
-                member.note_capacity(await member.client.create(ref, {**body, "spec": spec}))
+                member.note_capacity(await member.link.client.create(ref, {**body, "spec": spec}))
             except errors.AlreadyExists as meanwhile:
                 # the watch will tell, in a moment
                 raise errors.Conflict(str(meanwhile)) from meanwhile
         elif member.claimed:
-            await member.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
+            await member.link.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
         else:
             # Two hosts that come at the same time: the version lets one of them have it, and the
             # other see that.
             meta = {"uid": before.uid, "resourceVersion": before.resource_version, **claim}
-            member.note_capacity(await member.client.patch(ref, {"metadata": meta, **news}))
+            member.note_capacity(await member.link.client.patch(ref, {"metadata": meta, **news}))
             log.info(
                 "%s belongs to this host from now on (before: %s)", name, before.host or "nobody"
             )
@@ -511,14 +506,14 @@ class Reporting:
         """Reads its identity again before it is claimed: a cluster that was created anew at the
         same address has lost its claim (F35), and the next probe that asks may be a minute away.
         Raises ApiErrors."""
-        if member.client is None:
+        if member.link.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
-        uid = await member.client.kube_system_uid()
+        uid = await member.link.client.kube_system_uid()
         trouble = member.identity_trouble(uid, member.host_uid)
-        if uid != member.uid:
-            trouble = trouble or f"it answers as {uid}, and was {member.uid} at the last probe"
+        if uid != member.link.uid:
+            trouble = trouble or f"it answers as {uid}, and was {member.link.uid} at the last probe"
         if trouble:
-            member.meet_other(uid)
+            member.link.meet_other(uid)
         return trouble
 
 

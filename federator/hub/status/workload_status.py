@@ -316,7 +316,7 @@ class StatusAggregation:
                 observations.append(SliceObservation(cluster, known=member.heard))
                 continue
             observations.append(self._observed(workload, record, cluster, slice_seen))
-            if (refused := member.refused.get(workload.key)) is not None:
+            if (refused := member.writes.refused.get(workload.key)) is not None:
                 refusals.append(Refusal(cluster, *refused))
             action = actions.get(cluster)
             if action is not None and action.why and member.heard:

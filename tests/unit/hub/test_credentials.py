@@ -74,7 +74,7 @@ def secret_of(world: World, name: str) -> ObjectRef:
 
 
 def reachability_of(world: World, name: str) -> Reachability:
-    return world.federation.hub.state.members[name].reachability.state
+    return world.federation.hub.state.members[name].link.reachability.state
 
 
 async def make_secret(world: World, name: str, address: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from federator.hub.cache.arriving import TOLD_WITHIN_S, Arriving
 from federator.hub.members import capacity_report
+from federator.hub.members.link import Link
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability, ReachabilityState
 from federator.hub.records.slices import slice_store
@@ -118,7 +119,7 @@ class Room:
             now_s=clock.now,
             fleet="federator",
             host_uid="h",
-            reachability=ReachabilityState(Reachability.LIVE),
+            link=Link(reachability=ReachabilityState(Reachability.LIVE)),
         )
         self.member.stores[PSVC] = slice_store("a/services")
         self.member.process.report(0.0)

@@ -167,9 +167,9 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
         with pytest.raises(errors.NotLeading):
             await standby.host.patch(registry.KINDS["PinterestService"].ref("feed", "web-0"), {})
         for member in standby.state.members.values():
-            assert member.client is not None
+            assert member.link.client is not None
             with pytest.raises(errors.NotLeading):
-                await member.client.delete(
+                await member.link.client.delete(
                     registry.KINDS["PinterestService"].ref("feed", "web-0"), uid="u"
                 )
 

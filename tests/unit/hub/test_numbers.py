@@ -143,12 +143,12 @@ def test_a_member_that_was_not_believed_is_believed_again_and_put_right() -> Non
             await raise_seq(world, "a", seq + (turn + 1) * 1000, replicas=40)
             await asyncio.sleep(2)
         member = world.federation.hub.state.members["a"]
-        assert member.disbelieved
+        assert member.seqs.disbelieved
         assert (await untrustworthy(world, "a"))["reason"] == "SeqNotIssued"
         await check_others_are_decided(world, "beside")
         await asyncio.sleep(330)
         await world.settle()
-        assert not member.disbelieved
+        assert not member.seqs.disbelieved
         found = await world.get(PSVC, "feed", "web", at="a")
         shares = await world.shares("feed", "web")
         assert (found or {"spec": {"replicas": 0}})["spec"]["replicas"] == shares.get("a", 0)
@@ -181,7 +181,7 @@ def test_a_seq_that_a_decision_answered_does_not_count_as_a_lost_decision() -> N
         assert record is not None
         assert record.mark("a") > 1 << 50
         # as a turn says that began before the decision
-        state.members["a"].to_number.add(key)
+        state.members["a"].seqs.to_number.add(key)
         held = {share.cluster: share.count for share in restored.shares(state, workload, record)}
         assert held == {"a": 2, "b": 2}
 
@@ -207,7 +207,7 @@ def test_a_turn_of_an_earlier_decision_asks_for_no_higher_seq() -> None:
         assert seen is not None
         action = Action("a", ActionKind.UPDATE, count=2)
         assert hub.dispatching._is_numbered_higher(member, workload, before, action, seen)
-        assert key not in member.to_number
+        assert key not in member.seqs.to_number
 
     play(scenario)
 

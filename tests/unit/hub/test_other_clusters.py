@@ -129,12 +129,12 @@ def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recor
         if not recorded:
             del status["clusterUID"]
         stale.obj = {**stale.obj, "status": status}
-        stale.uid, stale.report = "seen-first", None
+        stale.link.uid, stale.report = "seen-first", None
         await asyncio.sleep(60)
 
         member = hub.state.members["b"]
         assert member is not stale
-        assert (member.heard, member.uid) == (
+        assert (member.heard, member.link.uid) == (
             True,
             status_uid(await world.get("MemberCluster", "", "b")),
         )
@@ -156,17 +156,17 @@ def test_a_cluster_that_never_joined_is_not_recorded_once_another_answers_in_its
         status = dict(stale.obj["status"])
         del status["clusterUID"]
         stale.obj = {**stale.obj, "status": status}
-        stale.uid, stale.report = "seen-first", None
+        stale.link.uid, stale.report = "seen-first", None
         world.answer("host", "/secrets/b", 500, b"{}")
-        stale.meet_other(status_uid(found))
+        stale.link.meet_other(status_uid(found))
         await asyncio.sleep(30)
 
-        assert (hub.state.members["b"].uid, hub.state.members["b"].heard) == ("", False)
+        assert (hub.state.members["b"].link.uid, hub.state.members["b"].heard) == ("", False)
         assert status_uid(await world.get("MemberCluster", "", "b")) == status_uid(found)
         world.clear()
         await asyncio.sleep(30)
         member = hub.state.members["b"]
-        assert (member.uid, member.heard) == (status_uid(found), True)
+        assert (member.link.uid, member.heard) == (status_uid(found), True)
 
     play(scenario)
 

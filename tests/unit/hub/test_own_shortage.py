@@ -49,7 +49,7 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
 
         for name in ("b", "c"):
             assert (await readiness(world, name))[:2] == ("Unknown", "NotAsked")
-            assert hub.state.members[name].reachability.state is Reachability.LIVE
+            assert hub.state.members[name].link.reachability.state is Reachability.LIVE
             assert not hub.state.members[name].vitals.watch_trouble
         assert (await readiness(world, "a"))[:2] == ("True", "Ready")
         assert await world.shares("feed", "web") == shares
@@ -82,7 +82,7 @@ def test_a_member_is_known_as_soon_as_its_watches_stand_after_a_shortage() -> No
         async def heard_again() -> float:
             healed_s = clock.monotonic()
             world.heal()
-            while (members["b"].reachability.heard_at_s or 0.0) < healed_s:  # noqa: ASYNC110 - of virtual time
+            while (members["b"].link.reachability.heard_at_s or 0.0) < healed_s:  # noqa: ASYNC110 - of virtual time
                 await asyncio.sleep(0.1)
             return clock.monotonic()
 

@@ -59,7 +59,9 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         await asyncio.sleep(1)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await asyncio.sleep(100)
-        assert world.federation.hub.state.members["b"].reachability.state is Reachability.UNKNOWN
+        assert (
+            world.federation.hub.state.members["b"].link.reachability.state is Reachability.UNKNOWN
+        )
         assert await readiness(world, "b") == before
 
         world.clear()
@@ -103,7 +105,7 @@ def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answere
         await asyncio.sleep(60)
         world.heal()
         member = world.federation.hub.state.members["b"]
-        while member.reachability.state is not Reachability.LIVE:  # noqa: ASYNC110 - nothing tells the test
+        while member.link.reachability.state is not Reachability.LIVE:  # noqa: ASYNC110 - nothing tells the test
             await asyncio.sleep(0.1)
         await asyncio.sleep(HEALTHY_S + 1)
         assert [name for name, reflector in member.reflectors.items() if reflector.trouble] == []
@@ -129,7 +131,7 @@ def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_r
         if "started" in fails:
             await restart(world)
         await asyncio.sleep(75)
-        assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE
+        assert world.federation.hub.state.members["b"].link.reachability.state is Reachability.LIVE
         assert await readiness(world, "b") == before
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await world.settle()
@@ -143,11 +145,11 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
         await world.settle()
         world.answer("b", "/namespaces/kube-system", *BUSY)
         await asyncio.sleep(240)
-        lost = world.federation.hub.state.members["b"].reachability.state
+        lost = world.federation.hub.state.members["b"].link.reachability.state
         assert lost is Reachability.UNREACHABLE
         world.clear()
         await asyncio.sleep(15)
-        assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE
+        assert world.federation.hub.state.members["b"].link.reachability.state is Reachability.LIVE
 
     play(scenario)
 
@@ -229,7 +231,7 @@ def test_hundreds_of_silent_members_do_not_keep_a_hub_that_starts_from_the_other
         begun_s = asyncio.get_running_loop().time()
         members = world.federation.hub.state.members
         while any(
-            name not in members or members[name].reachability.state is not Reachability.LIVE
+            name not in members or members[name].link.reachability.state is not Reachability.LIVE
             for name in "abc"
         ):
             await asyncio.sleep(1)

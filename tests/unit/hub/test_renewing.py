@@ -339,7 +339,7 @@ def test_a_hub_that_may_not_write_takes_what_the_leader_has_renewed(book: Book) 
         await give(world, "b", fresh)
         await asyncio.sleep(200)
         assert book.shown["b"] == fresh
-        assert state.members["b"].token == tokens.read(fresh)
+        assert state.members["b"].link.token == tokens.read(fresh)
         assert book.opened["b"] == opened, "no other connection was needed"
 
     play(scenario, options=QUICK)

@@ -128,7 +128,7 @@ def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placi
         hub.state.signals.to_place.append(placed.append)
         await world.cut("b")
         await asyncio.sleep(30)
-        assert hub.state.members["b"].reachability.state is not Reachability.LIVE
+        assert hub.state.members["b"].link.reachability.state is not Reachability.LIVE
         assert placed == []
 
     play(scenario)

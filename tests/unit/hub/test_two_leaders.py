@@ -15,8 +15,9 @@ from federator.api import raw
 from federator.hub.cache.notices import Notices
 from federator.hub.evacuation.draining import Draining
 from federator.hub.evacuation.leasing import Leasing
+from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
-from federator.hub.members.reachability import Reachability
+from federator.hub.members.reachability import Reachability, ReachabilityState
 from federator.hub.options import HubOptions
 from federator.hub.placing.move_budget import DRAIN, MoveBuckets
 from federator.kube import errors
@@ -108,9 +109,8 @@ class Fence:
         self.vitals = Vitals()
         self.member = SimpleNamespace(
             name="a",
-            client=self.cluster,
+            link=Link(ReachabilityState(Reachability.LIVE), client=cast(Any, self.cluster)),
             vitals=self.vitals,
-            reachability=SimpleNamespace(state=Reachability.LIVE),
             heard=True,
             claimed=True,
             cleaning="",
@@ -143,7 +143,8 @@ class Fence:
 
     def until_over(self) -> float:
         """The cluster is silent: seconds until the leader holds its lease to be over."""
-        self.cluster.up, self.member.reachability.state = False, Reachability.UNREACHABLE
+        self.cluster.up = False
+        self.member.link.reachability = ReachabilityState(Reachability.UNREACHABLE)
         begun_s = self.time.s
         while not self.vitals.lapsed:
             self.serve()

@@ -214,7 +214,7 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
 
         assert await told(world, "b", "Authenticated") == {}
         assert (await told(world, "b", "Ready"))["status"] == "True"
-        assert hub.state.members["b"].reachability.state is Reachability.LIVE
+        assert hub.state.members["b"].link.reachability.state is Reachability.LIVE
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await world.settle()
         assert world.writes["renewed", "b", "PATCH", "pinterestservices"] == 1
