@@ -58,6 +58,11 @@ class HostNames:
         for other in sorted(others - own):
             changed(Changed.NAMESPACE, other)
 
+    def concerned(self, workload: Workload) -> set[WorkloadKey]:
+        """The other workloads that ask for one of its names, or for one that overlaps it."""
+        others = {key for host in _hosts(workload) for key in self._claims.concerned(host)}
+        return others - {workload.key}
+
     def refusal(
         self,
         workload: Workload,

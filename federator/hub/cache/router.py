@@ -34,7 +34,8 @@ class Changed(StrEnum):
     DECIDED = "it is recorded that it has ended before all its shards were done"
     NAMESPACE = "its namespace came or went, or has another Pod Security level"
     PROFILE = "the RuntimeProfile that its pods get"
-    POLICY = "what may speak for it: a policy, a quota, the clusters there are"
+    POLICY = "what may speak for it: a policy, the clusters there are"
+    QUOTA = "an account of its project, or of the same tree of accounts"
     BINDING = "which namespaces may use its project"
     DECISION = "the host shows another decision on it"
     OTHERWISE = (
@@ -80,6 +81,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.PROFILE: (Turn.DISPATCH,),
     Changed.POLICY: (Turn.PLACE,),
+    Changed.QUOTA: (Turn.PLACE,),
     Changed.BINDING: (Turn.PLACE, Turn.AGGREGATE),
     Changed.DECISION: (Turn.FINALIZE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.OTHERWISE: (Turn.PLACE,),

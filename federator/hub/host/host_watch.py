@@ -17,6 +17,7 @@ from federator.hub.cache import pauses, policying, profile_versions, progress
 from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
+from federator.hub.host import requeueing
 from federator.hub.host.crowding import Crowding
 from federator.hub.host.documents import Documents
 from federator.hub.host.requeueing import Requeueing
@@ -384,14 +385,19 @@ class Hosting:
 
         return changed
 
-    def _quota_changed(self, key: ObjectName, old: Any, new: Any) -> None:
+    def _quota_changed(
+        self, key: ObjectName, old: QuotaAccount | None, new: QuotaAccount | None
+    ) -> None:
         if old == new:
             return
+        quotas = self.state.quotas
+        before = requeueing.top(key[1], quotas)
         self.state.observe_quota(key[1], new)
         self.state.signals.booked()
         if _accounts(old) != _accounts(new):
             self.state.signals.accounts()
-        self.requeueing.everything(tell=_binds(old) != _binds(new))
+        trees = (before, requeueing.top(key[1], quotas))
+        self.requeueing.quota_changed(trees, old, new, tell=_binds(old) != _binds(new))
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         """Brings all workloads that use the profile up to date, also when it was deleted."""
