@@ -125,9 +125,9 @@ def query_server(
         options=options,
         explain=facts.facts,
         compute=Threads(options.computed_at_once, options.compute_timeout_s),
-        standing=process.placing.as_now,
+        standing=process.controllers.placing.as_now,
         journal=process.journal,
-        for_room=process.placing.inadmissible.for_room,
+        for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
     )
     leader, clock = election.leader, process.clock

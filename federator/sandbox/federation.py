@@ -331,11 +331,11 @@ class Federation:
         if unheard is not None:
             yield f"the hub has not seen the last change of {unheard}"
             return
-        yield from self.hub.aggregation.unsettled()
+        yield from self.hub.controllers.aggregation.unsettled()
 
     def _unheard(self) -> Iterator[str]:
         """Objects with a last change that has not reached the hub's memory yet."""
-        for store in self.hub.hosting.stores:
+        for store in self.hub.controllers.hosting.stores:
             yield from _behind(self.host, store.name.removeprefix("host/"), store)
         for name, member in self.hub.state.members.items():
             if member.link.client is not None and member.heard:

@@ -144,7 +144,7 @@ class Copier:
 
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
-        self.placing = federation.hub.placing
+        self.placing = federation.hub.controllers.placing
         self.seals = federation.hub.state.seals
         self.snapshot = self.placing.state.snapshot(self.placing.clock)
         found = _get(federation.host, DEPLOYMENTS, NAME)

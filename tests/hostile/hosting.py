@@ -97,13 +97,13 @@ class Scene:
         self.world.federation.check()
         hub = self.hub
         queues: dict[str, WorkQueue[Any]] = {
-            "placing": hub.placing.queue,
-            "gathering": hub.aggregation.queue,
-            "reports": hub.reporting.reports,
-            "questions": hub.reporting.questions,
-            "refreshing": hub.hosting.refreshing,
+            "placing": hub.controllers.placing.queue,
+            "gathering": hub.controllers.aggregation.queue,
+            "reports": hub.controllers.reporting.reports,
+            "questions": hub.controllers.reporting.questions,
+            "refreshing": hub.controllers.hosting.refreshing,
             **{
-                f"dispatching {name}": hub.dispatching.queue_of(member)
+                f"dispatching {name}": hub.controllers.dispatching.queue_of(member)
                 for name, member in hub.state.members.items()
             },
         }

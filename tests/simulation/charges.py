@@ -395,5 +395,5 @@ def _has_heard(hub: HubProcess, obj: Obj, facts: DecisionFacts) -> bool:
 
 def _deciding(hub: HubProcess, key: WorkloadKey) -> bool:
     """Whether a hub has decided, or is about to, and nobody can know yet."""
-    queue = hub.placing.queue
+    queue = hub.controllers.placing.queue
     return key in queue._running or key in queue._waiting or key in queue._again

@@ -101,16 +101,16 @@ class Feasibility:
 
     def meet(self, hub: HubProcess, life: Life) -> None:
         """From now on what this hub knows is noted whenever it decides."""
-        original = hub.placing.holdings
+        original = hub.controllers.placing.holdings
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
             as_of = raw.rfc3339(
-                hub.placing.clock.now()
+                hub.controllers.placing.clock.now()
             )  # it has just taken its snapshot, at this very moment
             self._known[workload.uid, as_of] = self._knowledge(hub, life.name, workload, record)
             return original(workload, record)
 
-        hub.placing.holdings = holdings  # type: ignore[method-assign]
+        hub.controllers.placing.holdings = holdings  # type: ignore[method-assign]
 
     def breaches(self, step: Step) -> Iterator[str]:
         """What a decision gives to clusters that were closed to it."""
@@ -253,7 +253,7 @@ class Feasibility:
             ),
             project=workload.ask.project if workload.ask is not None else "",
             unheard=frozenset(unheard),
-            better_known=hub.placing.overtaken(workload.key),
+            better_known=hub.controllers.placing.overtaken(workload.key),
             limits={
                 name: known.number
                 for (_, name), known in _versions(hub, "FederatedQuota").items()

@@ -31,6 +31,10 @@ def store_of(hub: HubProcess, kind: str) -> Store[Any] | None:
     not follow.
     """
     return next(
-        (one for one in hub.hosting.stores if one.name == f"host/{registry.KINDS[kind].plural}"),
+        (
+            one
+            for one in hub.controllers.hosting.stores
+            if one.name == f"host/{registry.KINDS[kind].plural}"
+        ),
         None,
     )

@@ -54,12 +54,12 @@ class Once:
 
     def meet(self, hub: HubProcess, life: Life) -> None:
         """From now on what this hub knows is noted whenever it decides."""
-        original = hub.placing.holdings
+        original = hub.controllers.placing.holdings
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
-            if workload.key.kind == JOBSET and not hub.placing.overtaken(workload.key):
+            if workload.key.kind == JOBSET and not hub.controllers.placing.overtaken(workload.key):
                 as_of = raw.rfc3339(
-                    hub.placing.clock.now()
+                    hub.controllers.placing.clock.now()
                 )  # it has just taken its snapshot, at this very moment
                 seen = sorted(hub.state.slices_of(workload.key).items())
                 self._told[workload.uid, as_of] = Told(
@@ -68,7 +68,7 @@ class Once:
                 )
             return original(workload, record)
 
-        hub.placing.holdings = holdings  # type: ignore[method-assign]
+        hub.controllers.placing.holdings = holdings  # type: ignore[method-assign]
 
     def breaches(self, step: Step) -> Iterator[str]:
         """Shards that a decision gives to a cluster although they are done."""

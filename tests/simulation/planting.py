@@ -111,11 +111,11 @@ def _without_quotas(hub: HubProcess) -> None:
 
 
 def _without_memory_of_what_is_held(hub: HubProcess) -> None:
-    hub.placing.holdings = lambda workload, record: ()  # type: ignore[method-assign]
+    hub.controllers.placing.holdings = lambda workload, record: ()  # type: ignore[method-assign]
 
 
 def _blind_to_templates(hub: HubProcess) -> None:
-    observed = hub.aggregation._observed
+    observed = hub.controllers.aggregation._observed
 
     def blind(workload: Any, record: Any, cluster: str, seen: Any) -> Any:
         found = observed(workload, record, cluster, seen)
@@ -124,14 +124,14 @@ def _blind_to_templates(hub: HubProcess) -> None:
             found, origin_generation=origin, outdated=False, updated=found.actual
         )
 
-    hub.aggregation._observed = blind  # type: ignore[method-assign]
+    hub.controllers.aggregation._observed = blind  # type: ignore[method-assign]
 
 
 def _with_a_bug_in_a_turn(hub: HubProcess) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
-    hub.dispatching.turn = broken  # type: ignore[method-assign]
+    hub.controllers.dispatching.turn = broken  # type: ignore[method-assign]
 
 
 def _hasty(process: str, cluster: str, inner: Transport) -> Transport:

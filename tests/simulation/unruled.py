@@ -12,13 +12,13 @@ from tests.simulation.running import Plant
 
 def _under(change: Callable[[Policy], Policy]) -> Plant:
     def tamper(hub: HubProcess) -> None:
-        original = hub.placing.asked
+        original = hub.controllers.placing.asked
 
         def asked(workload: Workload) -> Ask | None:
             ask = original(workload)
             return None if ask is None else replace(ask, policy=change(ask.policy))
 
-        hub.placing.asked = asked  # type: ignore[method-assign]
+        hub.controllers.placing.asked = asked  # type: ignore[method-assign]
 
     return Plant(tamper=tamper)
 

@@ -12,7 +12,7 @@ def test_an_ask_is_made_anew_when_workload_policies_or_quotas_change() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
-        state, placing = world.federation.hub.state, world.federation.hub.placing
+        state, placing = world.federation.hub.state, world.federation.hub.controllers.placing
         (key,) = state.workloads
 
         def same() -> bool:

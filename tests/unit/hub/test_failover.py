@@ -96,7 +96,7 @@ def test_while_a_move_is_being_written_no_second_one_is_granted() -> None:
         await silence(world, "a")
         while not await taints(world, "a"):  # noqa: ASYNC110 - of virtual time
             await asyncio.sleep(0.05)
-        placing = world.federation.hub.placing
+        placing = world.federation.hub.controllers.placing
         for _ in range(60):  # three looks of the governor
             await asyncio.sleep(0.05)
             running = [key for key in placing.state.workloads if placing.queue.runs(key)]

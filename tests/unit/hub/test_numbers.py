@@ -206,7 +206,9 @@ def test_a_turn_of_an_earlier_decision_asks_for_no_higher_seq() -> None:
         seen = member.slice_of(key)
         assert seen is not None
         action = Action("a", ActionKind.UPDATE, count=2)
-        assert hub.dispatching._is_numbered_higher(member, workload, before, action, seen)
+        assert hub.controllers.dispatching._is_numbered_higher(
+            member, workload, before, action, seen
+        )
         assert key not in member.seqs.to_number
 
     play(scenario)

@@ -79,13 +79,13 @@ def test_statuses_that_are_written_while_workloads_are_read_again_do_not_keep_a_
     async def scenario(world: World) -> None:
         await profiled(world, "web", "other")
         hub = world.federation.hub
-        fetch = hub.hosting.documents.fetch
+        fetch = hub.controllers.hosting.documents.fetch
 
         async def slowly(*args: Any) -> Any:
             await asyncio.sleep(3)
             return await fetch(*args)
 
-        monkeypatch.setattr(hub.hosting.documents, "fetch", slowly)
+        monkeypatch.setattr(hub.controllers.hosting.documents, "fetch", slowly)
         for name in ("web", "other"):
             await world.patch(PSVC, "feed", name, {"spec": {"replicas": 9}})
         await asyncio.sleep(4)  # the slices are written: pods come up and statuses follow

@@ -270,7 +270,7 @@ def test_a_lost_cluster_that_joins_again_is_freed_of_old_slices_before_it_takes_
         assert seen is not None
         assert seen["metadata"]["uid"] != old["web"]
         assert (await world.shares("feed", "web"))["b2"] == seen["spec"]["replicas"]
-        assert world.federation.hub.departed.entries == {}
+        assert world.federation.hub.controllers.departed.entries == {}
 
     play(scenario)
 
@@ -283,7 +283,7 @@ def test_a_cluster_that_is_heard_is_not_given_up_but_emptied() -> None:
         await asyncio.sleep(60)
         assert await world.get(CLUSTER, "", "a") is None
         assert await world.get(PSVC, "feed", "web", at="a") is None
-        assert world.federation.hub.departed.entries == {}
+        assert world.federation.hub.controllers.departed.entries == {}
 
     play(scenario)
 

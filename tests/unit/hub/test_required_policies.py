@@ -229,7 +229,7 @@ def test_one_edited_policy_of_many_concerns_those_whom_it_selects() -> None:
         await world.create(PSVC, "ads", "web", service(1), labels={"app": "app-3"})
         await world.settle()
         hub = world.federation.hub
-        rules, requeueing = hub.state.rules, hub.hosting.requeueing
+        rules, requeueing = hub.state.rules, hub.controllers.hosting.requeueing
         evaluated, compared = rules.evaluations, requeueing.compared
         await world.patch(PP, "feed", "p3", {"spec": {"clusters": {"names": ["b"]}}})
         await world.settle()
@@ -247,7 +247,7 @@ def test_a_storm_of_policies_costs_one_look_at_the_namespace() -> None:
         for number in range(8):
             await world.create(PSVC, "feed", f"w{number}", service(1))
         await world.settle()
-        requeueing = world.federation.hub.hosting.requeueing
+        requeueing = world.federation.hub.controllers.hosting.requeueing
         kind = registry.KINDS[PP]
         for number in range(200):
             body = {

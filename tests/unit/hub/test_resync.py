@@ -103,7 +103,7 @@ def test_a_workload_that_a_member_holds_by_decision_is_told_once_in_its_survey()
 
     async def scenario(world: World) -> None:
         touched = await folded(world)
-        world.federation.hub.resync.members.add("b")
+        world.federation.hub.controllers.resync.members.add("b")
         await asyncio.sleep(1)
         assert touched == [WorkloadKey(PSVC, "feed", "web")]
 

@@ -367,7 +367,7 @@ def test_a_turn_that_read_an_earlier_state_renumbers_nothing() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
-        history_of = world.federation.hub.dispatching.writer.history
+        history_of = world.federation.hub.controllers.dispatching.writer.history
         ((_, former),) = world.federation.hub.state.workloads.items()
         early = await world.get(PSVC, "feed", "web")
         for image in ("app:2", "app:3"):

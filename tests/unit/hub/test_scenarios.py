@@ -308,7 +308,7 @@ def test_a_generation_that_changes_no_decision_is_observed_whenever_placing_gets
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
         (key,) = world.federation.hub.state.workloads
-        world.federation.hub.placing.queue._running[key] = (
+        world.federation.hub.controllers.placing.queue._running[key] = (
             0.0  # placing is slow: something else holds its turn
         )
         await world.patch(PSVC, "feed", "web", {"spec": {"suspend": False}})
@@ -316,7 +316,7 @@ def test_a_generation_that_changes_no_decision_is_observed_whenever_placing_gets
         waiting = await world.condition(PSVC, "feed", "web", "Reconciling")
         assert waiting["reason"] == "PendingEvaluation"
 
-        world.federation.hub.placing.queue.done(key)
+        world.federation.hub.controllers.placing.queue.done(key)
         await asyncio.sleep(5)
         assert (await world.condition(PSVC, "feed", "web", "Reconciling"))["status"] == "False"
 
@@ -340,8 +340,8 @@ def test_a_status_of_an_earlier_workload_never_lands_on_the_one_made_anew() -> N
         hub.state.workloads[key] = known  # the watch is late
         live = known.live_status()
         with pytest.raises(errors.Conflict):
-            await hub.aggregation._write(
-                known, live, {"observedGeneration": 99}, hub.aggregation.fold(known)
+            await hub.controllers.aggregation._write(
+                known, live, {"observedGeneration": 99}, hub.controllers.aggregation.fold(known)
             )
 
         found = await world.get("Deployment", "feed", "page")

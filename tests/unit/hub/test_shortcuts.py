@@ -22,7 +22,11 @@ class Watching:
         self.hub.state.signals.to_aggregate.append(self.look)
 
     def look(self, key: WorkloadKey) -> None:
-        state, aggregation, view = self.hub.state, self.hub.aggregation, self.hub.view
+        state, aggregation, view = (
+            self.hub.state,
+            self.hub.controllers.aggregation,
+            self.hub.controllers.view,
+        )
         workload = state.workloads.get(key)
         record = state.record_of(workload) if workload is not None else None
         if workload is None or record is None:
@@ -87,7 +91,7 @@ def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_p
         def signalled(key: WorkloadKey) -> None:
             workload = hub.state.workloads.get(key)
             if workload is not None and hub.state.record_of(workload) is not None:
-                folded.append(not hub.aggregation.on_its_way(workload))
+                folded.append(not hub.controllers.aggregation.on_its_way(workload))
 
         hub.state.signals.to_aggregate.append(signalled)
         await world.settle()

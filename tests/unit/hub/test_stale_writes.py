@@ -185,7 +185,7 @@ def test_the_list_of_lost_clusters_keeps_what_another_leader_wrote() -> None:
     async def scenario(world: World) -> None:
         await world.settle()
         hub = world.federation.hub
-        departed, members = hub.departed, hub.state.members
+        departed, members = hub.controllers.departed, hub.state.members
         await departed.remember(members["a"])
         await world.host.patch(departed.ref, {"data": {"0123456789abcdef": "7 gone uid-of-gone"}})
         with pytest.raises(errors.Conflict):

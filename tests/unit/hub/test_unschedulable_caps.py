@@ -71,7 +71,7 @@ def test_nothing_is_remembered_of_copies_that_found_a_node_or_are_gone() -> None
     async def scenario(world: World) -> None:
         await turned_away(world)
         await asyncio.sleep(20)
-        caps = world.federation.hub.caps
+        caps = world.federation.hub.controllers.caps
         assert len(caps._waiting) == 1
         for index in range(8):
             ref = ObjectRef("v1", "nodes", "", f"a-0-{index}", "Node")

@@ -315,7 +315,7 @@ def test_a_member_that_floods_the_hub_with_events_is_held_at_its_budget_and_says
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))
         await world.settle()
-        budgets = world.federation.processes["hub"]._limits.budgets
+        budgets = world.federation.processes["hub"].membership._limits.budgets
         budgets["b"]._clock = Working(2.0)
         for number in range(25):
             note = {"metadata": {"annotations": {"number": str(number)}}}

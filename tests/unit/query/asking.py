@@ -50,7 +50,7 @@ def port_of(
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
-    options, standing = options or QueryOptions(), process.placing.as_now
+    options, standing = options or QueryOptions(), process.controllers.placing.as_now
     sources = Sources(
         process.state,
         process.host,

@@ -78,7 +78,7 @@ async def on_the_host(world: World) -> list[dict[str, Any]]:
 
 def by_hub(world: World, key: WorkloadKey) -> Decision:
     """What the hub would decide, were it to look at the workload now."""
-    placing = world.federation.hub.placing
+    placing = world.federation.hub.controllers.placing
     state = placing.state
     workload = state.workloads[key]
     ask = placing.asked(workload)
@@ -110,9 +110,9 @@ def inputs_of(world: World) -> Inputs:
         hub.host,
         world.federation.clock,
         at_once,
-        hub.placing.as_now,
+        hub.controllers.placing.as_now,
         timeout_s=5.0,
-        for_room=hub.placing.inadmissible.for_room,
+        for_room=hub.controllers.placing.inadmissible.for_room,
     )
 
 
@@ -220,7 +220,7 @@ def test_a_cluster_that_the_hub_has_capped_is_chosen_by_nobody() -> None:
         await befriend(world, "b")
         await asyncio.sleep(70)
         key = WorkloadKey(PSVC, "feed", "web")
-        assert world.federation.hub.caps.capped(key) == {"a": 0, "c": 0}
+        assert world.federation.hub.controllers.caps.capped(key) == {"a": 0, "c": 0}
 
         decision = (await compared(world))[key]
         assert {one.cluster: one.reason for one in decision.verdicts} == {

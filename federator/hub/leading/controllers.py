@@ -1,0 +1,226 @@
+"""The hub's controllers: made once, and run by a table of (name, when, task).
+
+The process starts the tasks of the table; which turns a controller takes is in `cache.router`.
+"""
+
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from federator.hub.cache.member_news import MemberNews
+from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.cache.state import HubState
+from federator.hub.deletion.cascades import Cascades
+from federator.hub.deletion.departed import Departed
+from federator.hub.deletion.finalizer import Finalizing
+from federator.hub.deletion.force_forget import Forgetting
+from federator.hub.deletion.orphans import Orphans
+from federator.hub.deletion.removal import Removing
+from federator.hub.deletion.tidying import Tidying
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.dispatch.drift import Drift
+from federator.hub.dispatch.prerequisites import Prerequisites
+from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.evacuation.draining import Draining
+from federator.hub.evacuation.drilling import Drilling
+from federator.hub.evacuation.governing import Governing, nobody
+from federator.hub.evacuation.leasing import Leasing
+from federator.hub.host.documents import Documents
+from federator.hub.host.events import Events
+from federator.hub.host.host_watch import Hosting
+from federator.hub.host.in_force import SpecsInForce
+from federator.hub.host.profile_keeping import ProfileKeeping
+from federator.hub.host.revisions import Revisions
+from federator.hub.jobs.expiry import Expiry
+from federator.hub.jobs.recurring import Recurring
+from federator.hub.leading.resync import Resync
+from federator.hub.leading.standby import Standby
+from federator.hub.members.connection import Connect
+from federator.hub.metering.figures import Figures
+from federator.hub.metering.reconcile_times import ReconcileTimes
+from federator.hub.placing.placer import Placing
+from federator.hub.placing.unschedulable import UnschedulableCaps
+from federator.hub.security.foreign import Foreign
+from federator.hub.security.renewing import Renewing
+from federator.hub.security.sealing import Sealing
+from federator.hub.status.member_status import Reporting
+from federator.hub.status.workload_status import StatusAggregation
+from federator.kube import client as clients
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
+from federator.kube.leader.elector import Elector
+
+
+class When(StrEnum):
+    """From when on a task runs; each ends with the process, or with the lead that began it."""
+
+    ALWAYS = "from the start: it reads, and writes nothing"
+    ELECTED = "while this hub leads, also before it has read what the former leader left"
+    LEADING = "while this hub leads and decides"
+
+
+class Task(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    when: When
+    run: Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all controllers of one hub are made from. `client` reaches the host behind the leader
+    gate."""
+
+    state: HubState
+    client: clients.Client
+    documents: Documents
+    events: Events
+    clock: Clock
+    rng: random.Random
+    connect: Connect
+    """Opens transports to members, behind the leader gate."""
+    short: Callable[[], bool]
+    """Whether this process is short of a resource of its own."""
+    elector: Elector | None
+    standby: Standby | None
+
+
+class Controllers:
+    """Everything that reads the host or acts while this hub leads, but for the connections to
+    members (`membership`)."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        applier: Applier,
+        *,
+        on_member: Callable[[str, Mapping[str, Any] | None], None],
+    ) -> None:
+        self._around = around
+        state, client, clock, rng = around.state, around.client, around.clock, around.rng
+        self._make_deciding(around, applier)
+        queues = (self.placing.queue, self.aggregation.queue)
+        self.news = MemberNews(state, self.view, clock=clock)
+        self.resync = Resync(state, queues, rng=rng)
+        self.reporting = Reporting(state, client, turned=around.events.turned, clock=clock, rng=rng)
+        self._make_leaving(around)
+        self.hosting = Hosting(
+            state, client, around.documents, clock=clock, rng=rng, on_member=on_member
+        )
+
+    def _make_deciding(self, around: Surroundings, applier: Applier) -> None:
+        """Makes what places workloads, writes their slices and aggregates their status."""
+        state, client, events = around.state, around.client, around.events
+        clock, rng, documents = around.clock, around.rng, around.documents
+        self.caps = UnschedulableCaps(state, clock=clock)
+        in_force = SpecsInForce(state, client, applier, documents)
+        self.placing = Placing(state, applier, events, self.caps, in_force, clock=clock, rng=rng)
+        governing = Governing(
+            state,
+            events,
+            around.short,
+            clock=clock,
+            witnesses=around.standby.witnesses if around.standby is not None else nobody,
+        )
+        self.draining = Draining(
+            state, self.placing, events, governing=governing, clock=clock, rng=rng
+        )
+        self.drilling = Drilling(state, self.placing, clock=clock)
+        history = Revisions(client, applier, documents, fleet=state.options.fleet)
+        self.view = RolloutView(state, self.caps.lasting)
+        self.keeping = ProfileKeeping(state, client, clock=clock, rng=rng)
+        keep = self.keeping.keep
+        prerequisites = Prerequisites(state, keep, now=clock.monotonic, rng=rng)
+        writer = SliceWriter(state, self.view, documents, history, prerequisites)
+        self.dispatching = Dispatching(
+            state, self.view, writer, in_force, Drift(events), clock=clock, rng=rng
+        )
+        self.aggregation = StatusAggregation(
+            state, applier, self.view, events, clock=clock, rng=rng
+        )
+        self.recurring = Recurring(state, client, applier, events, clock=clock, rng=rng)
+        self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
+        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock))
+
+    def _make_leaving(self, around: Surroundings) -> None:
+        """Makes what handles workloads and members that leave, what they leave behind, and foreign
+        decisions."""
+        state, client, events = around.state, around.client, around.events
+        clock, rng, elector = around.clock, around.rng, around.elector
+        self.forgetting = Forgetting(state, client, rng=rng)
+        self.finalizing = Finalizing(
+            state,
+            client,
+            events,
+            self.forgetting,
+            hand_on=elector.note if elector is not None else None,
+            clock=clock,
+            rng=rng,
+        )
+        self.cascades = Cascades(state, client, events, clock=clock, rng=rng)
+        self.orphans = Orphans(state, client, clock=clock, rng=rng)
+        self.sealing = Sealing(state, client, clock=clock, rng=rng)
+        self.foreign = Foreign(state, client, events, clock=clock, rng=rng)
+        self.departed = Departed(state, client, clock=clock, rng=rng)
+        self.tidying = Tidying(state, client, clock=clock, rng=rng)
+        self.renewing = Renewing(state, client, around.connect, clock=clock, rng=rng)
+        self.leasing = Leasing(state, client, clock=clock, rng=rng)
+        self.removing = Removing(
+            state,
+            client,
+            events,
+            departed=self.departed,
+            tidying=self.tidying,
+            clock=clock,
+            rng=rng,
+        )
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The table, in the order in which tasks are started."""
+        always, elected, leading = When.ALWAYS, When.ELECTED, When.LEADING
+        return (
+            Task("hosting", always, self.hosting.run),
+            *(
+                Task(f"host {reflector.store.name}", always, reflector.run)
+                for reflector in self.recurring.reflectors
+            ),
+            Task("events", elected, self._around.events.run),
+            Task("reporting", elected, self.reporting.run),
+            Task("crowding", leading, self.hosting.crowding.run),
+            Task("profiles", leading, self.keeping.run),
+            Task("resync", leading, self.resync.run),
+            Task("placing", leading, self.placing.run),
+            Task("draining", leading, self.draining.run),
+            Task("sealing", leading, self.sealing.run),
+            Task("status aggregation", leading, self.aggregation.run),
+            Task("finalizing", leading, self.finalizing.run),
+            Task("cascades", leading, self.cascades.run),
+            Task("orphans", leading, self.orphans.run),
+            Task("foreign decisions", leading, self.foreign.run),
+            Task("forgetting", leading, self.forgetting.run),
+            Task("departed", leading, self.departed.run),
+            Task("tidying", leading, self.tidying.run),
+            Task("renewing", leading, self.renewing.run),
+            Task("leasing", leading, self.leasing.run),
+            Task("removing", leading, self.removing.run),
+            Task("recurring", leading, self.recurring.run),
+            Task("expiry", leading, self.expiry.run),
+            Task("figures", leading, self.figures.run),
+            Task("drilling", leading, self.drilling.run),
+        )
+
+    def begin_term(self) -> None:
+        """This hub leads from now on: what is not queued by a change is queued here."""
+        state, clock = self._around.state, self._around.clock
+        self.reporting.count_all()
+        state.notices.begin(state.records.values(), clock.monotonic(), clock.now())
+
+    def forget_connection(self, name: str) -> None:
+        """The connection to a member is closed."""
+        self.dispatching.forget(name)
+        self.caps.forget(name)
+        self.renewing.forget(name)
+        self.leasing.forget(name)
