@@ -1,5 +1,4 @@
-"""Divides copies over a fixed set of clusters by Webster's method (Sainte-Lague, highest averages),
-in integers.
+"""Divides copies over a fixed set of clusters by Webster's method (`webster`).
 
 `divide` continues from the seats already held. Growing gives the next seat to the largest weight /
 (2 * seats + 1); shrinking takes seats back in exactly the reverse order, so with fixed floors and
@@ -11,16 +10,15 @@ caps one more copy never takes a seat from a cluster. Which clusters take part i
 """
 
 import heapq
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from federator.model.ask import Policy, Strategy
 from federator.model.fleet import ClusterView
-
-SCALE: Final = 64
-"""Quotients are compared as (weight << 64) // divisor. That is exact: two different fractions with
-divisors below 2^32 differ by more than 2^-64."""
+from federator.placement.division import webster
+from federator.placement.division.webster import SCALE
 
 
 @dataclass(slots=True)
@@ -102,58 +100,20 @@ def grow(parties: Sequence[Party], missing: int) -> int:
     """Gives up to `missing` more seats by highest averages; returns the seats that no party could
     take."""
     able = [party for party in parties if party.weight > 0 and party.seats < party.cap]
-    # Below some four copies per cluster the heap is quicker than the two binary searches.
-    if missing > 4 * len(able):
-        missing -= _leap(able, missing)
-    heap = [(*party.next_key(), party) for party in able if party.seats < party.cap]
-    heapq.heapify(heap)
-    while missing and heap:
-        party = heap[0][-1]
-        party.seats += 1
-        missing -= 1
-        if party.seats < party.cap:
-            heapq.heapreplace(heap, (*party.next_key(), party))
-        else:
-            heapq.heappop(heap)
-    return missing
-
-
-def _leap(able: Sequence[Party], missing: int) -> int:
-    """Gives most of a large number of seats at once: all seats with a quotient of at least 1 / (2 *
-    p / q), for the largest p / q that gives at most `missing`. Webster gives these before all
-    others, so the remaining ones can follow one by one. Returns how many were given.
-
-    With q the sum of weights, p is near the total: weights 3 and 1 (q 4) and 100 seats give p =
-    100, a (2 * 3 * 100 + 4) // 8 = 75, b (2 * 1 * 100 + 4) // 8 = 25.
-    """
-    # With q as the sum of weights, one step of p is about one copy: the search can be in integers.
-    q = sum(party.weight for party in able)
-    low, high = 0, missing
-    while _given(able, high, q) <= missing and any(
-        _seats_at(party, high, q) < party.cap for party in able
-    ):
-        low, high = high, 2 * high
-    # The largest p that gives at most `missing`: rounding up the middle ends the search at it.
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _given(able, middle, q) <= missing:
-            low = middle
-        else:
-            high = middle - 1
-    given = 0
-    for party in able:
-        seats = _seats_at(party, low, q)
-        given += seats - party.seats
-        party.seats = seats
-    return given
-
-
-def _seats_at(party: Party, p: int, q: int) -> int:
-    return min(max((2 * party.weight * p + q) // (2 * q), party.seats), party.cap)
-
-
-def _given(able: Sequence[Party], p: int, q: int) -> int:
-    return sum(_seats_at(party, p, q) - party.seats for party in able)
+    if not able or missing <= 0:
+        return missing
+    able.sort(key=operator.attrgetter("name"))  # the last tie-break is the position
+    held = [party.seats for party in able]
+    seats = webster.seats_of(
+        [party.weight for party in able],
+        [party.cap for party in able],
+        missing,
+        lambda: [party.order for party in able],
+        held if any(held) else (),
+    )
+    for party, has in zip(able, seats, strict=True):
+        party.seats = has
+    return missing - (sum(seats) - sum(held))
 
 
 def shrink(parties: Sequence[Party], surplus: int) -> None:

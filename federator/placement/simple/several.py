@@ -11,8 +11,6 @@ second seat of a cluster comes after the first of all others.
 
 import bisect
 import functools
-import heapq
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,8 +18,7 @@ import numpy as np
 from federator.model import names
 from federator.model.ask import Ask, Unit
 from federator.model.resources import UNLIMITED
-from federator.placement.division import division
-from federator.placement.division.division import Party
+from federator.placement.division import webster
 from federator.placement.room.binding import Ints
 from federator.placement.selection import candidates
 from federator.placement.simple.classes import Class
@@ -34,8 +31,6 @@ _SORTED: Final = 256
 """Up to this number of clusters all are sorted, above that only the first are told apart."""
 _LISTED: Final = 12
 """Up to this number of clusters that are alike their tie-breaks are worked out one by one."""
-_MANY: Final = 4
-"""With more copies per cluster left `division` divides, which gives most of them at once."""
 
 
 def divided(
@@ -60,7 +55,7 @@ def divided(
         )
         if not here:
             continue
-        seats = seats_of(weights, caps, missing, functools.partial(order.listed, here))
+        seats = webster.seats_of(weights, caps, missing, functools.partial(order.listed, here))
         chosen += here
         copies += seats
         missing -= sum(seats)
@@ -228,98 +223,3 @@ class _Order:
         mine = np.uint64(names.stable_order(self._ask.uid))
         keys = (self._like.field.marks[here] ^ mine) * _MIX
         return _listed(here[keys.argpartition(count - 1)[:count]])
-
-
-def seats_of(
-    weights: list[int], caps: list[int], missing: int, keys: Callable[[], list[int]]
-) -> list[int]:
-    """How many of the missing copies each cluster gets, which has none, as by `division.grow`.
-    `keys`: the last tie-breaks, asked for when they matter; of equal ones the first is better."""
-    # w / 3 of the heaviest is not above w / 1 of the lightest: all first seats come before any
-    # second.
-    if len(weights) == missing and max(weights) <= 3 * min(weights):
-        return [1] * missing
-    seats = _safe(weights, caps, missing)
-    missing -= sum(seats)
-    if not missing:
-        return seats
-    if missing <= len(weights) and _one_more(weights, caps, seats, missing):
-        return seats
-    order = keys()
-    if missing > _MANY * len(weights):  # most clusters are full
-        parties = [
-            Party(f"{at:09}", weight, cap, seats=has, order=key)
-            for at, (weight, cap, has, key) in enumerate(
-                zip(weights, caps, seats, order, strict=True)
-            )
-        ]
-        division.grow(parties, missing)
-        return [party.seats for party in parties]
-    _grow(weights, caps, seats, order, missing)
-    return seats
-
-
-def _safe(weights: list[int], caps: list[int], missing: int) -> list[int]:
-    """Seats that every cluster gets in any case: those with a quotient of at least 1 / (2 * p / q),
-    with q the sum of weights and p half a seat per cluster below `missing`. Rounding gives at most
-    that half seat back, so these are not too many, and Webster gives them before all others.
-
-    weights 9, 5, 2 and 6 copies: p 4.5, q 16, so 81 / 32 + 1/2, 45 / 32 + 1/2, 18 / 32 + 1/2 are
-    3, 1, 1
-    """
-    # Doubled, so that half seats stay integers.
-    twice, total = 2 * missing - len(weights), sum(weights)
-    if twice <= 0:
-        return [0] * len(weights)
-    total2 = 2 * total
-    return [
-        seats if (seats := (weight * twice + total) // total2) < cap else cap
-        for weight, cap in zip(weights, caps, strict=True)
-    ]
-
-
-def _one_more(weights: list[int], caps: list[int], seats: list[int], missing: int) -> bool:
-    """Gives what is missing where that is at most one more seat for each, and no tie decides which
-    cluster gets the last one; False, and nothing given, where it is not."""
-    scale = division.SCALE
-    ranked = [
-        ((weight << scale) // (2 * has + 1), at)
-        for at, (weight, has, cap) in enumerate(zip(weights, seats, caps, strict=True))
-        if has < cap
-    ]
-    ranked.sort(reverse=True)
-    if len(ranked) < missing:
-        return False
-    first, least = ranked[:missing], ranked[missing - 1][0]
-    # A tie at the border: only the tie-break decides where the seat goes.
-    if len(ranked) > missing and ranked[missing][0] == least:
-        return False
-    for _, at in first:
-        # Its second seat would come before the last one given: then it is more than one each.
-        if (weights[at] << scale) // (2 * seats[at] + 3) >= least:
-            return False
-    for _, at in first:
-        seats[at] += 1
-    return True
-
-
-def _grow(
-    weights: list[int], caps: list[int], seats: list[int], order: list[int], missing: int
-) -> None:
-    """Gives what is missing by highest averages, as `division.grow`."""
-    scale = division.SCALE
-    heap = [
-        (-((weights[at] << scale) // (2 * has + 1)), has, order[at], at)
-        for at, has in enumerate(seats)
-        if has < caps[at]
-    ]
-    heapq.heapify(heap)
-    while missing and heap:
-        _, has, place, at = heap[0]
-        seats[at] = has = has + 1
-        missing -= 1
-        if has < caps[at]:
-            quotient = (weights[at] << scale) // (2 * has + 1)
-            heapq.heapreplace(heap, (-quotient, has, place, at))
-        else:
-            heapq.heappop(heap)
