@@ -61,6 +61,10 @@ class Domains:
         """
         return max(min(self.wants, self.total) - self.used, 0)
 
+    def broken(self) -> bool:
+        """Whether the rule is broken."""
+        return self.excess() > 0 or self.lacking() > 0
+
     def breach(self, domain: str, block: int, unit: int = 1) -> int:
         """By how much `block` more copies in a domain break the rule: copies beyond maxSkew, plus
         one when they open no new domain while fewer are used than minDomains. `unit` is the
@@ -142,16 +146,26 @@ def of_rule(
     """The domains of the rule at index `at` of the policy, over the parties and the idle
     clusters.
     """
+    taking = [
+        (party.domains[at], party.seats) for party in parties if party.counted or party.seats > 0
+    ]
+    return of_seats(rule, taking, (each[at] for each in idle))
+
+
+def of_seats(
+    rule: SpreadRule, taking: Iterable[tuple[str, int]], idle: Iterable[str] = ()
+) -> Domains:
+    """The domains of a rule over (domain, seats) of the clusters that make one, and the domains of
+    idle clusters."""
     totals: dict[str, int] = {}
     total = 0
-    for party in parties:
-        total += party.seats
-        domain = party.domains[at]
-        if (party.counted or party.seats > 0) and not (rule.hard and domain == UNLABELLED):
-            totals[domain] = totals.get(domain, 0) + party.seats
-    for each in idle:
-        if not (rule.hard and each[at] == UNLABELLED):
-            totals.setdefault(each[at], 0)
+    for domain, seats in taking:
+        total += seats
+        if not (rule.hard and domain == UNLABELLED):
+            totals[domain] = totals.get(domain, 0) + seats
+    for domain in idle:
+        if not (rule.hard and domain == UNLABELLED):
+            totals.setdefault(domain, 0)
     return Domains(rule, totals, total)
 
 

@@ -9,12 +9,9 @@ their names.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from federator.model import names
 from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Holding
@@ -25,89 +22,9 @@ from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import candidates, scorers
+from federator.placement.selection import best, candidates, scorers
 from federator.placement.selection.candidates import Candidate, Place
-
-Bools = NDArray[np.bool_]
-_MIX: Final = np.uint64(candidates.MIX)
-
-
-class Field:
-    """All clusters under one policy: what does not depend on room or on the count."""
-
-    __slots__ = (
-        "at",
-        "avoided",
-        "cell",
-        "cells",
-        "level",
-        "levels",
-        "marks",
-        "open",
-        "places",
-        "refused",
-        "weights",
-    )
-
-    def __init__(self, ask: Ask, eligible: Mapping[str, Place]) -> None:
-        self.places = tuple(eligible.values())
-        self.at = {name: at for at, name in enumerate(eligible)}
-        self.open: Bools = np.array(
-            [place.refusal is None for place in self.places], dtype=np.bool_
-        )
-        # As in `Candidate.party`: an avoided cluster comes behind all others of its group.
-        levels = [2 * place.level + bool(place.avoided) for place in self.places]
-        self.level: Ints = np.array(levels, dtype=np.int64)
-        """[C]: ordered group, and behind it the clusters with avoided taints."""
-        self.levels = sorted(
-            {
-                level
-                for level, place in zip(levels, self.places, strict=True)
-                if place.refusal is None
-            }
-        )
-        self.avoided: Ints = np.array([place.avoided for place in self.places], dtype=np.int64)
-        self.marks = np.array([place.mark for place in self.places], dtype=np.uint64)
-        self.weights: Ints | None = None
-        """[C]: weights that do not depend on room; None for weight by room."""
-        weigh = DIVIDERS[ask.policy.division.strategy].weigh
-        # Of the strategies that come here only Capacity weighs by room, which every charge changes.
-        if ask.policy.division.strategy is not Strategy.CAPACITY:
-            self.weights = np.array(
-                [weigh(ask.policy, place.view, 0, 0) for place in self.places], dtype=np.int64
-            )
-        index_of: dict[tuple[str, ...], int] = {}
-        cell = [index_of.setdefault(place.domains, len(index_of)) for place in self.places]
-        self.cell: Ints = np.array(cell, dtype=np.int64)
-        """[C]: index of the cluster's domains under all spread rules."""
-        self.cells = self._counted(ask, tuple(index_of))
-        self.refused: dict[Reason, list[int]] = {}
-        for at, place in enumerate(self.places):
-            if place.refusal is not None:
-                self.refused.setdefault(place.refusal.reason, []).append(at)
-
-    def _counted(self, ask: Ask, cells: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-        """The domains that open clusters make without copies."""
-        if (
-            ask.policy.division.max_per_cluster is not None
-            and ask.policy.division.max_per_cluster <= 0
-        ):
-            return ()
-        weighty = (
-            self.open
-            if ask.policy.division.strategy is not Strategy.WEIGHTED or self.weights is None
-            else (self.open & (self.weights > 0))
-        )
-        return tuple(cells[index] for index in np.unique(self.cell[weighty]).tolist())
-
-
-def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
-    """The field of the ask's policy, made once per ledger."""
-    kept: dict[int, tuple[Mapping[str, Place], Field]] = ledger.memo.setdefault("fields", {})
-    entry = kept.get(id(eligible))
-    if entry is None:
-        entry = kept[id(eligible)] = (eligible, Field(ask, eligible))
-    return entry[1]
+from federator.placement.selection.field import Bools, Field, field_of
 
 
 def simple(ask: Ask) -> bool:
@@ -152,8 +69,7 @@ class Crowd:
     weight: Ints
     able: Bools
     """[C]: in the crowd, with cap and weight."""
-    order: NDArray[np.uint64]
-    """[C]: the last tie-break."""
+    order: best.Order
     enforced: str
     points: Mapping[str, Ints] | None = None
     """[C] each: the terms of the score by name, of the crowd and of the candidates beside it; None
@@ -183,11 +99,7 @@ class Crowd:
         cap = np.minimum(room, bound)
         weight = room if field.weights is None else field.weights
         able = member & (cap > 0) & (weight > 0)
-        order = (
-            np.zeros(room.size, dtype=np.uint64)
-            if by_name
-            else (field.marks ^ np.uint64(names.stable_order(ask.uid))) * _MIX
-        )
+        order = best.Order(field, ask.uid, by_name=by_name)
         demand = enforcing.bounding(ask.policy, "maxPerCluster")
         enforced = demand.name if demand is not None else ""
         return cls(ask, field, member, room, rooms == PENDING, cap, weight, able, order, enforced)
@@ -204,44 +116,22 @@ class Crowd:
         """The clusters that can be among the first `count` to get a seat; `by_domain`: among those
         of one cell. By name."""
         if not by_domain or len(self.field.cells) < 2:
-            chosen = self._first(self.able, count)
-        else:
-            cells = np.unique(self.field.cell[self.able]).tolist()
-            parts = [self._first(self.able & (self.field.cell == cell), count) for cell in cells]
-            chosen = np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
-        clusters: list[int] = chosen.tolist()
-        return clusters
+            return self._first(self.able, count)
+        chosen: list[int] = []
+        for cell in np.unique(self.field.cell[self.able]).tolist():
+            chosen += self._first(self.able & (self.field.cell == cell), count)
+        return sorted(chosen)
 
-    def _first(self, able: Bools, count: int) -> Ints:
+    def _first(self, able: Bools, count: int) -> list[int]:
         """The first `count` by level, weight, order and name; rising."""
-        chosen = np.flatnonzero(able)
-        if chosen.size <= count or count <= 0:
-            return chosen[:count]
-        parts: list[Ints] = []
+        chosen: list[int] = []
         for level in self.field.levels:
-            here = (
-                chosen[self.field.level[chosen] == level] if len(self.field.levels) > 1 else chosen
-            )
-            if here.size > count:
-                weights = self.weight[here]
-                least = (
-                    weights.max()
-                    if count == 1
-                    else np.partition(weights, here.size - count)[here.size - count]
-                )
-                # The tie-break is asked only of those that are equal at the border.
-                ahead, equal = here[weights > least], here[weights == least]
-                if ahead.size + equal.size > count:
-                    # Stable, so that of equal tie-breaks the first by name is taken.
-                    ranked = np.argsort(self.order[equal], kind="stable")
-                    equal = equal[ranked[: count - ahead.size]]
-                parts += [ahead, equal]
+            left = count - len(chosen)
+            if left <= 0:
                 break
-            parts.append(here)
-            count -= here.size
-            if count <= 0:
-                break
-        return np.sort(np.concatenate(parts))
+            ranked = np.where(able & (self.field.level == level), self.weight, 0)
+            chosen += best.heaviest(ranked, left, self.order)
+        return sorted(chosen)
 
     def score(self, own: Sequence[Candidate]) -> None:
         """Works out the scores of the whole crowd and of `own`, the candidates beside it, and gives
@@ -268,12 +158,14 @@ class Crowd:
             self.room[chosen],
             self.cap[chosen],
             self.weight[chosen],
-            self.order[chosen],
             self.pending[chosen],
         )
         made = []
-        for at, room, cap, weight, order, pending in zip(
-            chosen, *(column.tolist() for column in columns), strict=True
+        for at, order, room, cap, weight, pending in zip(
+            chosen,
+            self.order.listed(list(chosen)),
+            *(column.tolist() for column in columns),
+            strict=True,
         ):
             counts = (counted is None or counted > 0) and (not weighted or weight > 0)
             candidate = Candidate(
@@ -408,8 +300,8 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
 def _pooled(
     crowd: Crowd, own: Sequence[Candidate], total: int, *, by_domain: bool
 ) -> list[Candidate]:
-    best = crowd.candidates(crowd.best(total, by_domain=by_domain))
-    return sorted([*own, *best], key=lambda candidate: candidate.name) if own else best
+    drawn = crowd.candidates(crowd.best(total, by_domain=by_domain))
+    return sorted([*own, *drawn], key=lambda candidate: candidate.name) if own else drawn
 
 
 def _breaks(pool: Sequence[Candidate], crowd: Crowd, total: int, *, fresh: bool) -> bool:

@@ -17,12 +17,12 @@ from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.placement import contradictions, inputs, verdicts
-from federator.placement.division.domains import Domains
+from federator.placement.division import domains
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, scorers
 from federator.placement.selection.candidates import Place
-from federator.placement.selection.crowd import Field
+from federator.placement.selection.field import Bools, Field, field_of
 
 UNKNOWN: Final = "unknown"
 _SHORT: Final = 253
@@ -38,20 +38,13 @@ class Rule:
     rule: SpreadRule
     domains: tuple[str, ...]
     """[C]: the domain of each cluster."""
-    empty: Mapping[str, int]
-    """The domains that open clusters make without copies, each with 0."""
+    idle: tuple[str, ...]
+    """The domains that open clusters make without copies."""
 
     def keeps(self, chosen: list[int], copies: list[int]) -> bool:
         """Whether so many copies in the chosen clusters break nothing; each has some."""
-        if self.rule.max_skew <= 0:  # then only how many domains are used counts
-            used = len({self.domains[at] for at in chosen})
-            return used >= self.rule.min_domains or used >= sum(copies)
-        totals = dict(self.empty)
-        for at, given in zip(chosen, copies, strict=True):
-            domain = self.domains[at]
-            totals[domain] = totals.get(domain, 0) + given
-        measured = Domains(self.rule, totals, sum(copies))
-        return not measured.excess() and not measured.lacking()
+        there = zip(map(self.domains.__getitem__, chosen), copies, strict=True)
+        return not domains.of_seats(self.rule, there, self.idle).broken()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +56,10 @@ class Class:
     """[C]"""
     texts: inputs.Texts
     """Of the policy and the fleet, for the inputs hash."""
-    levels: tuple[crowd.Bools, ...]
+    levels: tuple[Bools, ...]
     """[C] each: the open clusters of one level, the best level first."""
     members: tuple[tuple[int, ...], ...]
     """The same clusters as numbers."""
-    marks: tuple[int, ...]
-    """[C]: the marks of the field as Python's integers."""
     plain: int
     """Not 0 where every name is printable ASCII, and short: so are sentences that say only it and
     figures. Then more bytes than a verdict takes with such a sentence (`decision.row_bytes`)."""
@@ -85,8 +76,6 @@ class Class:
     rows: tuple[tuple[str, int, dict[str, int], str], ...]
     """[C]: (name, the same as Python's integer, the terms of the score beside room, by name; how
     the verdict begins if it is chosen)."""
-    distinct: bool
-    """No two clusters have the same mark."""
     tainted: frozenset[int]
     """The clusters with taints."""
     opened: tuple[int, ...]
@@ -143,7 +132,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         return None
     if contradictions.contradiction(ask):
         return None
-    field = crowd.field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
+    field = field_of(ask, candidates.places(ask, snapshot, ledger), ledger)
     levels = tuple(field.open & (field.level == level) for level in field.levels)
     opened = np.flatnonzero(field.open)
     nothing, avoided = np.zeros_like(opened), field.avoided.take(opened)
@@ -157,7 +146,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         Rule(
             rule,
             tuple(place.domains[at] for place in field.places),
-            dict.fromkeys((cell[at] for cell in field.cells), 0),
+            tuple(dict.fromkeys(cell[at] for cell in field.cells)),
         )
         for at, rule in enumerate(policy.spread)
     )
@@ -167,7 +156,6 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
         members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
-        marks=tuple(field.marks.tolist()),
         plain=_plain(field.places, len(scorers.SCORERS)),
         all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
@@ -184,7 +172,6 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
                 strict=True,
             )
         ),
-        distinct=np.unique(field.marks).size == field.marks.size,
         tainted=frozenset(at for at, place in enumerate(field.places) if place.view.taints),
         opened=tuple(opened.tolist()),
         open_at=opened,

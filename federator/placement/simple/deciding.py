@@ -23,6 +23,7 @@ from federator.model.shards import Ranges
 from federator.placement import inputs, verdicts
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection import best
 from federator.placement.simple import classes, refusing, several
 from federator.placement.simple.classes import Class
 from federator.placement.simple.worded import worded
@@ -50,7 +51,7 @@ def decide(
     if total < wanted and (whole or not like.opened):  # if not opened, it lacks more than quota
         return None
     rooms = ledger.rooms(ask.shape)
-    listed = rooms.tolist() if rooms.size <= several.FEW else None
+    listed = rooms.tolist() if rooms.size <= best.FEW else None
     given = _divided(ask, like, rooms, listed, total, by_name=by_name)
     if given is None and total == wanted:
         return refusing.decide(

@@ -9,7 +9,6 @@ second seat of a cluster comes after the first of all others.
     weights 9, 5, 2 and 3 copies: 9 / 3 = 3 is above 2, so the first gets two
 """
 
-import bisect
 import functools
 from typing import Final, TypeAlias
 
@@ -20,17 +19,11 @@ from federator.model.ask import Ask, Unit
 from federator.model.resources import UNLIMITED
 from federator.placement.division import webster
 from federator.placement.room.binding import Ints
-from federator.placement.selection import candidates
+from federator.placement.selection import best, candidates
+from federator.placement.selection.best import Order
 from federator.placement.simple.classes import Class
 
 _MIX: Final = np.uint64(candidates.MIX)
-_NARROW: Final = 1 << 31
-FEW: Final = 64
-"""Up to this number of clusters Python's integers are faster than columns."""
-_SORTED: Final = 256
-"""Up to this number of clusters all are sorted, above that only the first are told apart."""
-_LISTED: Final = 12
-"""Up to this number of clusters that are alike their tie-breaks are worked out one by one."""
 
 
 def divided(
@@ -38,7 +31,7 @@ def divided(
 ) -> tuple[list[int], list[int]] | None:
     """(clusters, copies of each), rising, of the missing ones; None where not all find room, or a
     rule is broken. `listed`: the rooms as a list, where there are few clusters."""
-    order = _Order(ask, like, by_name=by_name)
+    order = Order(like.field, ask.uid, by_name=by_name)
     # One look at the smallest room saves a look at each cluster in nearly every decision.
     full = not like.weighty or (listed is not None and min(listed, default=0) <= 0)
     if listed is None and not ask.shape.plain:  # of some it may not be known
@@ -108,7 +101,7 @@ the most copies that each can have."""
 
 
 def _few(
-    like: Class, level: int, room: list[int], count: int, order: "_Order", *, full: bool
+    like: Class, level: int, room: list[int], count: int, order: Order, *, full: bool
 ) -> _Level:
     """With lists: of few clusters. `full`: some can have no copy."""
     here, most = list(like.members[level]), like.most
@@ -116,7 +109,7 @@ def _few(
     if full:
         here = [at for at in here if room[at] > 0 and weigh[at] > 0]
     if len(here) > count:
-        here = _heaviest(here, weigh, count, order)
+        here = best.heaviest_of(here, weigh, count, order)
     caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
     weights = caps if weigh is room else list(map(weigh.__getitem__, here))
     if most < UNLIMITED:
@@ -124,102 +117,15 @@ def _few(
     return here, weights, caps
 
 
-def _heaviest(here: list[int], weigh: list[int], count: int, order: "_Order") -> list[int]:
-    """The first `count` of more clusters by weight and tie-break, which is only asked where it
-    decides; rising."""
-    least = sorted([weigh[at] for at in here])[-count]
-    enough = [at for at in here if weigh[at] >= least]
-    if len(enough) == count:
-        return enough
-    ahead = [at for at in enough if weigh[at] > least]
-    equal = [at for at in enough if weigh[at] == least]
-    return sorted(ahead + order.few(equal, count - len(ahead)))
-
-
-def _crowded(like: Class, level: int, rooms: Ints, count: int, order: "_Order") -> _Level:
+def _crowded(like: Class, level: int, rooms: Ints, count: int, order: Order) -> _Level:
     """With columns: of many clusters."""
     offered, most = rooms, like.most
     if like.field.weights is not None:
         offered = np.where(rooms > 0, like.field.weights, 0)
     ranked = offered if like.alike else np.where(like.levels[level], offered, 0)
-    here = _first(ranked, count, order)
+    here = best.heaviest(ranked, count, order)
     weights: list[int] = ranked.take(here).tolist()
     caps = weights if ranked is rooms else rooms.take(here).tolist()
     if most < UNLIMITED:
         caps = [cap if cap < most else most for cap in caps]
     return here, weights, caps
-
-
-def _first(ranked: Ints, count: int, order: "_Order") -> list[int]:
-    """The first `count` clusters by weight, which is 0 for those that get nothing, and tie-break,
-    or all with a weight where these are fewer; rising."""
-    top = ranked.item(ranked.argmax())
-    (best,) = (ranked == top).nonzero()
-    # A fleet of equal clusters: nothing but the tie-break decides, so nothing is sorted.
-    if top > 0 and best.size >= count:  # clusters that are still alike
-        return sorted(order.first(best, count))
-    if count < ranked.size <= _SORTED:
-        return _first_sorted(ranked, count, order)
-    narrow = ranked.astype(np.int32 if top < _NARROW else np.int64)  # sorted faster, and a copy
-    least = 0
-    if count < ranked.size:
-        narrow.partition(-count)
-        least = int(narrow[-count])
-    if least <= 0:
-        return _listed(ranked.nonzero()[0])
-    (enough,) = (ranked >= least).nonzero()
-    if enough.size == count:
-        return _listed(enough)
-    ahead = ranked[enough] > least
-    before = _listed(enough[ahead])
-    return sorted(before + order.first(enough[~ahead], count - len(before)))
-
-
-def _first_sorted(ranked: Ints, count: int, order: "_Order") -> list[int]:
-    """As `_first`, of fewer than there are."""
-    rising = ranked.argsort()
-    weights: list[int] = ranked.take(rising).tolist()
-    least, last = weights[-count], len(weights) - count
-    if least <= 0:
-        return sorted(_listed(rising[bisect.bisect_right(weights, 0) :]))
-    begin, end = bisect.bisect_left(weights, least), bisect.bisect_right(weights, least)
-    if begin == last:
-        return sorted(_listed(rising[begin:]))
-    equal: Ints = rising[begin:end]
-    equal.sort()
-    return sorted(_listed(rising[end:]) + order.first(equal, end - last))
-
-
-def _listed(here: Ints) -> list[int]:
-    listed: list[int] = here.tolist()
-    return listed
-
-
-class _Order:
-    """The last tie-break between clusters."""
-
-    __slots__ = ("_ask", "_by_name", "_like")
-
-    def __init__(self, ask: Ask, like: Class, *, by_name: bool) -> None:
-        self._ask, self._like, self._by_name = ask, like, by_name
-
-    def listed(self, here: list[int]) -> list[int]:
-        """The keys of clusters: the smallest gets a copy first, of equal ones the first by name."""
-        if self._by_name:
-            return [0] * len(here)
-        marks, mine = self._like.marks, names.stable_order(self._ask.uid)
-        return [(marks[at] ^ mine) * candidates.MIX & candidates.MASK for at in here]
-
-    def few(self, here: list[int], count: int) -> list[int]:
-        """The first `count` of clusters, which rise."""
-        if len(here) == count:
-            return here
-        return [at for _, at in sorted(zip(self.listed(here), here, strict=True))[:count]]
-
-    def first(self, here: Ints, count: int) -> list[int]:
-        """As `few`, of many."""
-        if here.size <= _LISTED or self._by_name or not self._like.distinct:
-            return self.few(_listed(here), count)
-        mine = np.uint64(names.stable_order(self._ask.uid))
-        keys = (self._like.field.marks[here] ^ mine) * _MIX
-        return _listed(here[keys.argpartition(count - 1)[:count]])
