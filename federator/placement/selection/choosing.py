@@ -1,5 +1,5 @@
 """Chooses the clusters that take part when not all can or need to: a step before dividing, and a
-sticky one.
+sticky one. Over columns, so that a fleet is no list of objects.
 
 The objectives, in the order of the whole engine: as many copies as possible, earlier groups,
 clusters without avoided taints, different domains, clusters that hold copies, the score. Holders
@@ -7,14 +7,69 @@ stay (the largest when the policy allows fewer clusters than hold copies), unles
 placed without one. New clusters join as far as minPerCluster, maxClusters and the strategy allow.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from federator.model.ask import Division
 from federator.model.decision import Reason
 from federator.placement.division.division import DIVIDERS
+from federator.placement.room.binding import Ints
 from federator.placement.selection.candidates import Candidate
+from federator.placement.selection.field import Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """What a choice depends on. [C] each, in the order of names."""
+
+    held: Ints
+    cap: Ints
+    weight: Ints
+    level: Ints
+    """Twice the ordered group, and one more with avoided taints."""
+    score: Ints
+    order: Callable[[Ints], NDArray[np.uint64]]
+    """The last tie-breaks but the name, of some of them."""
+    cell: Ints
+    """Index of the cluster's domains in `domains`."""
+    domains: Sequence[tuple[str, ...]]
+
+
+def of_candidates(candidates: Sequence[Candidate]) -> Clusters:
+    index_of: dict[tuple[str, ...], int] = {}
+    cell = [index_of.setdefault(each.place.domains, len(index_of)) for each in candidates]
+    return Clusters(
+        _column([each.held for each in candidates]),
+        _column([each.cap for each in candidates]),
+        _column([each.weight for each in candidates]),
+        _column([2 * each.place.level + bool(each.place.avoided) for each in candidates]),
+        _column([each.score for each in candidates]),
+        np.array([each.order for each in candidates], dtype=np.uint64).take,
+        _column(cell),
+        tuple(index_of),
+    )
+
+
+def _column(values: Sequence[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The clusters that take part by a limit, and the others with the reason."""
+
+    joined: Sequence[int]
+    """Of those that hold nothing, or compete as if they held nothing."""
+    out: Mapping[int, Reason]
+    """Those that are left out before the last step."""
+    rest: Ints
+    """Those that might have joined, and did not."""
+    why: Reason
+    """Why `rest` is left out."""
 
 
 def choose(
@@ -33,45 +88,58 @@ def choose(
     earlier ones have room. `beyond`: clusters to take beyond the fewest with enough room, where a
     strategy wants few. `sticky`: holders stay even where more copies could be placed without one.
     """
-    limits = Limits(total, max(division.min_per_cluster, 0), division.max_clusters)
+    if not chooses(division):
+        return {}
+    clusters = of_candidates(candidates)
+    made = of(clusters, total, division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky)
+    left_out = {candidates[at].name: why for at, why in made.out.items()}
+    left_out.update((candidates[at].name, made.why) for at in made.rest.tolist())
+    return left_out
+
+
+def chooses(division: Division) -> bool:
+    """Whether the division bounds which clusters take part."""
     fewest = DIVIDERS[division.strategy].fewest
-    out: dict[str, Reason] = {}
-    if limits.floor == 0 and limits.most is None and not fewest:
-        return out
+    return fewest or division.min_per_cluster > 0 or division.max_clusters is not None
+
+
+def of(
+    clusters: Clusters,
+    total: int,
+    division: Division,
+    *,
+    fresh: bool,
+    strict: bool = False,
+    beyond: int = 0,
+    sticky: bool = False,
+) -> Chosen:
+    """As `choose`, by columns, under a division that `chooses`."""
+    limits = Limits(total, max(division.min_per_cluster, 0), division.max_clusters)
+    out: dict[int, Reason] = {}
+    able = clusters.cap > 0
     # With mode Fresh holders compete like all others: the plan is made as if nothing ran.
-    holders = (
-        []
-        if fresh
-        else sorted(
-            (candidate for candidate in candidates if candidate.held > 0 and candidate.cap > 0),
-            key=_stays_first,
-        )
-    )
-    holding = {candidate.name for candidate in holders}
-    joining: list[Candidate] = []
-    for candidate in candidates:
-        # These can get no copy, so as members of the set they would only use up `maxClusters`.
-        if candidate.name in holding or candidate.cap <= 0 or candidate.weight <= 0:
-            continue
-        if candidate.cap < limits.floor:
-            out[candidate.name] = Reason.BELOW_MINIMUM
-        else:
-            joining.append(candidate)
-    stay = _staying(holders, joining, limits, sticky=sticky)
-    out.update((candidate.name, limits.reason) for candidate in holders if candidate not in stay)
+    holders = [] if fresh else _holders(clusters, able)
+    # The others can get no copy: as members of the set they would only use up `maxClusters`.
+    able &= clusters.weight > 0
+    able[holders] = False
+    if limits.floor > 0:
+        below = able & (clusters.cap < limits.floor)
+        out.update(dict.fromkeys(np.flatnonzero(below).tolist(), Reason.BELOW_MINIMUM))
+        able &= ~below
+    joining = np.flatnonzero(able)
+    caps = np.minimum(clusters.cap, total)  # clipped, since unlimited caps overflow a sum
+    stay = _staying(caps, holders, joining, limits, sticky=sticky)
+    out.update((at, limits.reason) for at in holders if at not in stay)
     # Without floors the levels of the division keep later groups empty by themselves. Under hard
     # rules room may be unusable, so a later group cannot be ruled out here.
     if limits.floor > 0 and not strict:
-        joining = _needed(joining, stay, limits, out)
-    picker = _Picker(joining, stay, limits)
-    joined, why = (
-        _packed(picker, stay, limits, beyond)
-        if fewest
-        else _joined(picker, stay, limits, sticky=sticky)
-    )
-    chosen = {candidate.name for candidate in joined}
-    out.update((candidate.name, why) for candidate in joining if candidate.name not in chosen)
-    return out
+        joining = _needed(clusters, caps, joining, stay, limits, out)
+    picker = _Picker(clusters, caps, joining, stay, limits)
+    if DIVIDERS[division.strategy].fewest:
+        why = _packed(picker, limits, beyond)
+    else:
+        why = _joined(picker, limits, sticky=sticky)
+    return Chosen(picker.joined, out, picker.rest, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +155,8 @@ class Limits:
         """Why a limit leaves a cluster out."""
         return Reason.BELOW_MINIMUM if self.most is None else Reason.AT_MAXIMUM
 
-    def slots(self, chosen: Sequence[Candidate], others: int) -> int:
-        """How many of `others` clusters may join those chosen.
+    def slots(self, chosen: Sequence[int], others: int) -> int:
+        """How many of `others` clusters may join those chosen, which have these caps.
 
         total 10, floor 3, one chosen with cap 9: (10 - 3) // 3 = 2 more can get their minimum
         """
@@ -96,213 +164,249 @@ class Limits:
         if self.floor > 0:
             # Each cluster that takes part uses a floor of the total, so the total bounds their
             # number.
-            spare = self.total - sum(min(self.floor, candidate.cap) for candidate in chosen)
+            spare = self.total - sum(min(self.floor, cap) for cap in chosen)
             slots = min(slots, spare // self.floor)
         return max(slots, 0)
 
-    def reach(self, chosen: Sequence[Candidate], others: Iterable[Candidate]) -> int:
-        """The most copies that the chosen clusters and the best of the others can hold."""
+    def reach(self, chosen: Sequence[int], others: Ints) -> int:
+        """The most copies that the chosen clusters and the best of the others can hold, of these
+        caps; none is above the total."""
         # The largest caps give an upper bound, which the picker keeps in sight with every choice.
-        caps = sorted((other.cap for other in others), reverse=True)
-        best = sum(candidate.cap for candidate in chosen) + sum(
-            caps[: self.slots(chosen, len(caps))]
-        )
-        return min(best, self.total)
+        slots = self.slots(chosen, others.size)
+        if slots <= 0:
+            best = 0
+        elif slots == 1:
+            best = others.item(others.argmax())
+        elif slots < others.size:
+            best = int(np.partition(others, others.size - slots)[others.size - slots :].sum())
+        else:
+            best = int(others.sum())
+        return min(sum(chosen) + best, self.total)
+
+
+def _holders(clusters: Clusters, able: Bools) -> list[int]:
+    """Those that hold copies and may keep some: the first stays longest."""
+    holders = np.flatnonzero(able & (clusters.held > 0))
+    keys = zip(
+        (clusters.level[holders] >> 1).tolist(),  # whatever taints are avoided
+        (-clusters.held[holders]).tolist(),
+        (-clusters.score[holders]).tolist(),
+        clusters.order(holders).tolist(),
+        holders.tolist(),
+        strict=True,
+    )
+    return [at for *_, at in sorted(keys)]
 
 
 def _staying(
-    holders: Sequence[Candidate], joining: Sequence[Candidate], limits: Limits, *, sticky: bool
-) -> list[Candidate]:
+    caps: Ints, holders: Sequence[int], joining: Ints, limits: Limits, *, sticky: bool
+) -> list[int]:
     """The holders that stay: as many as possible without placing fewer copies."""
     stay = list(holders if limits.most is None else holders[: max(limits.most, 0)])
-    everybody = [*holders, *joining]
-    goal = limits.reach((), everybody)
+    if sticky or not holders:
+        return stay
+    everybody = np.concatenate([np.array(holders, dtype=np.int64), joining])
+    goal = limits.reach((), caps[everybody])
     # Placing copies comes before avoiding moves, but a holder leaves only when that places more.
-    if sticky or _reach_with(stay, everybody, limits) >= goal:
+    if _reach_with(caps, stay, everybody, limits) >= goal:
         return stay
     stay = []
     # In the order of holders: of two that cannot both stay, the one of the earlier group does, then
     # the larger one.
-    for candidate in holders:
+    for holder in holders:
         if limits.most is not None and len(stay) >= limits.most:
             break
-        if _reach_with([*stay, candidate], everybody, limits) >= goal:
-            stay.append(candidate)
+        if _reach_with(caps, [*stay, holder], everybody, limits) >= goal:
+            stay.append(holder)
     return stay
 
 
-def _reach_with(chosen: Sequence[Candidate], everybody: Sequence[Candidate], limits: Limits) -> int:
-    names = {candidate.name for candidate in chosen}
-    return limits.reach(
-        chosen, (candidate for candidate in everybody if candidate.name not in names)
-    )
+def _reach_with(caps: Ints, chosen: Sequence[int], everybody: Ints, limits: Limits) -> int:
+    others = everybody[~np.isin(everybody, chosen)]
+    return limits.reach(caps[list(chosen)].tolist(), caps[others])
 
 
-def _needed(
-    joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits, out: dict[str, Reason]
-) -> list[Candidate]:
+def _needed(  # noqa: PLR0917 what a choice knows by then
+    clusters: Clusters,
+    caps: Ints,
+    joining: Ints,
+    stay: Sequence[int],
+    limits: Limits,
+    out: dict[int, Reason],
+) -> Ints:
     """Takes later groups, and clusters with avoided taints, only as far as the others cannot hold
     everything: the floor of each cluster that takes part is filled. The rest goes into `out`."""
-    needed: list[Candidate] = []
-    for _, group in itertools.groupby(sorted(joining, key=_place), key=_place):
-        if limits.reach(stay, needed) >= limits.total:
-            out.update((candidate.name, Reason.NOT_NEEDED) for candidate in group)
+    levels, staying = clusters.level[joining], caps[list(stay)].tolist()
+    needed = joining[:0]
+    for level in np.unique(levels).tolist():
+        group = joining[levels == level]
+        if limits.reach(staying, caps[needed]) >= limits.total:
+            out.update(dict.fromkeys(group.tolist(), Reason.NOT_NEEDED))
         else:
-            needed += group
-    return needed
+            needed = np.concatenate([needed, group])
+    return np.sort(needed)
 
 
-def _joined(
-    picker: "_Picker", stay: Sequence[Candidate], limits: Limits, *, sticky: bool
-) -> tuple[list[Candidate], Reason]:
-    """The clusters that join beside the holders: as many as may, and unless `sticky` as many more
-    as are needed to place everything."""
-    floor, count = limits.floor, len(picker)
-    most = limits.slots(stay, count)
+def _joined(picker: "_Picker", limits: Limits, *, sticky: bool) -> Reason:
+    """Picks the clusters that join beside the holders: as many as may, and unless `sticky` as many
+    more as are needed to place everything. Returns why the rest does not."""
+    floor, count, stay = limits.floor, picker.rest.size, picker.stay
+    most = limits.slots([cap for _, cap in stay], count)
     beside, why = count, Reason.AT_MAXIMUM
     if floor > 0:
         # What holders have above their floor is not free for a newcomer, unless they must make way.
-        spare = limits.total - sum(
-            max(candidate.held, min(floor, candidate.cap)) for candidate in stay
-        )
+        spare = limits.total - sum(max(held, min(floor, cap)) for held, cap in stay)
         beside = max(spare, 0) // floor
         if limits.most is None or beside < limits.most - len(stay):
             why = Reason.BELOW_MINIMUM
-    joined: list[Candidate] = []
-    room = sum(candidate.cap for candidate in stay)
+    if most >= count and beside >= count:
+        picker.every()
+        return why
+    room = sum(cap for _, cap in stay)
     # Beyond `beside` a newcomer costs holders copies above their floor: only where that places more
     # copies in all.
-    while len(joined) < most and (len(joined) < beside or (room < picker.goal and not sticky)):
-        candidate = picker.next()
-        joined.append(candidate)
-        room += candidate.cap
-    return joined, why
+    while len(picker.joined) < most and (
+        len(picker.joined) < beside or (room < picker.goal and not sticky)
+    ):
+        room += picker.caps.item(picker.next())
+    return why
 
 
-def _packed(
-    picker: "_Picker", stay: Sequence[Candidate], limits: Limits, beyond: int
-) -> tuple[list[Candidate], Reason]:
-    """Per group, as many clusters as are needed for what the group's holders have no room for, and
-    `beyond` more."""
-    most = limits.slots(stay, len(picker))
-    growth = limits.total - sum(min(candidate.held, candidate.cap) for candidate in stay)
-    joined: list[Candidate] = []
-    for place in sorted({*map(_place, stay), *picker.places()}):
-        room = sum(
-            candidate.cap - min(candidate.held, candidate.cap)
-            for candidate in stay
-            if _place(candidate) == place
-        )
+def _packed(picker: "_Picker", limits: Limits, beyond: int) -> Reason:
+    """Picks, per group, as many clusters as are needed for what the group's holders have no room
+    for, and `beyond` more. Returns why the rest does not join."""
+    level, caps, joined = picker.clusters.level, picker.caps, picker.joined
+    most = limits.slots([cap for _, cap in picker.stay], picker.rest.size)
+    free = [max(cap - held, 0) for held, cap in picker.stay]
+    growth = limits.total - sum(min(held, cap) for held, cap in picker.stay)
+    of_stay = [level.item(at) for at in picker.chosen]
+    for place in sorted({*of_stay, *picker.places()}):
         # Room of the holders of this group first: Pack opens another cluster only when they are
         # full.
+        room = sum(more for at, more in zip(of_stay, free, strict=True) if at == place)
         while room < growth and len(joined) < most and place in picker.places():
-            candidate = picker.next()
-            joined.append(candidate)
-            room += candidate.cap if _place(candidate) == place else 0
-            growth -= candidate.cap if _place(candidate) != place else 0
+            at = picker.next()
+            if level.item(at) == place:
+                room += caps.item(at)
+            else:
+                growth -= caps.item(at)
         growth -= min(room, max(growth, 0))
     # Read before the clusters beyond are taken: these are for hard rules, not for want of room.
     enough = growth <= 0
     while beyond > 0 and len(joined) < most:
-        joined.append(picker.next())
+        picker.next()
         beyond -= 1
-    return joined, Reason.NOT_NEEDED if enough else limits.reason
+    return Reason.NOT_NEEDED if enough else limits.reason
 
 
+@dataclass(slots=True)
 class _Picker:
     """Picks the best cluster to join next, from the least used domains (earlier rules count more),
     but none that would lower the number of copies placed in the end."""
 
-    def __init__(
-        self, joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits
-    ) -> None:
-        self.limits = limits
-        self.chosen = list(stay)
-        self.rest = sorted(
-            joining, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name)
-        )
-        self.goal = limits.reach(stay, joining)
-        # Ranked once, since a choice changes only how crowded domains are, never a score.
-        waiting = sorted(joining, key=_joins_first)
-        self.rank = {candidate.name: at for at, candidate in enumerate(waiting)}
-        self.queues: dict[tuple[tuple[int, bool], tuple[str, ...]], list[Candidate]] = {}
-        for candidate in waiting:
-            self.queues.setdefault((_place(candidate), candidate.place.domains), []).append(
-                candidate
-            )
-        self.used: dict[tuple[int, str], int] = {}
-        for candidate in stay:
-            self._use(candidate)
+    clusters: Clusters
+    caps: Ints
+    """No cap above the total."""
+    rest: Ints
+    """Those that may join, rising."""
+    chosen: list[int]
+    limits: Limits
+    joined: list[int] = field(default_factory=list)
+    goal: int = 0
+    stay: list[tuple[int, int]] = field(default_factory=list)
+    """(held, cap) of those that stay."""
+    used: dict[tuple[int, str], int] = field(default_factory=dict)
+    largest: list[int] = field(default_factory=list)
+    """The rest by size, where not all of it may join."""
 
-    def __len__(self) -> int:
-        return len(self.rest)
+    def __post_init__(self) -> None:
+        clusters, caps = self.clusters, self.caps
+        self.chosen = list(self.chosen)
+        held = np.minimum(clusters.held, self.limits.total)
+        self.stay = [(held.item(at), caps.item(at)) for at in self.chosen]
+        self.goal = self.limits.reach([cap for _, cap in self.stay], caps[self.rest])
+        for at in self.chosen:
+            self._use(at)
 
-    def places(self) -> set[tuple[int, bool]]:
-        return {place for place, _ in self.queues}
+    def places(self) -> set[int]:
+        return set(self.clusters.level[self.rest].tolist())
 
-    def next(self) -> Candidate:
+    def every(self) -> None:
+        """Picks all that are left."""
+        self.joined += self.rest.tolist()
+        self.rest = self.rest[:0]
+
+    def next(self) -> int:
         """The next cluster; at least one must be left."""
-        able = self._able()
-        best: tuple[tuple[object, ...], Candidate] | None = None
-        for (place, domains), queue in self.queues.items():
-            candidate = next((candidate for candidate in queue if able(candidate)), None)
-            if candidate is not None:
-                # Groups and avoided taints before domains before scores: the order in
-                # docs/reference/spread.md.
-                key = (place, self._crowding(domains), self.rank[candidate.name])
-                if best is None or key < best[0]:
-                    best = (key, candidate)
-        # If no choice keeps the goal in reach, the largest loses least of it.
-        picked = best[1] if best is not None else self.rest[0]
-        key_of = (_place(picked), picked.place.domains)
-        self.queues[key_of].remove(picked)
-        if not self.queues[key_of]:
-            del self.queues[key_of]
-        self.rest.remove(picked)
+        clusters, here = self.clusters, self._able()
+        if here.size:
+            # Groups and avoided taints before domains before scores: the order in
+            # docs/reference/spread.md.
+            here = self._least_crowded(_least(here, clusters.level.take))
+            here = _most(_most(here, clusters.score), clusters.cap)
+            picked = _least(here, clusters.order).item(0)
+        else:  # no choice keeps the goal in reach, and the largest loses least of it
+            picked = self._by_size()[0]
+        self.rest = self.rest[self.rest != picked]
+        if self.largest:
+            self.largest.remove(picked)
         self.chosen.append(picked)
+        self.joined.append(picked)
         self._use(picked)
         return picked
 
-    def _able(self) -> Callable[[Candidate], bool]:
-        """Returns a test: whether everything that can be placed still can be after picking this
-        cluster."""
-        slots = self.limits.slots(self.chosen, len(self.rest))
+    def _able(self) -> Ints:
+        """Those after which everything that can be placed still can be."""
+        rest, caps = self.rest, self.caps
+        chosen = [caps.item(at) for at in self.chosen]
+        slots = self.limits.slots(chosen, rest.size)
         # All may join, so no choice keeps another one out.
-        if slots >= len(self.rest):
-            return lambda candidate: True
-        room = sum(candidate.cap for candidate in self.chosen)
-        others = self.rest[: max(slots - 1, 0)]
+        if slots >= rest.size:
+            return rest
+        room = caps[rest]
+        if slots <= 1:
+            return rest[room >= self.goal - sum(chosen)]
+        by_size = self._by_size()
+        others = by_size[: slots - 1]
         # A cluster that is among the best anyway leaves its slot to the next one by size.
-        last = self.rest[max(slots - 1, 0)].cap
-        best = sum(other.cap for other in others)
-        names = {other.name for other in others}
+        room = np.where(np.isin(rest, others), caps.item(by_size[slots - 1]), room)
+        best = sum(caps.item(at) for at in others)
+        return rest[room >= self.goal - sum(chosen) - best]
 
-        def able(candidate: Candidate) -> bool:
-            return room + best + (last if candidate.name in names else candidate.cap) >= self.goal
+    def _by_size(self) -> list[int]:
+        if not self.largest:
+            rest, clusters = self.rest, self.clusters
+            ranked = np.lexsort((clusters.order(rest), -clusters.cap[rest]))
+            self.largest = rest[ranked].tolist()
+        return self.largest
 
-        return able
+    def _least_crowded(self, here: Ints) -> Ints:
+        cells = self.clusters.cell[here]
+        if len(self.clusters.domains) < 2 or here.size < 2:
+            return here
+        crowding = {
+            cell: tuple(self.used.get(key, 0) for key in enumerate(self.clusters.domains[cell]))
+            for cell in np.unique(cells).tolist()
+        }
+        least = min(crowding.values())
+        best = [cell for cell, crowded in crowding.items() if crowded == least]
+        return here if len(best) == len(crowding) else here[np.isin(cells, best)]
 
-    def _use(self, candidate: Candidate) -> None:
-        for key in enumerate(candidate.place.domains):
+    def _use(self, at: int) -> None:
+        for key in enumerate(self.clusters.domains[self.clusters.cell.item(at)]):
             self.used[key] = self.used.get(key, 0) + 1
 
-    def _crowding(self, domains: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(self.used.get(key, 0) for key in enumerate(domains))
+
+def _least(here: Ints, keys: Callable[[Ints], NDArray[Any]]) -> Ints:
+    """The clusters with the least key."""
+    if here.size < 2:
+        return here
+    values = keys(here)
+    return here[values == values.min()]
 
 
-def _place(candidate: Candidate) -> tuple[int, bool]:
-    return (candidate.place.level, bool(candidate.place.avoided))
-
-
-def _stays_first(candidate: Candidate) -> tuple[int, int, int, int, str]:
-    return (
-        candidate.place.level,
-        -candidate.held,
-        -candidate.score,
-        candidate.order,
-        candidate.name,
-    )
-
-
-def _joins_first(candidate: Candidate) -> tuple[int, bool, int, int, int, str]:
-    return (*_place(candidate), -candidate.score, -candidate.cap, candidate.order, candidate.name)
+def _most(here: Ints, column: Ints) -> Ints:
+    if here.size < 2:
+        return here
+    values = column[here]
+    return here[values == values.max()]
