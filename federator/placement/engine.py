@@ -16,14 +16,22 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict, quick_decision
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.shards import Ranges
-from federator.placement import everynode, gangs, inputs, placing, sharing, verdicts
+from federator.placement import (
+    classes,
+    columnwise,
+    everynode,
+    gangs,
+    inputs,
+    placing,
+    sharing,
+    verdicts,
+)
 from federator.placement.contradictions import contradiction
 from federator.placement.policy import enforcing
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, leaving
 from federator.placement.selection.candidates import Candidate
 from federator.placement.selection.crowd import Drawing, Gathered
-from federator.placement.simple import deciding
 
 
 def no_mark(_: str) -> int:
@@ -63,7 +71,7 @@ def decide(
     apart = finished or capped or per_cluster or ledger.ceilings
     if not apart and (not held or (leave is None and _leaves_whole(ask, held, snapshot))):
         before = ledger.mark()
-        simply = deciding.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
+        simply = columnwise.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
         # A workload that leaves clusters keeps there what finds no other place: only the long way
         # says which copies these are.
         if simply is not None and not (held and simply.shortfall):
@@ -308,7 +316,6 @@ def _decision(
         if reason is Reason.CHOSEN and wanted > placed:
             reason, why = sharing.not_begun(ask, shares, pool, wanted - placed)
             message = f"{message}; {why}" if why else message
-    policy = ask.policy
     return quick_decision(
         key=ask.key,
         uid=ask.uid,
@@ -321,12 +328,6 @@ def _decision(
         as_of=as_of,
         inputs_hash=record.hashed,
         seq=record.seq,
-        policy_name=policy.name,
-        policy_namespace=policy.namespace,
-        policy_uid=policy.uid,
-        policy_generation=policy.generation,
-        policy_origin=policy.origin,
-        required=tuple((demand.name, demand.generation) for demand in policy.required),
         quota_generations=outcome.admission.generations,
         unlimited_quota=outcome.admission.unlimited,
         violations=outcome.violations,
@@ -336,4 +337,5 @@ def _decision(
         tolerated=record.tolerated,
         per_cluster=record.per_cluster,
         surplus=outcome.surplus,
+        **classes.recorded(ask.policy),
     )

@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model.ask import Ask, Division, Policy, Strategy
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
-from federator.placement import inputs, verdicts
+from federator.placement import classes, inputs, verdicts
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import PENDING, Ledger
@@ -101,7 +101,6 @@ def decide(
     same = {share.cluster: share.seq for share in shares} == {
         name: holding.seq for name, holding in mine.items()
     }
-    policy = ask.policy
     return Decision(
         key=ask.key,
         uid=ask.uid,
@@ -114,15 +113,10 @@ def decide(
         as_of=snapshot.as_of,
         inputs_hash=hashed,
         seq=max((holding.seq for holding in mine.values()), default=seq) if same else seq,
-        policy_name=policy.name,
-        policy_namespace=policy.namespace,
-        policy_uid=policy.uid,
-        policy_generation=policy.generation,
-        policy_origin=policy.origin,
-        required=tuple((demand.name, demand.generation) for demand in policy.required),
         quota_generations=admission.generations,
         unlimited_quota=admission.unlimited,
         held=sum(bool(part.stays) for part in parts),
+        **classes.recorded(ask.policy),
     )
 
 

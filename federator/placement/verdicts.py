@@ -5,6 +5,7 @@ The sentence about a cluster is made when somebody reads it: a refusal judges ev
 fleet, and what waits for what (`queueing_hints`) reads the reasons alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -396,7 +397,7 @@ def shortage(
         return admission.reason, admission.message
     if not any(candidate.place.refusal is None or candidate.cap > 0 for candidate in pool):
         return _nowhere(ask, eligible)
-    return _binding(ask, placed, pool, left_out, violated)
+    return binding(ask, placed, _figures(ask, pool, left_out), violated=violated)
 
 
 def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, int]) -> str:
@@ -480,93 +481,108 @@ def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
     return first.reason, f"{first.message}{more}"
 
 
-def _binding(
-    ask: Ask, placed: int, pool: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the binding constraint is read from, of the clusters that could take copies."""
+
+    clusters: int
+    room: int
+    """Copies that all of them could hold."""
+    left_out: Mapping[Reason, int]
+    """How many do not take part, by reason."""
+    taking: int
+    """Copies that those which take part could hold."""
+    limits: Mapping[Reason, int]
+    """How many have this bound, which is not room."""
+    domains: Callable[[int], int]
+    """Spread rule -> number of labelled domains in which a copy may be placed."""
+    pending: int = 0
+    """How many have not answered yet."""
+    short: str = ""
+    """Why accounts have no more for one of them there, as a part of a sentence."""
+
+
+def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]) -> Figures:
+    def labelled(at: int) -> int:
+        able = (each for each in pool if each.cap > 0 and each.weight > 0)
+        return len({each.place.domains[at] for each in able} - {""})
+
+    return Figures(
+        len(pool),
+        sum(each.cap for each in pool),
+        Counter(left_out.values()),
+        sum(each.cap for each in pool if each.name not in left_out),
+        Counter(each.limit for each in pool),
+        labelled,
+        sum(each.pending for each in pool),
+        next((each.short for each in pool if each.limit is Reason.QUOTA_EXCEEDED), ""),
+    )
+
+
+def binding(
+    ask: Ask, placed: int, figures: Figures, *, violated: bool = False
 ) -> tuple[Reason, str]:
-    room = sum(candidate.cap for candidate in pool if candidate.name not in left_out)
-    fits = _fits(len(pool), sum(candidate.cap for candidate in pool))
+    """The binding constraint with its sentence, where `placed` copies are not all and the clusters
+    are what is short. `violated`: a spread rule forbids clusters that have room."""
+    room, left_out, limits = figures.taking, figures.left_out, figures.limits
+    fits = f"{_clusters(figures.clusters)} could hold {figures.room} in all"
     if left_out:
-        fits += _taking_part(len(pool) - len(left_out), room)
-    if waiting := sum(candidate.pending for candidate in pool):
-        subject = _clusters(waiting, "has", "have")
+        taking = figures.clusters - sum(left_out.values())
+        fits += f", the {taking} that take part {room}"
+    if figures.pending:
+        subject = _clusters(figures.pending, "has", "have")
         return Reason.PENDING_EVALUATION, f"{subject} {UNANSWERED}; {fits}"
-    if short := [each.short for each in pool if each.limit is Reason.QUOTA_EXCEEDED]:
-        return Reason.QUOTA_EXCEEDED, f"{short[0]}; {fits}"
+    if Reason.QUOTA_EXCEEDED in limits:
+        return Reason.QUOTA_EXCEEDED, f"{figures.short}; {fits}"
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
         rules = ", ".join(
-            _rule(ask.policy, at, pool) for at, rule in enumerate(ask.policy.spread) if rule.hard
+            _rule(rule, figures.domains(at))
+            for at, rule in enumerate(ask.policy.spread)
+            if rule.hard
         )
         return (
             Reason.SPREAD_UNSATISFIABLE,
             f"the DoNotSchedule spread over {rules} allows no more; {fits}",
         )
-    for reason, why in (
-        (
-            Reason.BELOW_MINIMUM,
-            f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}",
-        ),
-        (Reason.AT_MAXIMUM, _reached(ask, fits)),
-    ):
-        if reason in left_out.values():
-            return reason, why
-    unlabelled = sum(candidate.limit is Reason.SPREAD_UNSATISFIABLE for candidate in pool)
-    for reason, why in (
-        (
-            Reason.SPREAD_UNSATISFIABLE,
-            f"{unlabelled} of them lack the label of a DoNotSchedule spread rule; {fits}",
-        ),
-        (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxPerCluster')} is reached; {fits}"),
-        (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
-        (Reason.CONFLICT, f"in some clusters {CONFLICT}; {fits}"),
-    ):
-        if any(candidate.limit is reason for candidate in pool):
-            return reason, why
+    if Reason.BELOW_MINIMUM in left_out:
+        least = enforcing.bound(ask.policy, "minPerCluster")
+        return Reason.BELOW_MINIMUM, f"{least} keeps clusters out; {fits}"
+    if Reason.AT_MAXIMUM in left_out:
+        most = enforcing.bound(ask.policy, "maxClusters")
+        return Reason.AT_MAXIMUM, f"{most} is reached; {fits}"
+    for reason in _BOUNDS:
+        if reason in limits:
+            return reason, f"{_bounded(ask.policy, reason, limits[reason])}; {fits}"
     if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
         return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
-    return Reason.INSUFFICIENT_CAPACITY, _of_request(ask, fits)
+    return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
 
 
-def no_room(ask: Ask, clusters: int, room: int) -> str:
-    """The constraint where open clusters have room for so many copies in all, and none is left
-    out."""
-    return _of_request(ask, _fits(clusters, room))
+_BOUNDS: Final = (
+    Reason.SPREAD_UNSATISFIABLE,
+    Reason.AT_MAXIMUM,
+    Reason.UNSCHEDULABLE,
+    Reason.CONFLICT,
+)
+"""Bounds of single clusters, in the order in which they are named."""
 
 
-def too_few(ask: Ask, clusters: int, room: int, taking: int, part: int) -> str:
-    """The constraint where maxClusters leaves some out: `taking` of them have room for `part`."""
-    return _reached(ask, _fits(clusters, room) + _taking_part(taking, part))
+def _bounded(policy: Policy, reason: Reason, clusters: int) -> str:
+    if reason is Reason.SPREAD_UNSATISFIABLE:
+        return f"{clusters} of them lack the label of a DoNotSchedule spread rule"
+    if reason is Reason.AT_MAXIMUM:
+        return f"{enforcing.bound(policy, 'maxPerCluster')} is reached"
+    if reason is Reason.UNSCHEDULABLE:
+        return "clusters that could not schedule more lately are capped"
+    return f"in some clusters {CONFLICT}"
 
 
-def _fits(clusters: int, room: int) -> str:
-    return f"{_clusters(clusters)} could hold {room} in all"
-
-
-def _taking_part(clusters: int, room: int) -> str:
-    return f", the {clusters} that take part {room}"
-
-
-def _reached(ask: Ask, fits: str) -> str:
-    return f"{enforcing.bound(ask.policy, 'maxClusters')} is reached; {fits}"
-
-
-def _of_request(ask: Ask, fits: str) -> str:
-    return f"{fits} copies of {request(ask)}"
-
-
-def _rule(policy: Policy, at: int, pool: Sequence[Candidate]) -> str:
+def _rule(rule: SpreadRule, domains: int) -> str:
     """A spread rule with its bounds, and the number of domains in which a copy may be placed."""
-    rule: SpreadRule = policy.spread[at]
-    domains = {
-        candidate.place.domains[at]
-        for candidate in pool
-        if candidate.cap > 0 and candidate.weight > 0
-    } - {""}
     bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []
     if rule.min_domains > 1:
         bounds.append(f"minDomains {rule.min_domains}")
-    text = ", ".join(
-        [*bounds, f"{len(domains)} domain{'' if len(domains) == 1 else 's'} with room"]
-    )
+    text = ", ".join([*bounds, f"{domains} domain{'' if domains == 1 else 's'} with room"])
     return f"{rule.topology_key} ({text})"
 
 

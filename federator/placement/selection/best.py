@@ -6,6 +6,7 @@ import bisect
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from federator.model import names
 from federator.placement.room.binding import Ints
@@ -48,9 +49,15 @@ class Order:
         """As `few`, of many."""
         if here.size <= _LISTED or self._by_name or not self._field.distinct:
             return self.few(_listed(here), count)
+        return _listed(here[self.keys(here).argpartition(count - 1)[:count]])
+
+    def keys(self, here: Ints) -> NDArray[np.uint64]:
+        """As `listed`, of many."""
+        if self._by_name:
+            return np.zeros(here.size, dtype=np.uint64)
         mine = np.uint64(names.stable_order(self._uid))
-        keys = (self._field.marks[here] ^ mine) * _MIX
-        return _listed(here[keys.argpartition(count - 1)[:count]])
+        keys: NDArray[np.uint64] = (self._field.marks[here] ^ mine) * _MIX
+        return keys
 
 
 def heaviest_of(here: list[int], weights: list[int], count: int, order: Order) -> list[int]:

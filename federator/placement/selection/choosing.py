@@ -402,11 +402,13 @@ def _least(here: Ints, keys: Callable[[Ints], NDArray[Any]]) -> Ints:
     if here.size < 2:
         return here
     values = keys(here)
-    return here[values == values.min()]
+    least: Ints = here[values == values.min()]
+    return least
 
 
 def _most(here: Ints, column: Ints) -> Ints:
     if here.size < 2:
         return here
     values = column[here]
-    return here[values == values.max()]
+    most: Ints = here[values == values.max()]
+    return most

@@ -22,7 +22,7 @@ from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import best, candidates, scorers
+from federator.placement.selection import best, candidates, choosing, scorers
 from federator.placement.selection.candidates import Candidate, Place
 from federator.placement.selection.field import Bools, Field, field_of
 
@@ -53,56 +53,98 @@ def spread_out(column: Ints, here: Ints, size: int) -> Ints:
     return wide
 
 
-@dataclass(slots=True)
 class Crowd:
-    """The open clusters that hold nothing and that no scheduler caps."""
+    """The open clusters that hold nothing and that no scheduler caps.
 
-    ask: Ask
-    field: Field
-    member: Bools
-    """[C]: whether it belongs to the crowd."""
-    room: Ints
-    """[C]: further copies that fit, 0 where unknown."""
-    pending: Bools
-    cap: Ints
-    """[C]: the most copies that it may get."""
-    weight: Ints
-    able: Bools
-    """[C]: in the crowd, with cap and weight."""
-    order: best.Order
-    enforced: str
-    points: Mapping[str, Ints] | None = None
-    """[C] each: the terms of the score by name, of the crowd and of the candidates beside it; None
-    before they are worked out."""
+    Its columns are worked out when they are read: most decisions read few of them.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    __slots__ = (
+        "_able",
+        "_cap",
+        "_room",
+        "ask",
+        "at_most",
+        "field",
+        "member",
+        "order",
+        "points",
+        "rooms",
+    )
+
+    def __init__(
+        self,
         ask: Ask,
         field: Field,
         rooms: Ints,
-        apart: Collection[str],
+        apart: Collection[str] = (),
         *,
         by_name: bool,
         at_most: int,
-    ) -> "Crowd":
+    ) -> None:
         """`rooms` as in `Ledger.rooms`. `apart`: clusters that are judged one by one. `at_most`:
         copies that one cluster can have at all (shards that are not assigned yet)."""
-        member = field.open
+        self.ask, self.field, self.rooms, self.at_most = ask, field, rooms, at_most
+        self.member = field.open
+        """[C]: whether it belongs to the crowd."""
         if apart:
-            member = member.copy()
-            member[[field.at[name] for name in apart if name in field.at]] = False
-        # PENDING is negative: while only the member can tell, there is no room.
-        room = np.maximum(rooms, 0)
-        most = ask.policy.division.max_per_cluster
-        bound = min(at_most, max(most, 0)) if most is not None else at_most
-        cap = np.minimum(room, bound)
-        weight = room if field.weights is None else field.weights
-        able = member & (cap > 0) & (weight > 0)
-        order = best.Order(field, ask.uid, by_name=by_name)
-        demand = enforcing.bounding(ask.policy, "maxPerCluster")
-        enforced = demand.name if demand is not None else ""
-        return cls(ask, field, member, room, rooms == PENDING, cap, weight, able, order, enforced)
+            self.member = self.member.copy()
+            self.member[[field.at[name] for name in apart if name in field.at]] = False
+        self.order = best.Order(field, ask.uid, by_name=by_name)
+        self.points: Mapping[str, Ints] | None = None
+        """[C] each: the terms of the score by name, of the crowd and of the candidates beside it;
+        None before they are worked out."""
+        self._room: Ints | None = None
+        self._cap: Ints | None = None
+        self._able: Bools | None = None
+
+    @property
+    def room(self) -> Ints:
+        """[C]: further copies that fit, 0 where unknown."""
+        if self._room is None:
+            # PENDING is negative: while only the member can tell, there is no room.
+            self._room = self.rooms if self.ask.shape.plain else np.maximum(self.rooms, 0)
+        return self._room
+
+    @property
+    def cap(self) -> Ints:
+        """[C]: the most copies that it may get."""
+        if self._cap is None:
+            bound = min(self.at_most, self.most)
+            self._cap = self.room if bound >= UNLIMITED else np.minimum(self.room, bound)
+        return self._cap
+
+    @property
+    def most(self) -> int:
+        """The most copies of one cluster by the policy; UNLIMITED without a bound."""
+        most = self.ask.policy.division.max_per_cluster
+        return UNLIMITED if most is None else max(most, 0)
+
+    @property
+    def weight(self) -> Ints:
+        """[C]"""
+        return self.room if self.field.weights is None else self.field.weights
+
+    @property
+    def able(self) -> Bools:
+        """[C]: in the crowd, with cap and weight."""
+        if self._able is None:
+            self._able = self.member & (self.cap > 0)
+            if self.weight is not self.room:
+                self._able &= self.weight > 0
+        return self._able
+
+    @property
+    def pending(self) -> Bools:
+        """[C]: only the member can tell how many copies fit, and has not yet."""
+        pending: Bools = self.rooms == PENDING
+        return pending
+
+    @property
+    def enforced(self) -> str:
+        """The Required policy that sets maxPerCluster; "" for none."""
+        demand = enforcing.bounding(self.ask.policy, "maxPerCluster")
+        return demand.name if demand is not None else ""
 
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
@@ -193,6 +235,26 @@ class Crowd:
             return Reason.NOT_NEEDED
         return Reason.AT_MAXIMUM if by_policy < room else Reason.INSUFFICIENT_CAPACITY
 
+    def to_choose(self, score: Ints) -> choosing.Clusters:
+        """Its clusters for a choice. `score`: of all clusters."""
+        field = self.field
+        return choosing.Clusters(
+            field.nothing,
+            np.where(self.member, self.cap, 0),
+            self.weight,
+            field.level,
+            score,
+            self.order.keys,
+            field.cell,
+            field.domains,
+        )
+
+    def limits(self) -> dict[Reason, int]:
+        """How many of its clusters have a bound that is not room."""
+        bounded = self.room > self.most
+        count = int((self.member & bounded).sum()) if self.most < UNLIMITED else 0
+        return {Reason.AT_MAXIMUM: count} if count and self.most <= self.at_most else {}
+
     def alike(self, but: Collection[int]) -> list[Ints]:
         """The clusters of the crowd without those in `but`, in groups of which all are spared for
         the same reason; each rising."""
@@ -282,7 +344,7 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     mine = sum(held[candidate.name].count for candidate in own if candidate.name in held)
     loose = max(job.unfinished - mine, 0) if ask.unit is Unit.SHARDS else UNLIMITED
     field = field_of(ask, eligible, job.ledger)
-    crowd = Crowd.of(
+    crowd = Crowd(
         ask, field, job.ledger.rooms(ask.shape), apart, by_name=job.by_name, at_most=loose
     )
     beside = sum(min(candidate.held, candidate.cap) for candidate in own if candidate.weight > 0)

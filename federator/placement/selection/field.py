@@ -27,10 +27,12 @@ class Field:
         "cell",
         "cells",
         "distinct",
+        "domains",
         "level",
         "levels",
         "marks",
         "marks_listed",
+        "nothing",
         "open",
         "places",
         "refused",
@@ -71,7 +73,11 @@ class Field:
         cell = [index_of.setdefault(place.domains, len(index_of)) for place in self.places]
         self.cell: Ints = np.array(cell, dtype=np.int64)
         """[C]: index of the cluster's domains under all spread rules."""
-        self.cells = self._counted(ask, tuple(index_of))
+        self.domains = tuple(index_of)
+        """Domains by that index."""
+        self.cells = self._counted(ask, self.domains)
+        self.nothing: Ints = np.zeros_like(self.level)
+        """[C]: what each holds of a workload that holds nothing."""
         self.refused: dict[Reason, list[int]] = {}
         for at, place in enumerate(self.places):
             if place.refusal is not None:

@@ -12,9 +12,8 @@ from federator.model import decision as decisions
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import FleetSnapshot, Holding
-from federator.placement import contradictions, engine
+from federator.placement import columnwise, contradictions, engine
 from federator.placement.room.ledger import Ledger
-from federator.placement.simple import deciding
 
 Way = Callable[..., Decision]
 
@@ -65,7 +64,7 @@ def in_columns(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger, **more: Any) -
     """Whether the usual way decides it in columns. Charges nothing."""
     if contradictions.contradiction(ask):
         return False
-    decide = functools.partial(deciding.decide, mark=engine.no_mark)
+    decide = functools.partial(columnwise.decide, mark=engine.no_mark)
     before = ledger.mark()
     made = decide(ask, snapshot, ledger, **more)
     ledger.rollback(before)

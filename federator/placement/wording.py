@@ -1,5 +1,5 @@
-"""The verdicts of a simple decision, worded when they are read: for the record the chosen clusters
-and one of each group of the others.
+"""The verdicts of decisions over columns, worded when they are read: for the record the chosen
+clusters and one of each group of the others.
 
 Where some open cluster has no room or no weight, or all copies go to one, the others are grouped by
 the crowd that the chosen are the best of (`verdicts.of_crowd`).
@@ -8,7 +8,7 @@ the crowd that the chosen are the best of (`verdicts.of_crowd`).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from federator.model.ask import Ask, Unit
+from federator.model.ask import Ask
 from federator.model.decision import (
     NAMES_SHOWN,
     ChosenRow,
@@ -22,13 +22,12 @@ from federator.model.decision import (
     quick_rejected,
 )
 from federator.model.quickly import quickly
-from federator.model.resources import UNLIMITED
 from federator.placement import verdicts
+from federator.placement.classes import Class
 from federator.placement.policy import enforcing
-from federator.placement.room.binding import Ints
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, choosing
+from federator.placement.selection.candidates import Candidate
 from federator.placement.selection.crowd import Crowd
-from federator.placement.simple.classes import Class
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,14 @@ class Worded:
 
     ask: Ask
     like: Class
-    rooms: Ints
-    """[C]: as the ledger gave them."""
+    crowd: Crowd
+    """The open clusters."""
     listed: list[int] | None
     """The same as a list, where there are few clusters."""
     chosen: list[int]
     """Rising."""
     copies: list[int]
     facts: verdicts.Outcome
-    by_name: bool
 
     def every(self) -> tuple[Verdict, ...]:
         return self._of_crowd().every()
@@ -65,7 +63,7 @@ class Worded:
         if listed is not None:
             rooms = listed if like.all_open else [listed[at] for at in like.opened]
             return (min(rooms), max(rooms)) if rooms else (0, 0)
-        column = self.rooms if like.all_open else self.rooms[like.field.open]
+        column = self.crowd.rooms if like.all_open else self.crowd.rooms[like.field.open]
         if not column.size:
             return 0, 0
         return column.item(column.argmin()), column.item(column.argmax())
@@ -74,13 +72,13 @@ class Worded:
         """As `decision.chosen_row` of their verdicts. `top`: the most room of an open cluster."""
         like, chosen, copies = self.like, self.chosen, self.copies
         if self.listed is None:
-            rooms: list[int] = self.rooms.take(chosen).tolist()
+            rooms: list[int] = self.crowd.rooms.take(chosen).tolist()
         else:
             rooms = list(map(self.listed.__getitem__, chosen))
-        things, most, rows = verdicts.noun(self.ask), min(like.most, self._at_most), like.rows
+        things, most, rows = verdicts.noun(self.ask), min(like.most, self.crowd.at_most), like.rows
         points = [
             (name, column.take(chosen).tolist())
-            for name, column in like.by_room(self.ask, self.rooms).items()
+            for name, column in like.by_room(self.ask, self.crowd.rooms).items()
         ]
         if most >= top > 0:  # only room bounds them
             return _by_room(rows, things, points, zip(chosen, copies, rooms, strict=True))
@@ -112,7 +110,7 @@ class Worded:
                 shown.append(at)
                 if len(shown) == NAMES_SHOWN:
                     break
-        cap = min(self.rooms.item(shown[0]), like.most, self._at_most)
+        cap = min(self.crowd.rooms.item(shown[0]), like.most, self.crowd.at_most)
         things = verdicts.noun(self.ask)
         names = tuple([like.names[at] for at in shown])
         left_out = Reason.AT_MAXIMUM if like.together else None
@@ -120,20 +118,53 @@ class Worded:
         could = f"cluster {names[0]} could take {cap} {things}{why}"
         return (quick_rejected(reason, names, count, could),)
 
-    @property
-    def _at_most(self) -> int:
-        """Copies that one cluster can have at all."""
-        return self.ask.count if self.ask.unit is Unit.SHARDS else UNLIMITED
-
     def _of_crowd(self) -> Verdicts:
-        ask, field = self.ask, self.like.field
-        beside = Crowd.of(ask, field, self.rooms, (), by_name=self.by_name, at_most=self._at_most)
-        beside.score(())
-        pool = beside.candidates(self.chosen)
-        candidates.cap_by_shards(ask, pool, {}, ask.count)
+        ask, crowd = self.ask, self.crowd
+        pool = _candidates(ask, crowd, self.chosen)
         got = dict(zip((each.name for each in pool), self.copies, strict=True))
         spared = Reason.AT_MAXIMUM if self.like.together else None
-        return verdicts.of_crowd(ask, beside, pool, got, self.facts, spared)
+        return verdicts.of_crowd(ask, crowd, pool, got, self.facts, spared)
+
+
+worded = quickly(Worded)
+
+
+@dataclass(frozen=True, slots=True)
+class InFull:
+    """The verdicts of a workload that gets nothing, with every open cluster as a candidate."""
+
+    ask: Ask
+    like: Class
+    crowd: Crowd
+    facts: verdicts.Outcome
+
+    def every(self) -> tuple[Verdict, ...]:
+        return self._verdicts().every()
+
+    def grouped(self) -> Grouped:
+        return self._verdicts().grouped()
+
+    def reasons(self) -> Iterable[tuple[str, Reason]]:
+        return self._verdicts().reasons()
+
+    def but(self, closed: frozenset[Reason]) -> frozenset[str]:
+        """No open cluster is refused for one of these reasons, which no room changes."""
+        return self.like.but(closed)
+
+    def _verdicts(self) -> Verdicts:
+        ask, like = self.ask, self.like
+        pool = _candidates(ask, self.crowd, list(like.opened))
+        left_out = choosing.choose(pool, self.facts.wanted, ask.policy.division, fresh=False)
+        eligible = {place.view.name: place for place in like.field.places}
+        return verdicts.verdicts(ask, eligible, pool, {}, left_out, outcome=self.facts)
+
+
+def _candidates(ask: Ask, crowd: Crowd, chosen: Sequence[int]) -> list[Candidate]:
+    if crowd.points is None:
+        crowd.score(())
+    pool = crowd.candidates(chosen)
+    candidates.cap_by_shards(ask, pool, {}, ask.count)
+    return pool
 
 
 def _by_room(
@@ -166,6 +197,3 @@ def _by_room(
             }
         )
     return made
-
-
-worded = quickly(Worded)

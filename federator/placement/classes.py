@@ -8,11 +8,11 @@ C clusters, in the order of their names.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from federator.model.ask import Ask, SpreadRule
+from federator.model.ask import Ask, Policy, SpreadRule
 from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
 from federator.model.resources import UNLIMITED
@@ -83,15 +83,15 @@ class Class:
     open_at: Ints
     """The same as a column."""
     nothing: Ints
-    """As many zeros."""
+    """[opened] zeros: what they hold."""
     avoided: Ints
     """Of each open cluster, how many avoided taints it has."""
     weighty: bool
     """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
     """The others by reason, as they are recorded."""
-    required: tuple[tuple[str, int], ...]
-    """(name, generation) of the Required policies in force."""
+    recorded: Mapping[str, Any]
+    """What every decision records of the policy."""
     _but: dict[frozenset[Reason], frozenset[str]] = dataclass_field(default_factory=dict)
 
     def by_room(self, ask: Ask, rooms: Ints) -> dict[str, Ints]:
@@ -102,6 +102,10 @@ class Class:
         at = self.open_at
         given = scorers.by_room(ask, scorers.facts(self.nothing, rooms.take(at), self.avoided))
         return {name: crowd.spread_out(column, at, rooms.size) for name, column in given.items()}
+
+    def keeps(self, chosen: list[int], copies: list[int]) -> bool:
+        """Whether so many copies in the chosen clusters break no soft spread rule."""
+        return all(rule.keeps(chosen, copies) for rule in self.rules)
 
     def but(self, closed: frozenset[Reason]) -> frozenset[str]:
         """The clusters that are open, or refused for another reason than these."""
@@ -114,9 +118,21 @@ class Class:
         return names
 
 
+def recorded(policy: Policy) -> dict[str, Any]:
+    """What every decision records of the policy that it was made under."""
+    return {
+        "policy_name": policy.name,
+        "policy_namespace": policy.namespace,
+        "policy_uid": policy.uid,
+        "policy_generation": policy.generation,
+        "policy_origin": policy.origin,
+        "required": tuple((demand.name, demand.generation) for demand in policy.required),
+    }
+
+
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
-    key = ("simple", ask.unit, candidates.likeness(ask, snapshot, ledger))
+    key = ("class", ask.unit, candidates.likeness(ask, snapshot, ledger))
     ask_class: Class | str | None = ledger.memo.get(key, UNKNOWN)
     if isinstance(ask_class, str):
         ask_class = ledger.memo[key] = _made(ask, snapshot, ledger)
@@ -179,7 +195,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         avoided=avoided,
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
-        required=tuple((demand.name, demand.generation) for demand in policy.required),
+        recorded=recorded(policy),
     )
 
 

@@ -1,0 +1,270 @@
+"""Decides over columns for workloads that hold nothing, where the best clusters are enough.
+
+There is nothing to move or to give back, so no cluster becomes an object, and sentences are made
+when somebody reads them. The rules are those of `engine`: `choosing` which clusters take part,
+`best` which of them can get copies, `webster` how many, `domains` whether a spread rule is broken,
+`verdicts` what is missing. Where a rule needs more than these, `engine` decides with objects.
+
+Of a level with n copies to give only its first n clusters by weight and tie-break can get any.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from federator.model import seq as seqs
+from federator.model.ask import Ask, Unit
+from federator.model.decision import (
+    Decision,
+    Reason,
+    Share,
+    Verdicts,
+    quick_decision,
+    quick_share,
+)
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.resources import UNLIMITED
+from federator.model.shards import Ranges
+from federator.placement import classes, inputs, verdicts
+from federator.placement.classes import Class
+from federator.placement.division import webster
+from federator.placement.quota.quota import Admission
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import best, choosing
+from federator.placement.selection.crowd import Crowd
+from federator.placement.wording import InFull, worded
+
+_Given: TypeAlias = tuple[list[int], list[int], int]
+"""(clusters, rising; copies of each; copies that find no room)"""
+
+
+def decide(
+    ask: Ask,
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    mark: Callable[[str], int],
+    by_name: bool,
+) -> Decision | None:
+    """The decision, charged to the ledger; None where clusters are needed as objects."""
+    policy, wanted, shards = ask.policy, ask.count, ask.unit is Unit.SHARDS
+    if ask.suspended or wanted < 1 or (ask.slots != wanted and (wanted > 1 or ask.slots < 1)):
+        return None
+    like = classes.of(ask, snapshot, ledger)
+    if like is None or (shards and wanted > 1 and not like.together):
+        return None
+    admission = ledger.admission(ask, wanted, held=0)
+    total = min(wanted, admission.copies)
+    whole = shards or like.together or policy.require_all
+    # Of none that is open it lacks more than quota.
+    if total < wanted and (whole or not like.opened):
+        return None
+    at_most = wanted if shards else UNLIMITED
+    crowd = Crowd(ask, like.field, ledger.rooms(ask.shape), by_name=by_name, at_most=at_most)
+    listed = crowd.rooms.tolist() if crowd.rooms.size <= best.FEW else None
+    chosen, copies, missing = _given(ask, like, crowd, listed, total)
+    if missing:
+        if total < wanted or not _refused(like, policy.require_all, missing == total):
+            return None
+        return _refusal(ask, like, crowd, admission, snapshot, ledger, seq, wanted - missing)
+    if not like.keeps(chosen, copies) or not like.tainted.isdisjoint(chosen):
+        return None
+    clusters = [like.names[at] for at in chosen]
+    ranges = ((0, total - 1),) if shards else ()
+    shares = tuple(_shares(clusters, copies, ranges, mark, seq))
+    ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
+    reason, why = Reason.CHOSEN, ""
+    if total < wanted:
+        reason, why = admission.reason, admission.message
+    facts = verdicts.quick_outcome(wanted, wanted - total, reason, why)
+    said = worded(ask, like, crowd, listed, chosen, copies, facts)
+    return quick_decision(
+        wanted=wanted,
+        shares=shares,
+        shortfall=wanted - total,
+        reason=reason,
+        message=verdicts.sentence(ask, wanted, total, why, {}),
+        verdicts=Verdicts(len(like.names), said.every, said.grouped),
+        **_common(ask, like, admission, snapshot, seq),
+    )
+
+
+def _common(
+    ask: Ask, like: Class, admission: Admission, snapshot: FleetSnapshot, seq: int
+) -> dict[str, Any]:
+    """What every decision records of its ask and of quota."""
+    return {
+        "key": ask.key,
+        "uid": ask.uid,
+        "as_of": snapshot.as_of,
+        "inputs_hash": inputs.hash_of(ask, like.texts),
+        "seq": seq,
+        "quota_generations": admission.generations,
+        "unlimited_quota": admission.unlimited,
+        **like.recorded,
+    }
+
+
+def _shares(
+    clusters: list[str], copies: list[int], ranges: Ranges, mark: Callable[[str], int], seq: int
+) -> list[Share]:
+    """Their numbers are that of the decision, or the next above a cluster's highest."""
+    shares = [
+        quick_share(name, count, count, seq, ranges)
+        for name, count in zip(clusters, copies, strict=True)
+    ]
+    if max(map(mark, clusters), default=0) < seq:
+        return shares
+    return [replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares]
+
+
+def _refused(like: Class, require_all: bool, nothing: bool) -> bool:
+    """Whether it gets nothing at all, and no spread rule has a part in that."""
+    return bool(like.opened) and not like.rules and (require_all or nothing)
+
+
+def _refusal(  # noqa: PLR0917 what `decide` knows by then
+    ask: Ask,
+    like: Class,
+    crowd: Crowd,
+    admission: Admission,
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    seq: int,
+    placed: int,
+) -> Decision:
+    """The decision on a workload that quota admits as a whole and that gets nothing, as not all of
+    it has a place: `placed` copies would have one. Where many wait most decisions are refusals."""
+    wanted, whole = ask.count, ask.policy.require_all
+    reason, why = verdicts.binding(ask, placed, _figures(like, crowd))
+    ledger.commit_at(Commitment.of(ask, (), began_s=snapshot.as_of), [], [])
+    said = InFull(ask, like, crowd, verdicts.quick_outcome(wanted, wanted, reason, why, whole))
+    message = verdicts.sentence(ask, wanted, placed, why, {})
+    # Without a weight a cluster is refused for another reason than room.
+    but = said.but if like.weighty else None
+    return quick_decision(
+        wanted=wanted,
+        shares=(),
+        shortfall=wanted,
+        reason=reason,
+        message=verdicts.all_or_none(message) if whole else message,
+        verdicts=Verdicts(len(like.names), said.every, said.grouped, said.reasons, but),
+        **_common(ask, like, admission, snapshot, seq),
+    )
+
+
+def _figures(like: Class, crowd: Crowd) -> verdicts.Figures:
+    caps = crowd.cap if like.all_open else crowd.cap[like.open_at]
+    room = taking = _sum(caps)
+    left_out = {}
+    if like.together:
+        able = int(crowd.able.sum())
+        if able > 1:
+            left_out[Reason.AT_MAXIMUM] = able - 1
+            # One takes part, and those that can have nothing.
+            other = crowd.cap[crowd.member & ~crowd.able]
+            taking = int(crowd.cap[crowd.able].max()) + _sum(other)
+    return verdicts.Figures(
+        len(like.opened),
+        room,
+        left_out,
+        taking,
+        crowd.limits(),
+        lambda _: 0,  # no hard rule
+        0 if crowd.ask.shape.plain else int((crowd.pending & crowd.member).sum()),
+    )
+
+
+def _sum(column: Ints) -> int:
+    """Of Python's integers: unlimited rooms overflow a column."""
+    return sum(column.tolist())
+
+
+def _given(ask: Ask, like: Class, crowd: Crowd, listed: list[int] | None, total: int) -> _Given:
+    """How many of `total` copies each cluster gets."""
+    if not total:
+        return [], [], 0
+    return (
+        _together(ask, like, crowd, total) if like.together else _over(like, crowd, listed, total)
+    )
+
+
+def _together(ask: Ask, like: Class, crowd: Crowd, total: int) -> _Given:
+    """All in one cluster, as the shards of a gang."""
+    score = sum(like.by_room(ask, crowd.room).values(), start=like.preference)
+    taking = choosing.of(crowd.to_choose(score), total, ask.policy.division, fresh=False).joined
+    if not taking:
+        return [], [], total
+    seats = min(crowd.cap.item(taking[0]), total)
+    return [taking[0]], [seats], total - seats
+
+
+def _over(like: Class, crowd: Crowd, listed: list[int] | None, missing: int) -> _Given:
+    """Over as many as can get any. `listed`: the rooms as a list, where there are few clusters."""
+    # One look at the smallest room saves a look at each cluster in nearly every decision.
+    full = not like.weighty or (listed is not None and min(listed, default=0) <= 0)
+    chosen: list[int] = []
+    copies: list[int] = []
+    # A level is entered only for what the ones before have no room for.
+    for level in range(len(like.levels)):
+        here, weights, caps = (
+            _few(like, level, listed, missing, crowd.order, full=full)
+            if listed is not None
+            else _many(like, level, crowd.room, missing, crowd.order)
+        )
+        if not here:
+            continue
+        seats = webster.seats_of(
+            weights, caps, missing, functools.partial(crowd.order.listed, here)
+        )
+        chosen += here
+        copies += seats
+        missing -= sum(seats)
+        if not missing:
+            break
+    # Within one level clusters rise already.
+    if 0 in copies or len(like.levels) > 1:
+        given = sorted((at, each) for at, each in zip(chosen, copies, strict=True) if each)
+        chosen, copies = [at for at, _ in given], [each for _, each in given]
+    return chosen, copies, missing
+
+
+_Level: TypeAlias = tuple[list[int], list[int], list[int]]
+"""The first clusters of a level, as many as there are copies to give, rising; their weights, and
+the most copies that each can have."""
+
+
+def _few(
+    like: Class, level: int, room: list[int], count: int, order: best.Order, *, full: bool
+) -> _Level:
+    """With lists: of few clusters. `full`: some can have no copy."""
+    here, most = list(like.members[level]), like.most
+    weigh = room if like.field.weights is None else like.field.weights.tolist()
+    if full:
+        here = [at for at in here if room[at] > 0 and weigh[at] > 0]
+    if len(here) > count:
+        here = best.heaviest_of(here, weigh, count, order)
+    caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
+    weights = caps if weigh is room else list(map(weigh.__getitem__, here))
+    if most < UNLIMITED:
+        caps = [cap if cap < most else most for cap in caps]
+    return here, weights, caps
+
+
+def _many(like: Class, level: int, rooms: Ints, count: int, order: best.Order) -> _Level:
+    """With columns: of many clusters."""
+    offered, most = rooms, like.most
+    if like.field.weights is not None:
+        offered = np.where(rooms > 0, like.field.weights, 0)
+    ranked = offered if like.alike else np.where(like.levels[level], offered, 0)
+    here = best.heaviest(ranked, count, order)
+    weights: list[int] = ranked.take(here).tolist()
+    caps = weights if ranked is rooms else rooms.take(here).tolist()
+    if most < UNLIMITED:
+        caps = [cap if cap < most else most for cap in caps]
+    return here, weights, caps
