@@ -339,7 +339,7 @@ class Federation:
             yield from _behind(self.host, store.name.removeprefix("host/"), store)
         for name, member in self.hub.state.members.items():
             if member.link.client is not None and member.heard:
-                for kind, store in member.stores.items():
+                for kind, store in member.contents.stores.items():
                     plural = registry.KINDS[kind].plural
                     for ref in _behind(self.members[name], plural, store):
                         yield f"{name}: {ref}"

@@ -135,7 +135,7 @@ async def _copied(federation: Federation, count: int) -> None:
     for name in federation.members:
         obj = _get(federation.host, MEMBERS, name, namespace="")
         assert obj is not None
-        status = {**obj["status"], "slices": hub.state.members[name].slices_held}
+        status = {**obj["status"], "slices": hub.state.members[name].contents.slices_held}
         standins.write_status(federation.host, MEMBERS, ("", name), {**status, "slices": count})
 
 

@@ -310,7 +310,7 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
         against = await doubt(world)
         assert against["reason"] == "BeyondBounds"
         assert "PinterestService: 20 objects of at most 20" in against["message"]
-        store = scene.hub.state.members["a"].stores[PSVC]
+        store = scene.hub.state.members["a"].contents.stores[PSVC]
         assert len(store) == 20
         assert store.left_out
         await world.create(PSVC, "feed", "later", service(2, "100m"))
@@ -322,7 +322,7 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
         await world.federation.kill("hub")
         world.federation.start_hub()
         await asyncio.sleep(60)
-        assert len(scene.hub.state.members["a"].stores[PSVC]) == 20
+        assert len(scene.hub.state.members["a"].contents.stores[PSVC]) == 20
         assert await world.shares("feed", "web") == before
         assert await world.get(PSVC, "feed", "web", at="a") is not None
 
@@ -330,7 +330,7 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
             ref = row.ref("feed", f"aaa-{number}")
             await member.delete(ref, uid=(await member.get(ref))["metadata"]["uid"])
         await asyncio.sleep(1500)
-        assert scene.hub.state.members["a"].stores[PSVC].complete
+        assert scene.hub.state.members["a"].contents.stores[PSVC].complete
         assert not await doubt(world)
         await world.settle()
 

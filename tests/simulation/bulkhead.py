@@ -204,7 +204,7 @@ def _open(due: Due) -> bool:
     member = due.hub.state.members.get(due.share.cluster)
     if member is None or member.link.applier is None or not member.heard or not member.claimed:
         return False
-    seen: SliceSeen | None = member.slice_of(due.facts.key)
+    seen: SliceSeen | None = member.contents.slice_of(due.facts.key)
     strange = seen is not None and (
         seen.deleting or seen.mark is None or seen.mark.workload_uid != due.facts.workload_uid
     )

@@ -69,7 +69,7 @@ def unready(hub: HubProcess) -> list[str]:
     found = []
     for name, member in hub.state.members.items():
         ready, why = member.readiness()
-        if not ready or member.report is None or not member.report.status_digest:
+        if not ready or member.contents.report is None or not member.contents.report.status_digest:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
         if len(member.link.apis) < len(registry.WORKLOADS):
             found.append(

@@ -10,7 +10,7 @@ from federator.hub.cache import member_news
 from federator.hub.dispatch.slice_writer import SliceWriter
 from federator.hub.evacuation.draining import Draining
 from federator.hub.evacuation.governing import Governing
-from federator.hub.members.connection import Connection
+from federator.hub.members.connecting.connection import Connection
 from federator.kinds import registry
 from federator.kube import errors
 from federator.member.heartbeat import Heartbeat
@@ -119,7 +119,7 @@ def _stops_all_without_its_host(original: Callable[..., Any]) -> Callable[..., A
         try:
             await self.host.ready(timeout_s=2.0)
         except errors.ApiError:
-            for key in self.member.slice_keys():
+            for key in self.member.contents.slice_keys():
                 if key.kind == failoverrules.PSVC:
                     ref = registry.KINDS[key.kind].ref(key.namespace, key.name)
                     with contextlib.suppress(errors.ApiError):

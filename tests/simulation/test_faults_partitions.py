@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from federator.hub.members.connection import LISTS_MAX
+from federator.hub.members.connecting.connection import LISTS_MAX
 from tests.faults.episodes.partitions import severed
 from tests.faults.episodes.processes import a_list
 from tests.faults.links import Cut

@@ -53,7 +53,7 @@ class Arriving:
         if mark is None or not self._commitments.is_in_flight(name, mark.workload_uid, mark.seq):
             return
         sight = _Sight(slice_seen.key.kind, version_number(slice_seen.resource_version))
-        report = member.report
+        report = member.contents.report
         if report is not None and _tells_of(report, sight) and _includes(report, sight):
             self._commitments.confirm(name, mark.workload_uid, mark.seq)  # it was heard of late
             self._commitments.reported(name, report.capacity.includes_seq)
@@ -63,7 +63,7 @@ class Arriving:
 
     def gone(self, member: Member, kind: str, uid: str, now_s: float) -> None:
         """The slice of this workload is not in the member any more."""
-        report, store = member.report, member.stores.get(kind)
+        report, store = member.contents.report, member.contents.stores.get(kind)
         if report is None or store is None:
             return
         end = _Sight(kind, version_number(store.resource_version))
@@ -84,7 +84,7 @@ class Arriving:
 
     def reported(self, member: Member) -> None:
         """The member has a new report."""
-        report, sights = member.report, self._sights.get(member.name, {})
+        report, sights = member.contents.report, self._sights.get(member.name, {})
         if report is None:
             return
         for place in [place for place, sight in sights.items() if _includes(report, sight)]:

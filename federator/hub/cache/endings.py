@@ -54,7 +54,7 @@ class Endings:
             self._recount(self._charged_in(member.name))
             return
         self._counted[member.name] = counted
-        keys = member.slice_keys()
+        keys = member.contents.slice_keys()
         records = (record for key in keys for record in self.state.records_of(key))
         self._recount([*self._charged_in(member.name), *(each.workload_uid for each in records)])
 
@@ -109,7 +109,7 @@ class Endings:
 
     def _most(self, cluster: str, copies: int, shape: PodShape) -> int:
         """At most as many as the nodes of the cluster can hold, whatever it reports."""
-        report = self.state.members[cluster].report
+        report = self.state.members[cluster].contents.report
         if not copies or report is None:
             return copies
         offered, each = report.capacity.allocatable, _of_one_pod(shape)

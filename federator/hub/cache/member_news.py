@@ -59,20 +59,20 @@ class MemberNews:
     def capacity_changed(self, member: Member) -> None:
         """Its ClusterCapacity changed: claim, seqs or capacity."""
         host, now_s = (
-            member.report.host if member.report is not None else "",
+            member.contents.report.host if member.contents.report is not None else "",
             self.clock.monotonic(),
         )
         name, signals = member.name, self.state.signals
         if self._hosts.get(name, "") != host:
             self._hosts[name] = host
             signals.member_changed(MemberChanged.OTHER_HOST, member)
-        if member.report is not None:
-            self.state.heard_seq(member, member.report.capacity.includes_seq, now_s)
+        if member.contents.report is not None:
+            self.state.heard_seq(member, member.contents.report.capacity.includes_seq, now_s)
             if member.note_bounds(now_s):
                 signals.member_changed(MemberChanged.DOUBTED, member)
             # otherwise only its spec has changed
-            if self._reports.get(name) != member.report.status_digest:
-                self._reports[name] = member.report.status_digest
+            if self._reports.get(name) != member.contents.report.status_digest:
+                self._reports[name] = member.contents.report.status_digest
                 self._arriving.reported(member)
         signals.member_changed(MemberChanged.ROOM, member)
 
@@ -80,7 +80,11 @@ class MemberNews:
         """A slice changed: status, drift, or what its scheduler could bind."""
         if not self._is_current(member):
             return  # the last reports of a closed connection
-        state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
+        state, seen, workload = (
+            self.state,
+            member.contents.slice_of(key),
+            self.state.workloads.get(key),
+        )
         state.observe_slice(member.name, key)
         if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
             state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
@@ -105,7 +109,11 @@ class MemberNews:
 
     def _compare_decisions(self, member: Member, key: WorkloadKey) -> None:
         """What the slice, or its absence, means for its decisions."""
-        state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
+        state, seen, workload = (
+            self.state,
+            member.contents.slice_of(key),
+            self.state.workloads.get(key),
+        )
         for record in state.records_of(key):
             if seen is None:
                 now_s = self.clock.monotonic()
@@ -154,7 +162,7 @@ class MemberNews:
             other.name: (other.identity, other.seniority) for other in members.values()
         }
         for freed in _mark_duplicates(members.values()):
-            for key in freed.slice_keys():
+            for key in freed.contents.slice_keys():
                 self.state.observe_slice(freed.name, key)
 
 

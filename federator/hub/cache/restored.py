@@ -209,12 +209,12 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
     """Slices of this federation in one member that no workload and no decision of the host accounts
     for."""
-    return (key for key in member.slice_keys() if is_stranger(state, member, key))
+    return (key for key in member.contents.slice_keys() if is_stranger(state, member, key))
 
 
 def is_stranger(state: HubState, member: Member, key: WorkloadKey) -> bool:
     """Whether this slice is one of them."""
-    seen = member.slice_of(key)
+    seen = member.contents.slice_of(key)
     if seen is None or seen.mark is None or seen.deleting or not seen.ours(member.fleet):
         return False
     uid = seen.mark.workload_uid
@@ -230,7 +230,7 @@ def _seq(seen: SliceSeen) -> int:
 
 def _heard_empty(state: HubState, key: WorkloadKey, cluster: str) -> bool:
     member = state.members.get(cluster)
-    return member is not None and member.knows(key.kind) and member.slice_of(key) is None
+    return member is not None and member.knows(key.kind) and member.contents.slice_of(key) is None
 
 
 def _share_of(seen: SliceSeen, decided: Share | None) -> Share:

@@ -114,7 +114,7 @@ class RolloutView:
             return Observed(
                 cluster, readable=False, exists=cluster in self.state.slices_of(workload.key)
             )
-        seen = member.slice_of(workload.key)
+        seen = member.contents.slice_of(workload.key)
         if seen is None:
             return Observed(cluster, readable=member.knows(workload.key.kind))
         observed, share = seen.observation, record.share_of(cluster)
@@ -302,7 +302,7 @@ def still_given(state: HubState, record: Record | None, decision: Decision) -> S
 def _lacking(state: HubState, record: Record, share: Share) -> int:
     """Copies of a share that are not ready; 0 where nobody knows."""
     member, workload = state.holder(share.cluster), state.workloads.get(record.key)
-    seen = member.slice_of(record.key) if member is not None else None
+    seen = member.contents.slice_of(record.key) if member is not None else None
     if member is None or workload is None or seen is None:
         return 0
     ready = cutting.counted(state, workload, record, seen).ready
@@ -310,7 +310,7 @@ def _lacking(state: HubState, record: Record, share: Share) -> int:
 
 
 def _is_as_small(member: Member, key: WorkloadKey, count: int) -> bool:
-    seen = member.slice_of(key)
+    seen = member.contents.slice_of(key)
     return member.lacks(key) if seen is None else seen.observation.desired <= count
 
 
@@ -425,7 +425,7 @@ def _replaced_in(
     member = state.members.get(cluster)
     if member is None:
         return record.share_of(cluster) is None
-    seen = member.slice_of(workload.key)
+    seen = member.contents.slice_of(workload.key)
     if seen is None:
         return member.lacks(workload.key)
     if not view.is_this(seen, workload):

@@ -378,7 +378,7 @@ class HubState:
         return self.deletions.rate(self._slices())
 
     def _slices(self) -> int:
-        return sum(member.slices_held for member in self.members.values())
+        return sum(member.contents.slices_held for member in self.members.values())
 
     def next_seq(self) -> int:
         """The seq of the next decision, above all that this host has issued. Raises ValueError when
@@ -569,7 +569,7 @@ class HubState:
             member = self.members.get(cluster)
             if member is not None and (member.duplicate_of or member.abandoned):
                 continue
-            seen = member.slice_of(key) if member is not None else None
+            seen = member.contents.slice_of(key) if member is not None else None
             if seen is not None:
                 slices[cluster] = seen
             elif left := interning.texts(name for name in self.holders[key] if name != cluster):

@@ -218,8 +218,8 @@ class Departed:
         return RequeueAfter(name, RECHECK_S, "stale slices are being removed")
 
     def _stale(self, member: Member, entry: Entry) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
-        for key in dict.fromkeys((*member.slice_keys(), *member.own_writes)):
-            seen = member.slice_of(key)
+        for key in dict.fromkeys((*member.contents.slice_keys(), *member.contents.own_writes)):
+            seen = member.contents.slice_of(key)
             if (
                 seen is None
                 or seen.mark is None

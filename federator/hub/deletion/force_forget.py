@@ -103,11 +103,11 @@ class Forgetting:
             return False  # the host was restored to a time at which it had not been deleted
         if not member.knows(key.kind):
             return True
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         return seen is not None and seen.serves(member.fleet, uid)
 
     async def _remove(self, member: Member, key: WorkloadKey) -> None:
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         if seen is None or seen.deleting or member.link.applier is None:
             return
         outcome = await member.link.applier.apply(

@@ -72,7 +72,7 @@ class Orphans:
             or not (member.heard and member.claimed)
         ):
             return None
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         if (
             member.abandoned
             or seen is None

@@ -159,11 +159,11 @@ class Removing:
 
     def _slices(self, member: Member) -> list[WorkloadKey]:
         """Its slices of this federation, by its watches and the responses to our own writes."""
-        keys = dict.fromkeys((*member.slice_keys(), *member.own_writes))
+        keys = dict.fromkeys((*member.contents.slice_keys(), *member.contents.own_writes))
         return [
             key
             for key in keys
-            if (seen := member.slice_of(key)) is not None and seen.ours(member.fleet)
+            if (seen := member.contents.slice_of(key)) is not None and seen.ours(member.fleet)
         ]
 
     def _remaining(
@@ -208,7 +208,7 @@ class Removing:
 
     def _is_known(self, member: Member, key: WorkloadKey, forgotten: set[str]) -> bool:
         """Whether a slice without a decision is being handled already."""
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         if seen is None or seen.mark is None or seen.deleting:
             return True
         return (

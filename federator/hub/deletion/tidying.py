@@ -214,7 +214,10 @@ class Tidying:
 
     def _in_use(self, member: Member, space: str) -> bool:
         """Whether a slice there, or a decision of that namespace, still exists."""
-        if any(key.namespace == space for key in (*member.slice_keys(), *member.own_writes)):
+        if any(
+            key.namespace == space
+            for key in (*member.contents.slice_keys(), *member.contents.own_writes)
+        ):
             return True
         return any(namespace == space for namespace, _ in self.state.records)
 
@@ -269,7 +272,7 @@ class Tidying:
 
     async def release(self, member: Member) -> None:
         """Another host may claim the member from now on. Raises ApiErrors."""
-        report = member.report
+        report = member.contents.report
         if member.link.client is None or report is None or not member.claimed:
             return
         kind = registry.KINDS["ClusterCapacity"]

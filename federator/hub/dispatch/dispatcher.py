@@ -137,8 +137,8 @@ class Dispatching:
         """Drift in the first list is not reported: the former hub may have reported it."""
         report = (
             self.state.signals.heeded
-            and key.kind in member.stores
-            and member.stores[key.kind].synced
+            and key.kind in member.contents.stores
+            and member.contents.stores[key.kind].synced
         )
         self.drift.heard(member, key, self.state.workloads.get(key), report=report)
 
@@ -169,7 +169,7 @@ class Dispatching:
             self.state.changed(Changed.UNDERCHARGED, key)
             why = "its decision charges less than every known version of its profile asks for"
             return RequeueAfter(key, HOLD_RECHECK_S, why)
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         if seen is not None and self.view.is_this(seen, served):
             await self._compare(member, served, record, seen)
         return await self._act(member, workload, served, record, seen)
@@ -332,7 +332,7 @@ class Dispatching:
     ) -> RequeueAfter | None:
         """Carries an action out. A refusal by the member is kept for the status."""
         key = workload.key
-        share, before = record.share_of(member.name), member.slice_of(key)
+        share, before = record.share_of(member.name), member.contents.slice_of(key)
         if share is not None and (
             before is None or before.mark is None or before.mark.seq < share.seq
         ):
@@ -371,7 +371,7 @@ class Dispatching:
             if (refusal := _refusal(error, key)) is not None:
                 self._refused(member, key, refusal)
             raise
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         comparison = self.view.compared(member, workload, share, seen) if seen is not None else None
         if wrote is not None:
             member.writes.fights.written(key, want, now)

@@ -63,7 +63,7 @@ class Drift:
     ) -> None:
         """A slice was read: reports what the member process has restored since. `report` is False
         for the first list, which the former hub may have reported."""
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         text = seen.observation.drift if seen is not None else ""
         if text == member.writes.put_back.get(key, ""):
             return

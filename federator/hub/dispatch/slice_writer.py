@@ -122,7 +122,7 @@ class SliceWriter:
                 rules = dataclasses.replace(rules, ran_until_s=repeats.last(workload.live_status()))
             want = self._rendered(workload, obj, share, rules)
             live = await self._create(member, workload, want)
-            seen = member.made(workload.key.kind, live)
+            seen = member.contents.made(member.name, workload.key.kind, live)
         else:
             updated = await self._update(
                 member, workload, record, obj, share, keep_template=action.keep_template
@@ -172,7 +172,7 @@ class SliceWriter:
     def _new_rules(self, member: Member, workload: Workload) -> PodRules:
         """By which rules pods are made there from now on, and what they are told. A kind that is
         carried as it is has no rules."""
-        report, profile = member.report, self.view.profile_of(workload)
+        report, profile = member.contents.report, self.view.profile_of(workload)
         expander = verbs.newest_common(report.expander) if report is not None else verbs.BARE
         if workload.verbs.carried or expander == verbs.BARE:
             return PodRules(profile, verbs.BARE)
@@ -302,7 +302,7 @@ class SliceWriter:
 
     async def _delete(self, member: Member, workload: Workload) -> None:
         key = workload.key
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         if seen is None or not member.synced:
             return
         log.info("%s: delete slice of %s", member.name, key)

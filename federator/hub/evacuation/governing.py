@@ -272,7 +272,12 @@ def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
     probed = Probed.NOT_ASKED if member.link.unasked else _PROBED[member.link.reachability.state]
     lost = member.link.reachability.state is Reachability.UNREACHABLE
     good_s = member.link.reachability.heard_at_s
-    heard_s = max([member.reports.heard_at, *(kept.heard_at for kept in member.stores.values())])
+    heard_s = max(
+        [
+            member.contents.reports.heard_at,
+            *(kept.heard_at for kept in member.contents.stores.values()),
+        ]
+    )
     return Evidence(
         probed=probed,
         silent_s=grace_s if lost else 0.0,
@@ -285,6 +290,6 @@ def evidence_of(member: Member, now_s: float, grace_s: float) -> Evidence:
 
 
 def _machines(member: Member) -> int | None:
-    if member.report is None:
+    if member.contents.report is None:
         return None
-    return sum(row.count for row in member.report.capacity.rows)
+    return sum(row.count for row in member.contents.report.capacity.rows)

@@ -37,7 +37,7 @@ from federator.hub.jobs.expiry import Expiry
 from federator.hub.jobs.recurring import Recurring
 from federator.hub.leading.resync import Resync
 from federator.hub.leading.standby import Standby
-from federator.hub.members.connection import Connect
+from federator.hub.members.connecting.connection import Connect
 from federator.hub.metering.figures import Figures
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.placing.placer import Placing

@@ -14,7 +14,8 @@ from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub.cache.router import MemberChanged
 from federator.hub.leading.controllers import Controllers, Surroundings
 from federator.hub.members import member_conditions
-from federator.hub.members.connection import Connection, ConnectionLimits
+from federator.hub.members.connecting.connection import Connection, ConnectionLimits
+from federator.hub.members.contents import Contents
 from federator.hub.members.member import Member
 from federator.hub.members.trust import Trust
 from federator.hub.members.writes import Writes
@@ -145,7 +146,9 @@ class Membership:
                 )
             ),
             trust=Trust(clears_after_s=self.options.trust_after_s),
-            bound=Bound(self.options.member_objects_max, self.options.member_bytes_max),
+            contents=Contents(
+                Bound(self.options.member_objects_max, self.options.member_bytes_max)
+            ),
         )
         member.link.begin(self.clock.monotonic())
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))

@@ -61,7 +61,7 @@ class Resync:
         member = self.state.members.get(name)
         if member is None:
             return
-        held = dict.fromkeys((*member.slice_keys(), *member.own_writes))
+        held = dict.fromkeys((*member.contents.slice_keys(), *member.contents.own_writes))
         await self._in_parts(list(held), functools.partial(self._touch_in, member))
         await self._in_parts(
             list(self.state.records.values()), functools.partial(self._concerns, member, held)

@@ -6,45 +6,31 @@ It lives as long as the MemberCluster object. Closing the connection keeps the l
 because silence is not absence.
 """
 
-import asyncio
-import contextlib
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import membercluster, raw
 from federator.api.membercluster import DrainWish, Removal
 from federator.hub.members import capacity_report, claims
-from federator.hub.members.capacity_report import CapacityReport
-from federator.hub.members.identity import Sameness
+from federator.hub.members.contents import Contents
 from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
-from federator.hub.members.process_watch import LEASE, ProcessWatch
+from federator.hub.members.process_watch import ProcessWatch
 from federator.hub.members.reachability import Reachability
 from federator.hub.members.seq_watch import SeqWatch
 from federator.hub.members.trust import Trust
 from federator.hub.members.writes import Writes
 from federator.hub.records import slices
-from federator.hub.records.slices import SliceSeen, SliceShape
+from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
-from federator.kube import client as clients
-from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.lanes import Lane
-from federator.kube.store import Bound, Store, version_number
-from federator.kube.watch.read_budget import ReadBudget
-from federator.kube.watch.reflector import Reflector
-from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import ClusterName, WorkloadKey
-from federator.model.steps import ObjectRef
 from federator.scheduling.governor import Health
 from federator.status.conditions import TRUE
 from federator.status.given import BEYOND_BOUNDS, Contradiction
-
-REPORTS_MAX = 64
-"""ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
 
 
 @dataclass(slots=True)
@@ -76,22 +62,8 @@ class Member:
     """Reachability, identity and the present connection."""
     process: ProcessWatch = field(default_factory=ProcessWatch)
     """Whether its member process is alive."""
-    bound: Bound | None = None
-    """How many objects of each kind are kept in `stores`."""
-    stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
-    slices_held: int = 0
-    """Objects there with a slice mark; the others with our label are their natives."""
-    own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
-    """Slices as the responses to our writes showed them, until the watch has caught up."""
-    reports: Store[CapacityReport] = field(
-        default_factory=lambda: Store[CapacityReport](
-            "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
-        )
-    )
-    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
-    """Plural -> reflector, of the present connection or, while there is none, of the last one."""
-    report: CapacityReport | None = None
-    report_heard_s: float = 0.0
+    contents: Contents = field(default_factory=Contents)
+    """Its slices and its capacity report."""
     writes: Writes = field(default_factory=Writes)
     """What came of our writes there."""
     seqs: SeqWatch = field(default_factory=SeqWatch)
@@ -116,10 +88,7 @@ class Member:
         """Every kind that it serves has been listed since this process started. Only then does a
         missing object not exist. A kind counts for no member if its definition was removed before
         its first list (`knows`)."""
-        for kind, store in self.stores.items():
-            if not store.synced and serves(self.link.apis, kind):
-                return False
-        return bool(self.stores) and self.claim_known
+        return self.contents.synced(self.link.apis)
 
     @property
     def heard(self) -> bool:
@@ -141,9 +110,7 @@ class Member:
         """Whether its last probe was answered, and the present connection has read its slices of
         this kind and watches them: after a silence, a probe is answered sooner than a list. False
         for a kind that discovery leaves out, because no watch of it runs."""
-        reflector = self.reflectors.get(registry.KINDS[kind].plural)
-        watched = reflector is not None and reflector.answered.is_set() and not reflector.trouble
-        return self.answers and self.link.client is not None and watched
+        return self.answers and self.link.client is not None and self.contents.watches(kind)
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is missing in the stores does not exist. Unknown for a
@@ -151,8 +118,8 @@ class Member:
         one with more objects than are kept."""
         return (
             self.heard
-            and kind in self.stores
-            and self.stores[kind].complete
+            and kind in self.contents.stores
+            and self.contents.stores[kind].complete
             and serves(self.link.apis, kind)
         )
 
@@ -163,27 +130,21 @@ class Member:
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe confirms."""
-        return self.follows(key.kind) and self.knows(key.kind) and self.slice_of(key) is None
-
-    @property
-    def claim_known(self) -> bool:
-        """Whether it is known which host claims it, or that it cannot hold a claim."""
-        reflector = self.reflectors.get("clustercapacities")
-        return self.reports.synced or (
-            reflector is not None and isinstance(reflector.trouble, errors.NotFound)
+        return (
+            self.follows(key.kind) and self.knows(key.kind) and self.contents.slice_of(key) is None
         )
 
     @property
     def claimed(self) -> bool:
         """Whether our host's claim is there: only then is anything written or deleted."""
-        return self.report is not None and self.report.host == self.host_uid
+        return self.contents.report is not None and self.contents.report.host == self.host_uid
 
     @property
     def other_host(self) -> str:
         """Another host that claims it; "" when ours does, or none."""
         return (
-            self.report.host
-            if self.report is not None and self.report.host != self.host_uid
+            self.contents.report.host
+            if self.contents.report is not None and self.contents.report.host != self.host_uid
             else ""
         )
 
@@ -255,37 +216,13 @@ class Member:
     def recount_seq(self) -> int:
         """Computes its highest seq again from what it shows now: a slice with a higher one may
         have been corrected. Forgets the one that was known."""
-        rows = (self.slice_of(key) for key in self.slice_keys())
+        rows = (self.contents.slice_of(key) for key in self.contents.slice_keys())
         marks = (row.mark for row in rows if row is not None and row.ours(self.fleet))
         highest = max((mark.seq for mark in marks if mark is not None), default=0)
-        if self.report is not None:
-            highest = max(highest, self.report.capacity.includes_seq)
+        if self.contents.report is not None:
+            highest = max(highest, self.contents.report.capacity.includes_seq)
         self.seqs.begin_again()
         return highest
-
-    def slice_keys(self) -> list[WorkloadKey]:
-        """All objects of a workload kind that were seen there."""
-        rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
-        return [row.key for row in rows if row is not None]
-
-    def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
-        """The slice as last seen: by the watch, or earlier in the response to our own write."""
-        row = self._row(key)
-        own = self.own_writes.get(key) if self.own_writes else None
-        if own is None:
-            return row
-        store = self.stores.get(key.kind)
-        seen = row.resource_version if row is not None and row.uid == own.uid else ""
-        heard = seen or (store.resource_version if store is not None else "")
-        if version_number(heard) >= version_number(own.resource_version):
-            del self.own_writes[key]
-            return row
-        return own
-
-    def _row(self, key: WorkloadKey) -> SliceSeen | None:
-        """The slice as its watch shows it."""
-        store = self.stores.get(key.kind)
-        return store.get((key.namespace, key.name)) if store is not None else None
 
     def observe_object(self, obj: Mapping[str, Any]) -> None:
         """Its MemberCluster was read, or a write of it was answered."""
@@ -325,9 +262,9 @@ class Member:
         member changed."""
         verdicts = [
             self.trust.note(("kept", kind), slices.beyond(self.name, kind, store), now_s)
-            for kind, store in self.stores.items()
+            for kind, store in self.contents.stores.items()
         ]
-        excess = self.report.excess if self.report is not None else ""
+        excess = self.contents.report.excess if self.contents.report is not None else ""
         contradiction = (
             Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}")
             if excess
@@ -336,24 +273,14 @@ class Member:
         verdicts.append(self.trust.note(("kept", "ClusterCapacity"), contradiction, now_s))
         return any(verdicts)
 
-    def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
-        """The row of an object that our own write has just created; that of the watch if it was
-        earlier."""
-        meta = obj["metadata"]
-        row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
-        if row is not None and (row.uid, row.resource_version) == (
-            meta.get("uid"),
-            meta.get("resourceVersion"),
-        ):
-            return row
-        return slices.summarise(kind, self.name, obj)
-
     def note(self, seen: SliceSeen) -> None:
-        """Stores the response to our own write, so that nothing waits for the watch."""
-        if self._row(seen.key) is seen:
-            return  # the watch was faster and has signalled it
-        self.own_writes[seen.key] = seen
-        self.on_slice(self, seen.key)
+        """The response to our own write of a slice."""
+        if self.contents.observe_answer(seen):
+            self.on_slice(self, seen.key)
+
+    def note_capacity(self, obj: Mapping[str, Any]) -> None:
+        """The response to our own write of its ClusterCapacity."""
+        self.contents.observe_answered_report(capacity_report.of(obj, self.fleet))
 
     def identity_trouble(self, uid: str, host_uid: str) -> str:
         """Why a cluster with this uid is not the one that joined; "" when it is. A cluster that was
@@ -367,143 +294,15 @@ class Member:
             return f"the cluster answers as {uid}, but {joined} was joined (kube-system uid)"
         return ""
 
-    async def discover(self, client: clients.Client) -> frozenset[str]:
-        """The workload kinds it serves in the version we use, and what they can become there, as
-        `Kind.group`."""
-        served = {(resource.api_version, resource.kind) for resource in await client.discover()}
-        return frozenset(name for name, api in registry.APIS.items() if api in served)
-
-    async def hear_process(
-        self, client: clients.Client, namespace: str, clock: Clock, grace_s: float
-    ) -> None:
-        """Checks the member process's lease."""
-        ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
-        lease: Mapping[str, Any] | None = None
-        with contextlib.suppress(errors.NotFound):
-            lease = await client.get(ref, timeout_s=5.0, body_limit=SMALL_LIMIT)
-        self.process.recorded(membercluster.process_silent_since(self.obj))
-        self.process.look(lease, clock.monotonic(), clock.now(), grace_s)
-
-    def make_reflectors(
-        self,
-        client: clients.Client,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        lists: Sequence[asyncio.Semaphore],
-        budget: ReadBudget,
-        use_of: Callable[[str], asyncio.Event],
-    ) -> list[Reflector[Any]]:
-        """Makes the reflectors of a new connection; while they run, they keep slices and the
-        capacity report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds
-        without a set `use_of` are not watched, because a watch costs a connection."""
-        verify = Sameness(client, self.name, self.link.uid, clock, self.link.meet_other).check
-        common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify}
-        common |= {"bounds": lists, "budget": budget}
-        made: list[Reflector[Any]] = []
-        for kind in registry.WORKLOADS.values():
-            if f"{kind.kind}.{kind.group}" not in self.link.apis:
-                continue
-            store = self.stores.setdefault(
-                kind.kind, slices.slice_store(f"{self.name}/{kind.plural}", self.bound)
-            )
-            made.append(
-                Reflector(
-                    client,
-                    kind.api_version,
-                    kind.plural,
-                    store,
-                    project=self._projection(kind.kind, store),
-                    shape=SliceShape,
-                    label_selector=""
-                    if kind.model is not None
-                    else slices.fleet_selector(self.fleet),
-                    on_change=self._slice_changed,
-                    on_rewind=lambda: self.on_rewind(self),
-                    wanted=use_of(kind.kind),
-                    **common,
-                )
-            )
-        capacity = registry.KINDS["ClusterCapacity"]
-        made.append(
-            Reflector(
-                client,
-                capacity.api_version,
-                capacity.plural,
-                self.reports,
-                project=lambda obj: capacity_report.only(obj, self.fleet),
-                on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
-                on_rewind=lambda: self.on_rewind(self),
-                **common,
-            )
-        )
-        self.reflectors = {reflector.plural: reflector for reflector in made}
-        return made
-
-    async def wait_synced(self) -> None:
-        """Returns when the present connection has listed every kind that the member serves, and
-        read its claim. Its reflectors must exist."""
-        for kind, store in list(self.stores.items()):
-            if serves(self.link.apis, kind):
-                await store.wait_synced()
-        for reflector in self.reflectors.values():
-            await reflector.answered.wait()
-
-    def note_capacity(self, obj: Mapping[str, Any]) -> None:
-        """Stores the response to our own write of its ClusterCapacity, mainly for the claim in
-        it."""
-        answered = capacity_report.of(obj, self.fleet)
-        if self.report is None or version_number(answered.resource_version) >= version_number(
-            self.report.resource_version
-        ):
-            self.report = answered
-
-    def _projection(self, kind: str, store: Store[SliceSeen]) -> Callable[[SliceShape], SliceSeen]:
-        def project(shown: SliceShape) -> SliceSeen:
-            meta = shown.metadata
-            if self.own_writes:
-                own = self.own_writes.get(WorkloadKey(kind, meta.namespace, meta.name))
-                if own is not None and (own.uid, own.resource_version) == (
-                    meta.uid,
-                    meta.resourceVersion,
-                ):
-                    return own  # the response to our own write showed this state already
-            return slices.summarise(
-                kind, self.name, shown.as_object(), store.get((meta.namespace, meta.name))
-            )
-
-        return project
-
-    def _slice_changed(self, _: Any, old: SliceSeen | None, new: SliceSeen | None) -> None:
-        change = _marked(new) - _marked(old)
-        self.slices_held += change
-        if change:
-            self.on_count(self)
-        seen = new if new is not None else old
-        if seen is None:
-            return
-        if new is not None and self.own_writes.get(new.key) is new:
-            # the watch shows our own write, which was signalled with its response
-            del self.own_writes[new.key]
-            return
-        self.on_slice(self, seen.key)
-
-    def _capacity_changed(
-        self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock
-    ) -> None:
-        if old is not None and new is not None and old.status_digest != new.status_digest:
-            # Only the member process writes that: it lives, whatever the last probe saw of its
-            # lease.
-            self.process.report(clock.monotonic())
-        self.report = new
-        self.report_heard_s = clock.monotonic()
-        self.on_capacity(self)
-
     def view(self, now_s: float, clock: Clock, *, stale_after_s: float) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
         declared = membercluster.to_view(self.obj, now_s)
         ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()
-        age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
+        age = (
+            clock.monotonic() - self.contents.report_heard_s
+            if self.contents.report is not None
+            else 0.0
+        )
         if self.is_current and self.process.speaks:
             age = 0.0  # it would have told of a change
         elif self.link.reachability.trusted and self.process.heard_s is not None:
@@ -520,7 +319,7 @@ class Member:
             unreachable=self.unreachable,
             lapsed=self.vitals.lapsed and self.gone,
             apis=self.link.apis,
-            capacity=self.report.capacity if self.report is not None else None,
+            capacity=self.contents.report.capacity if self.contents.report is not None else None,
             capacity_age_s=age,
             stale=age > stale_after_s,
         )
@@ -566,7 +365,3 @@ class Member:
         if self.other_host and not self.duplicate_of:
             return claims.REASON
         return membercluster.NOT_REPORTING
-
-
-def _marked(seen: SliceSeen | None) -> int:
-    return 1 if seen is not None and seen.mark is not None else 0

@@ -116,9 +116,9 @@ class Figures:
         capacity: dict[Labels, float] = {}
         free: dict[Labels, float] = {}
         for name, member in sorted(self._state.members.items()):
-            if member.report is None or member.abandoned:
+            if member.contents.report is None or member.abandoned:
                 continue
-            reported = member.report.capacity
+            reported = member.contents.report.capacity
             for samples, amounts in (capacity, reported.allocatable), (free, reported.free):
                 for resource, amount in amounts.items():
                     samples[name, resource] = in_units(resource, amount)

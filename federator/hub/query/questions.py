@@ -274,7 +274,7 @@ def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
         target = Target(
             cluster, pieces=shares[0].ranges if shares else (), gate=sources.gate(cluster)
         )
-        seen = member.slice_of(key) if member is not None else None
+        seen = member.contents.slice_of(key) if member is not None else None
         if member is None:
             target = replace(target, away="is no member any more")
         elif away := _away(member, sources.clock.monotonic()):

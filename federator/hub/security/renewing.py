@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
-from federator.hub.members.connection import Connect, secret_name
+from federator.hub.members.connecting.connection import Connect
+from federator.hub.members.connecting.credentials import secret_name
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.kube import client as clients

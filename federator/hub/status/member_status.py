@@ -189,9 +189,9 @@ class Reporting:
     def _note_offered(self, member: Member) -> None:
         """Records what a member's nodes have; what accounts promise and name is checked again."""
         offered = ZERO
-        if member.report is not None:
+        if member.contents.report is not None:
             usable = membercluster.usable_permille(raw.text(member.obj, "spec", "usable"))
-            has = member.report.capacity.allocatable
+            has = member.contents.report.capacity.allocatable
             offered = has.scaled(usable).upper(Resources(dict.fromkeys(has, 1)))  # the names stay
         if self._offered.get(member.name, ZERO) != offered:
             self._offered[member.name] = offered
@@ -318,10 +318,10 @@ class Reporting:
             for entry in raw.objects(member.obj, "status", "forgotten")
         }
         strangers = []
-        for number, key in enumerate(member.slice_keys()):
+        for number, key in enumerate(member.contents.slice_keys()):
             if number % LOOK_BATCH == LOOK_BATCH - 1:
                 await asyncio.sleep(0)
-            seen = member.slice_of(key)
+            seen = member.contents.slice_of(key)
             if (
                 seen is not None
                 and seen.mark is not None
@@ -334,11 +334,11 @@ class Reporting:
         """The capacity figures to show, if they have changed; empty otherwise. Copied at
         intervals."""
         fields: dict[str, Any] = {}
-        slices = member.slices_held
+        slices = member.contents.slices_held
         if member.heard and live.get("slices") != slices:
             fields["slices"] = slices
-        if member.report is not None:
-            fresh, copied = member.report.capacity, live.get("capacity")
+        if member.contents.report is not None:
+            fresh, copied = member.contents.report.capacity, live.get("capacity")
             permille = self.state.options.capacity_copy_permille
             if copied is None or moved(clustercapacity.to_capacity(copied), fresh, permille):
                 fields["capacity"] = membercluster.to_status_capacity(
@@ -455,7 +455,7 @@ class Reporting:
         if (
             member is None
             or member.link.client is None
-            or not member.claim_known
+            or not member.contents.claim_known
             or member.released
             or member.abandoned
         ):
@@ -469,7 +469,7 @@ class Reporting:
         ):
             return
         spec = clustercapacity.to_spec(self.state.shapes.values())
-        asked = member.report.shapes if member.report is not None else ()
+        asked = member.contents.report.shapes if member.contents.report is not None else ()
         news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(asked) else {}
         if member.claimed and not news:
             return
@@ -478,7 +478,7 @@ class Reporting:
         if not member.claimed and (trouble := await self._identity_trouble(member)):
             raise errors.Conflict(f"{name} is not claimed: {trouble}")
         claim = {"annotations": {claims.annotation(member.fleet): member.host_uid}}
-        before = member.report
+        before = member.contents.report
         if before is None:
             body = {
                 "apiVersion": kind.api_version,

@@ -274,8 +274,8 @@ def test_a_member_whose_watch_fell_silent_early_is_asked_before_the_decision_goe
         hub = world.federation.hub
         unseen = hub.state.members["b"]
         (key,) = hub.state.workloads
-        unseen.own_writes.pop(key, None)
-        unseen.stores[PSVC].drop(
+        unseen.contents.own_writes.pop(key, None)
+        unseen.contents.stores[PSVC].drop(
             (key.namespace, key.name)
         )  # an earlier leader made it, and nothing came of it here
         hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
@@ -294,8 +294,8 @@ def test_a_decision_stays_while_a_member_never_seen_to_hold_anything_fails_its_p
         await world.settle()
         hub = world.federation.hub
         (key,) = hub.state.workloads
-        hub.state.members["b"].own_writes.pop(key, None)
-        hub.state.members["b"].stores[PSVC].drop((key.namespace, key.name))
+        hub.state.members["b"].contents.own_writes.pop(key, None)
+        hub.state.members["b"].contents.stores[PSVC].drop((key.namespace, key.name))
         hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
         await world.cut("b")
         await asyncio.sleep(15)

@@ -121,7 +121,7 @@ class Room:
             host_uid="h",
             link=Link(reachability=ReachabilityState(Reachability.LIVE)),
         )
-        self.member.stores[PSVC] = slice_store("a/services")
+        self.member.contents.stores[PSVC] = slice_store("a/services")
         self.member.process.report(0.0)
         self.seq = 0
 
@@ -133,7 +133,7 @@ class Room:
             "sliceVersions": {} if seen is None else {PSVC: seen},
         }
         told = {"metadata": {"name": "cluster"}, "status": status}
-        self.member.report = capacity_report.of(told, "federator")
+        self.member.contents.report = capacity_report.of(told, "federator")
         self.arriving.reported(self.member)
 
     def live(self, copies: int) -> None:
@@ -147,7 +147,7 @@ class Room:
         self.seq += 1
         if not deleted:
             self.commitments.record(commitment(asked(0), []))
-        self.member.stores[PSVC].resource_version = version
+        self.member.contents.stores[PSVC].resource_version = version
         self.arriving.gone(self.member, PSVC, "uid-web", at_s)
         if deleted:
             self.commitments.forget("uid-web")
@@ -157,8 +157,8 @@ class Room:
     @property
     def charged(self) -> int:
         """Copies that are charged beside the last report."""
-        assert self.member.report is not None
-        includes_seq = self.member.report.capacity.includes_seq
+        assert self.member.contents.report is not None
+        includes_seq = self.member.contents.report.capacity.includes_seq
         return sum(n for _, n in self.commitments.uncovered("a", includes_seq))
 
 

@@ -203,7 +203,7 @@ def test_a_turn_of_an_earlier_decision_asks_for_no_higher_seq() -> None:
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
         await asyncio.sleep(5)
         member, workload = state.members["a"], state.workloads[key]
-        seen = member.slice_of(key)
+        seen = member.contents.slice_of(key)
         assert seen is not None
         action = Action("a", ActionKind.UPDATE, count=2)
         assert hub.controllers.dispatching._is_numbered_higher(

@@ -129,7 +129,7 @@ def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recor
         if not recorded:
             del status["clusterUID"]
         stale.obj = {**stale.obj, "status": status}
-        stale.link.uid, stale.report = "seen-first", None
+        stale.link.uid, stale.contents.report = "seen-first", None
         await asyncio.sleep(60)
 
         member = hub.state.members["b"]
@@ -156,7 +156,7 @@ def test_a_cluster_that_never_joined_is_not_recorded_once_another_answers_in_its
         status = dict(stale.obj["status"])
         del status["clusterUID"]
         stale.obj = {**stale.obj, "status": status}
-        stale.link.uid, stale.report = "seen-first", None
+        stale.link.uid, stale.contents.report = "seen-first", None
         world.answer("host", "/secrets/b", 500, b"{}")
         stale.link.meet_other(status_uid(found))
         await asyncio.sleep(30)

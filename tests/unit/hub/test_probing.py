@@ -108,7 +108,9 @@ def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answere
         while member.link.reachability.state is not Reachability.LIVE:  # noqa: ASYNC110 - nothing tells the test
             await asyncio.sleep(0.1)
         await asyncio.sleep(HEALTHY_S + 1)
-        assert [name for name, reflector in member.reflectors.items() if reflector.trouble] == []
+        assert [
+            name for name, reflector in member.contents.reflectors.items() if reflector.trouble
+        ] == []
 
     play(scenario)
 

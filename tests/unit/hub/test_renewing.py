@@ -141,7 +141,7 @@ def test_a_token_is_renewed_every_day_and_no_watch_is_dropped_for_it(book: Book)
         await world.create("PinterestService", "feed", "web", service(6))
         await joined(world, "b")
         first, opened = await in_secret(world, "b"), book.opened["b"]
-        watches = dict(world.federation.hub.state.members["b"].reflectors)
+        watches = dict(world.federation.hub.state.members["b"].contents.reflectors)
         troubles = {name: sum(one.troubles.values()) for name, one in watches.items()}
         await asyncio.sleep(0.8 * AGE_S)
         assert await in_secret(world, "b") == first
@@ -157,7 +157,7 @@ def test_a_token_is_renewed_every_day_and_no_watch_is_dropped_for_it(book: Book)
         assert book.opened["b"] <= opened + renewals + 1, (
             "one to try each token with, and none for the watches"
         )
-        assert world.federation.hub.state.members["b"].reflectors == watches
+        assert world.federation.hub.state.members["b"].contents.reflectors == watches
         assert {name: sum(one.troubles.values()) for name, one in watches.items()} == troubles
         assert await condition(world, "b") is None
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from federator.hub.members.identity import AT_ONCE, PAUSE_S, Sameness
+from federator.hub.members.connecting.identity import AT_ONCE, PAUSE_S, Sameness
 from federator.kube import errors
 from federator.kube.clock import Clock
 from tests import virtual_time

@@ -39,7 +39,7 @@ class Watching:
         self.met["settled"] += settled
         planned = view.plan(workload, record)
         for name, member in state.members.items():
-            share, seen = record.share_of(name), member.slice_of(key)
+            share, seen = record.share_of(name), member.contents.slice_of(key)
             if (
                 share is not None
                 and share.count

@@ -10,25 +10,23 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
 from federator.hub.members import member_conditions
+from federator.hub.members.connecting import reading
+from federator.hub.members.connecting.credentials import Credentials, HostSilent, Reread
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube import client as clients
-from federator.kube import errors, tokens
+from federator.kube import errors
 from federator.kube.clock import Clock
-from federator.kube.login import kubeconfigs
-from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
 from federator.kube.watch.gates import place_in
 from federator.kube.watch.read_budget import ReadBudget
-from federator.kube.wire.transport import TakesToken, Transport
-from federator.model.steps import ObjectRef
+from federator.kube.wire.transport import Transport
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
 """From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or
@@ -48,18 +46,10 @@ others."""
 IDENTITY_STANDS_S = 120.0
 """For so many seconds a ready member stays reachable although it does not answer with its
 identity."""
-TAKEN_WITHIN_S = 60.0
-"""So many seconds after a token is due, a hub that does not lead checks whether the leader renewed
-it."""
 LISTS_MAX = 16
 """Lists that are read from all members concurrently (F37)."""
 LISTS_OF_ONE_MAX = 2
 """Lists that are read from one member concurrently. Each takes a connection, and some stay open."""
-
-
-class HostSilent(Exception):
-    """The host did not answer when a member's credentials were read. This never counts against a
-    member."""
 
 
 class ConnectionLimits:
@@ -124,12 +114,7 @@ class Connection:
         """Since when a list or watch has had no file descriptor; None while all have one."""
         self._excused = False
         """The last probe was not sent, because this process was short of a resource."""
-        self._named = ""
-        """The credentials fields of the MemberCluster when the present connection was made."""
-        self._secret: object = None
-        """The data of the Secret that the present connection was made from."""
-        self._reread_s = float("inf")
-        """Wall-clock time at which the Secret is read again although nothing is wrong."""
+        self._credentials = Credentials(member, host, options, clock)
 
     async def run(self) -> None:
         """Connects, then probes until cancelled. Reflectors run in a task group beside the
@@ -171,9 +156,7 @@ class Connection:
     async def _open(self) -> Transport:
         """Reads the credentials from their namespace, then returns a transport that was probed
         once."""
-        self._named = _credentials_named(self.member)
-        secret = await self._credentials()
-        self._note_secret(secret)
+        secret = await self._credentials.read()
         within_s = self.options.probe_timeout_s * 4
         try:
             async with asyncio.timeout(within_s):
@@ -183,75 +166,13 @@ class Connection:
                 f"no connection to {self.member.name} within {within_s:g} s"
             ) from None
 
-    async def _credentials(self) -> Mapping[str, Any]:
-        """The Secret that the member's spec names; empty when it names none.
-
-        Raises ValueError when it does not exist, ApiErrors when the host refuses it, and
-        `HostSilent` when the host does not answer: then nothing was learnt about the member.
-        """
-        name = secret_name(self.member)
-        if not name:
-            return {}
-        namespace = self.options.credentials_namespace
-        ref = ObjectRef("v1", "secrets", namespace, name, "Secret")
-        try:
-            return await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
-        except errors.NotFound:
-            raise ValueError(
-                f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
-            ) from None
-        except errors.OwnShortage:
-            raise
-        except errors.Denied as refused:
-            hint = f"`federator cluster grant {self.member.name}` on the host lets it"
-            raise ValueError(
-                f"the hub may not read the Secret {namespace}/{name}: {hint} ({refused})"
-            ) from None
-        except errors.ApiError as trouble:
-            try:
-                await self.host.ready(timeout_s=self.options.probe_timeout_s)
-            except errors.ApiError:
-                raise HostSilent(f"its credentials could not be read: {trouble}") from trouble
-            raise
-
-    def _note_secret(self, secret: Mapping[str, Any]) -> None:
-        """Records what the connection is made from, and until when that is valid."""
-        self._secret = secret.get("data")
-        self.member.link.observe_token(
-            tokens.read(access.token) if (access := _access(secret)) is not None else None
-        )
-        self._reread_s = self._overdue_s()
-
-    def _overdue_s(self) -> float:
-        """Wall-clock time by which the leader, perhaps another process, must have renewed the
-        token."""
-        token = self.member.link.token
-        if token is None or token.ends_s is None:
-            return float("inf")
-        age_s = self.options.token_renew_s + TAKEN_WITHIN_S
-        return max(token.renewable_s(age_s), self.clock.now() + TAKEN_WITHIN_S)
-
     async def _renewed(self, transport: Transport) -> bool:
-        """Whether the Secret has changed so that a new connection is needed. A new token alone is
-        used in place: open connections stay open."""
-        name = secret_name(self.member)
-        if not name:
-            return False
-        try:
-            ref = ObjectRef("v1", "secrets", self.options.credentials_namespace, name, "Secret")
-            secret = await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
-        except errors.ApiError as trouble:
-            log.debug("the credentials of %s cannot be read: %s", self.member.name, trouble)
-            return False
-        before, now = _access({"data": self._secret}), _access(secret)
-        same = secret.get("data") == self._secret
-        if not same and not _only_token(before, now, transport):
-            return True
-        self._note_secret(secret)
-        if not same:
+        """Whether other credentials need a new connection. A new token alone is used in place."""
+        found = await self._credentials.reread(transport)
+        if found is Reread.TOKEN:
             log.info("member %s: another token is used from now on", self.member.name)
             self.changed(self.member)
-        return False
+        return found is Reread.OTHER
 
     def _watch(self, client: clients.Client, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Starts reading what the member holds."""
@@ -260,8 +181,8 @@ class Connection:
         lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
         new = ReadBudget(self.clock, self.options.member_lists_processor_s)
         budget = self.limits.budgets.setdefault(member.name, new)
-        made = member.make_reflectors(
-            client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of
+        made = reading.reflectors(
+            member, client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of
         )
         for reflector in made:
             reflector.on_recovered = self._recovered
@@ -286,7 +207,7 @@ class Connection:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
-                while _credentials_named(member) == self._named and served in (
+                while self._credentials.named_still and served in (
                     None,
                     member.link.apis,
                 ):
@@ -307,7 +228,7 @@ class Connection:
                         # list kinds that are served again now, not after the next probe
                         break
                     unwell = not live or bool(member.vitals.auth_trouble)
-                    due = member.link.reread.is_set() or self.clock.now() >= self._reread_s
+                    due = self._credentials.due
                     if member.link.reachability.state is Reachability.REFUSED:
                         break
                     if (unwell or due) and await self._renewed(transport):
@@ -341,7 +262,7 @@ class Connection:
         """Signals that the member's first lists are complete: from now on what is absent there does
         not exist. The next probe need not signal it again, since every signal makes all of the
         member's work due."""
-        await self.member.wait_synced()
+        await reading.wait_synced(self.member)
         self._was_ready, _ = self.member.readiness()
         self._spoke, self._followed = self.member.process.speaks, self._follows()
         self.changed(self.member)
@@ -366,8 +287,12 @@ class Connection:
                     return
                 self._identified_s = now
                 member.link.observe_identity(uid)
-                await member.hear_process(
-                    client, self.options.system_namespace, self.clock, self.options.unready_after_s
+                await reading.hear_process(
+                    member,
+                    client,
+                    self.options.system_namespace,
+                    self.clock,
+                    self.options.unready_after_s,
                 )
                 if now - self._discovered_s >= self.options.discovery_interval_s:
                     await self._discover(client)
@@ -409,7 +334,7 @@ class Connection:
         the kinds that it served: every cluster serves Deployments, so the answer is a failure of
         discovery. An empty set would count as unread, and nothing would be watched."""
         member, before = self.member, (self.member.link.apis, self.member.link.version)
-        apis = await member.discover(client)
+        apis = await reading.discover(client)
         if member.link.apis and not apis:
             raise errors.Malformed(
                 f"{member.name}: its discovery lists none of the kinds it served."
@@ -428,12 +353,12 @@ class Connection:
         self._judge(ProbeResult.HEARD, "answers", reason="Ready")
         endless = {
             plural: reflector.trouble
-            for plural, reflector in member.reflectors.items()
+            for plural, reflector in member.contents.reflectors.items()
             if isinstance(reflector.trouble, errors.Endless)
         }
         failing = [
             plural
-            for plural, reflector in member.reflectors.items()
+            for plural, reflector in member.contents.reflectors.items()
             if reflector.watch_failing and plural not in endless
         ]
         ready, _ = member.readiness()
@@ -483,7 +408,7 @@ class Connection:
         member = self.member
         troubles = [
             reflector.trouble
-            for reflector in member.reflectors.values()
+            for reflector in member.contents.reflectors.values()
             if isinstance(reflector.trouble, errors.OwnShortage)
         ]
         if not troubles:
@@ -543,7 +468,7 @@ class Connection:
         is_back = member.link.reachability.state is not before.state or was_excused
         if member.link.reachability.state is Reachability.LIVE and is_back:
             # after a shortage too: it was Live all the time, and its watches wait for their turn
-            for reflector in member.reflectors.values():
+            for reflector in member.contents.reflectors.values():
                 reflector.hurry()
 
     async def _pause(self) -> None:
@@ -551,31 +476,3 @@ class Connection:
 
     def _interval_s(self) -> float:
         return self.options.probe_interval_s * self.rng.uniform(0.9, 1.1)
-
-
-def _credentials_named(member: Member) -> str:
-    """The credentials fields of its spec, for comparison."""
-    return repr(raw.at(member.obj, "spec", "credentials"))
-
-
-def secret_name(member: Member) -> str:
-    """The Secret on the host that its spec names; "" for none."""
-    return raw.text(member.obj, "spec", "credentials", "secretRef", "name")
-
-
-def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
-    """The access data of a Secret, for comparison; None when it has no kubeconfig. Loopback
-    addresses are refused later, when connecting."""
-    try:
-        return kubeconfigs.member_access(kubeconfigs.in_secret(secret, ""), allow_loopback=True)
-    except ValueError:
-        return None
-
-
-def _only_token(
-    before: MemberAccess | None, now: MemberAccess | None, transport: Transport
-) -> bool:
-    """Whether only the token differs, and the transport has accepted the new one."""
-    if before is None or now is None or not now.token or replace(before, token=now.token) != now:
-        return False
-    return isinstance(transport, TakesToken) and transport.take_token(now.token)

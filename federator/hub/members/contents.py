@@ -1,0 +1,145 @@
+"""What one member holds: its slices and its capacity report, as its reflectors and the answers to
+our own writes showed them.
+
+Written by its reflectors (`reading`) and by those who wrote there. It lives as long as its
+`Member`: closing the connection keeps what was last seen, because silence is not absence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from federator.api import raw
+from federator.hub.members.capacity_report import CapacityReport
+from federator.hub.records import slices
+from federator.hub.records.slices import SliceSeen
+from federator.kinds import registry
+from federator.kube import errors
+from federator.kube.store import Bound, Store, version_number
+from federator.kube.watch.reflector import Reflector
+from federator.model.fleet import serves
+from federator.model.names import WorkloadKey
+
+REPORTS_MAX = 64
+"""ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
+
+
+@dataclass(slots=True)
+class Contents:
+    """What one member holds."""
+
+    bound: Bound | None = None
+    """How many objects of each kind are kept in `stores`."""
+    stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
+    slices_held: int = 0
+    """Objects there with a slice mark; the others with our label are their natives."""
+    own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
+    """Slices as the responses to our writes showed them, until the watch has caught up."""
+    reports: Store[CapacityReport] = field(
+        default_factory=lambda: Store[CapacityReport](
+            "capacity", bound=Bound(objects=REPORTS_MAX, bytes=0)
+        )
+    )
+    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
+    """Plural -> reflector, of the present connection or, while there is none, of the last one."""
+    report: CapacityReport | None = None
+    report_heard_s: float = 0.0
+
+    def synced(self, apis: frozenset[str]) -> bool:
+        """Every kind of those that it serves has been listed since this process started, and its
+        claim is known."""
+        for kind, store in self.stores.items():
+            if not store.synced and serves(apis, kind):
+                return False
+        return bool(self.stores) and self.claim_known
+
+    @property
+    def claim_known(self) -> bool:
+        """Whether it is known which host claims it, or that it cannot hold a claim."""
+        reflector = self.reflectors.get("clustercapacities")
+        return self.reports.synced or (
+            reflector is not None and isinstance(reflector.trouble, errors.NotFound)
+        )
+
+    def watches(self, kind: str) -> bool:
+        """Whether the present connection has read the slices of this kind and watches them. False
+        for a kind that discovery leaves out, because no watch of it runs."""
+        reflector = self.reflectors.get(registry.KINDS[kind].plural)
+        return reflector is not None and reflector.answered.is_set() and not reflector.trouble
+
+    # -- slices ---------------------------------------------------------------
+
+    def slice_keys(self) -> list[WorkloadKey]:
+        """All objects of a workload kind that were seen there."""
+        rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
+        return [row.key for row in rows if row is not None]
+
+    def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as last seen: by the watch, or earlier in the response to our own write."""
+        row = self.row(key)
+        own = self.own_writes.get(key) if self.own_writes else None
+        if own is None:
+            return row
+        store = self.stores.get(key.kind)
+        seen = row.resource_version if row is not None and row.uid == own.uid else ""
+        heard = seen or (store.resource_version if store is not None else "")
+        if version_number(heard) >= version_number(own.resource_version):
+            del self.own_writes[key]
+            return row
+        return own
+
+    def row(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as its watch shows it."""
+        store = self.stores.get(key.kind)
+        return store.get((key.namespace, key.name)) if store is not None else None
+
+    def made(self, cluster: str, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
+        """The row of an object that our own write has just created; that of the watch if it was
+        earlier."""
+        meta = obj["metadata"]
+        row = self.row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
+        if row is not None and (row.uid, row.resource_version) == (
+            meta.get("uid"),
+            meta.get("resourceVersion"),
+        ):
+            return row
+        return slices.summarise(kind, cluster, obj)
+
+    def observe_answer(self, seen: SliceSeen) -> bool:
+        """Stores the response to our own write, so that nothing waits for the watch. Returns False
+        if the watch was faster and has signalled it."""
+        if self.row(seen.key) is seen:
+            return False
+        self.own_writes[seen.key] = seen
+        return True
+
+    def observe_slice(self, old: SliceSeen | None, new: SliceSeen | None) -> int:
+        """A watch shows a slice otherwise. Returns by how much the number of slices changed."""
+        change = _marked(new) - _marked(old)
+        self.slices_held += change
+        return change
+
+    def caught_up(self, new: SliceSeen | None) -> bool:
+        """Whether the watch now shows our own write, which was signalled with its response."""
+        if new is None or self.own_writes.get(new.key) is not new:
+            return False
+        del self.own_writes[new.key]
+        return True
+
+    # -- its capacity report --------------------------------------------------
+
+    def observe_report(self, report: CapacityReport | None, now_s: float) -> None:
+        """The watch shows its ClusterCapacity."""
+        self.report, self.report_heard_s = report, now_s
+
+    def observe_answered_report(self, report: CapacityReport) -> None:
+        """Stores the response to our own write of its ClusterCapacity, mainly for the claim in
+        it."""
+        if self.report is None or version_number(report.resource_version) >= version_number(
+            self.report.resource_version
+        ):
+            self.report = report
+
+
+def _marked(seen: SliceSeen | None) -> int:
+    return 1 if seen is not None and seen.mark is not None else 0
