@@ -282,7 +282,6 @@ def test_inside_a_room_imports_go_down_only(room: str) -> None:
 SMALL_MAX = 60
 """A module of fewer lines that one other module imports is usually that module's private part."""
 SMALL_WITH_REASON: Mapping[str, str] = {
-    "federator.hub.placing.dues": "what placer hands from step to step; it is at its full length",
     "federator.kube.login.oidc": "the only importer of kubernetes_asyncio, which takes 35 MB",
     "federator.cli.running.newcomers": (
         "a hook of the host's API; the demo is a program that runs and prints"

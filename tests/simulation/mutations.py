@@ -27,8 +27,7 @@ from federator.hub.leading.process import HubProcess
 from federator.hub.members import reachability
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ProbeResult, Reachability
-from federator.hub.placing.dues import Due
-from federator.hub.placing.placer import Placing
+from federator.hub.placing.placer import Due, Placing
 from federator.hub.records.decisions import Record
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry

@@ -24,7 +24,6 @@ from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
 from federator.hub.placing import move_budget, unschedulable
-from federator.hub.placing.dues import Due
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -48,12 +47,31 @@ from federator.scheduling import due as due_rule
 from federator.scheduling.admission.notice import Pace
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.due import Verdict
-from federator.scheduling.entry import Entry, Standing, no_mark
+from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided, Effect
 
 log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Due:
+    """A key of a batch that needs a decision."""
+
+    workload: Workload
+    asked: Ask
+    record: Record | None
+    inputs: str
+    refused: Refused | None = None
+    """Why it may not run as it is written."""
+
+    @property
+    def ask(self) -> Ask:
+        """What is charged: for a refused workload what runs of it, not what it asks for now."""
+        if self.refused is None or self.record is None:
+            return self.asked
+        return as_charged(self.asked, self.record.terms.charged)
 
 
 class Placing:
@@ -116,7 +134,7 @@ class Placing:
     def _note_slice(self, member: Member, key: WorkloadKey) -> None:
         """A slice changed: pods that its scheduler could not bind may have to move, and the last
         copy may be gone that is charged for what was in force before."""
-        if (in_s := self.caps.note(key, member.slice_of(key), member.name)) is not None:
+        if (in_s := self.caps.note(key, member.contents.slice_of(key), member.name)) is not None:
             self.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
         record = self.state.record_of(workload) if workload is not None else None

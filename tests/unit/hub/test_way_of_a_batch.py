@@ -35,6 +35,11 @@ WAY = [
     "federator.kube.leader.leader_gate",
 ]
 
+ENTERED_MAX = 111
+"""Modules with a call while a first batch is decided and written. Only falls."""
+SERVERS = ("federator.embedded", "federator.sandbox")
+"""What stands in for other processes."""
+
 
 def ours(frame: FrameType | None) -> Iterator[tuple[str, str]]:
     """(module, function) of the frames of this project, the innermost first."""
@@ -97,7 +102,37 @@ def test_a_batch_passes_few_modules_from_due_to_written() -> None:
     assert len(way) <= 12
 
 
+def test_a_first_placement_enters_few_modules() -> None:
+    """Every module with a call on the way, also one that is only asked for a value. A reader who
+    follows one decision opens them all.
+    """
+    entered: set[str] = set()
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or not str(frame.f_globals.get("__name__", "")).startswith("federator."):
+            return
+        stack = list(ours(frame))
+        if passed(stack) and not any(module.startswith(SERVERS) for module, _ in stack):
+            entered.add(stack[0][0])
+
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(5)
+        await world.create(PSVC, "feed", "web", service(6))
+        sys.setprofile(profile)
+        try:
+            await asyncio.sleep(1)
+        finally:
+            sys.setprofile(None)
+        await world.settle()
+        assert sum((await world.shares("feed", "web")).values()) == 6
+
+    play(scenario)
+    assert {PLACER, DIVIDES[0], SENDS[0]} <= entered
+    assert len(entered) <= ENTERED_MAX, sorted(entered)
+
+
 def test_the_page_shows_the_way_as_it_is() -> None:
     page = (sources.ROOT / "docs" / "internals" / "batch.md").read_text(encoding="utf-8")
     shown = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `federator/")]
     assert shown == [f"{module.replace('.', '/')}.py" for module in WAY]
+    assert f"at most {ENTERED_MAX} modules" in page
