@@ -44,7 +44,7 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 def _run(row: str, clusters: int, seconds: float) -> Result:
     snapshot = FleetSnapshot(as_of=0.0, clusters=fleet(clusters), quotas=_quotas())
-    asks = [_ask(index) for index in range(ASKS)]
+    asks = [ask_of(index) for index in range(ASKS)]
     commitments = Commitments()
     ledger = commitments.open(snapshot)
     decided, spent, begun = 0, 0, time.process_time()
@@ -102,7 +102,7 @@ def _quotas() -> tuple[QuotaAccount, ...]:
     )
 
 
-def _ask(index: int) -> Ask:
+def ask_of(index: int) -> Ask:
     """Of every ten: three are spread over zones, one is a gang; of every five one has a quota."""
     turn, gang = index % 10, index % 10 == 9
     zones = SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False)

@@ -234,6 +234,14 @@ ROWS: tuple[Row, ...] = (
         "1/s",
     ),
     Row(
+        "W1",
+        "wave",
+        "a decision with 10,000 in flight, 100 clusters; floor: with none",
+        Against.FLOOR,
+        1.25,
+        "us",
+    ),
+    Row(
         "C1",
         "simulate",
         "82,229 real jobs simulated (gate: in 15 s)",
