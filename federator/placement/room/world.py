@@ -1,14 +1,15 @@
 """The room of all clusters of one snapshot, and what charging takes from it.
 
-One `World` is kept by the commitments from cycle to cycle and refreshed where something changed; a
-ledger reads it, and copies it when it charges for the first time. How many copies of a shape fit is
-remembered per shape, and counted again only for the clusters that changed since.
+One `World` is kept by the commitments from cycle to cycle and brought up to date where something
+changed (`kept`); a ledger reads it, and copies it when it charges for the first time. How many
+copies of a shape fit is remembered per shape, and counted again only for the clusters that changed
+since.
 """
 
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -70,27 +71,21 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A cluster with a summary to rely on: its room after what that summary does not include."""
+    """A cluster with a summary to rely on: its room by that summary."""
 
     base: Base
-    nodes: Nodes
-    charged: Mapping[PodShape, int]
-    """Copies that the summary does not include."""
     headroom: Resources | None
     """What spec.usable leaves; None where that is everything."""
 
     @classmethod
-    def of(
-        cls, base: Base, usable_permille: int, uncovered: Sequence[tuple[PodShape, int]]
-    ) -> "Opened":
-        left, packs = base.nodes, base.capacity.packs
-        headroom = (
-            base.allocatable.scaled(usable_permille) - base.used if usable_permille < 1000 else None
-        )
-        for shape, copies in uncovered:
-            left = left.charge(shape, copies, packs=packs)
-            headroom = None if headroom is None else headroom - shape.requests * copies
-        return _opened(base, left, dict(uncovered), headroom)
+    def of(cls, base: Base, usable_permille: int) -> "Opened":
+        if usable_permille >= 1000:
+            return _opened(base, None)
+        return _opened(base, base.allocatable.scaled(usable_permille) - base.used)
+
+    @property
+    def nodes(self) -> Nodes:
+        return self.base.nodes
 
     def differs_by_amounts(self, before: "Opened") -> bool:
         """Whether only the nodes bound both, which are of the same makes and resources: then it
@@ -421,7 +416,7 @@ class World:
             self._counting -= {at}
         if opened is not None and opened.base.capacity.copies:
             self._counting |= {at}
-            self._charged[at] = opened.charged
+            self._charged[at] = {}
         if opened is not None and opened.headroom is not None and self._headroom is None:
             self._headroom = np.full(
                 (len(self._columns.names), len(self.opened)), UNLIMITED, dtype=np.int64

@@ -149,7 +149,7 @@ class PlainLedger(Ledger):
             view = self.snapshot.clusters.get(name)
             opened = None
             if view is not None and view.capacity is not None and not view.stale:
-                opened = Cluster(view, self._all.base(name, view.capacity))
+                opened = Cluster(view, Base(view.capacity, Nodes.of(view.capacity.rows)))
                 for shape, copies in self._all.uncovered(name, view.capacity.includes_seq):
                     opened.charge(shape, copies)
             self._clusters[name] = opened

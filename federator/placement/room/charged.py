@@ -1,0 +1,347 @@
+"""What is charged in each cluster beyond its last report, and what of that has changed.
+
+The commitments' part that reads their trails. A world that has charged the earlier decisions is
+brought up to date by `News`: nearly always decisions were made since, which are charged after those
+before. Whatever else changes makes a cluster be charged anew.
+"""
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Commitment
+from federator.placement.room import trails
+from federator.placement.room.trails import Departures, InFlight, Step, Trail
+
+Place = tuple[int, str]
+"""(seq, uid) of a step."""
+_LAST = "\U0010ffff"
+"""Sorts after every uid."""
+Charge = tuple[Place, int, PodShape, int]
+"""(step, which of its pods, that pod, copies more)."""
+AT_FIRST: Place = (-1, "")
+"""Before every step: the place of copies that have left, and that no report counts yet."""
+
+
+@dataclass(slots=True)
+class News:
+    """What may be charged otherwise than by the world that is kept."""
+
+    heard: set[str] = field(default_factory=set)
+    """Clusters of which anything was recorded."""
+    anew: set[str] = field(default_factory=set)
+    """Of those, the ones where earlier charges are others."""
+    grown: dict[str, dict[str, int]] = field(default_factory=dict)
+    """uid -> cluster -> the seq from which on its steps are not charged yet."""
+
+    def copy(self) -> "News":
+        grown = {uid: dict(since) for uid, since in self.grown.items()}
+        return News(set(self.heard), set(self.anew), grown)
+
+
+class Charged:
+    """The trails of all commitments, indexed by cluster."""
+
+    def __init__(self, held: Mapping[str, Commitment]) -> None:
+        self._held = held
+        """The commitments by uid. Only read."""
+        self._trails: dict[str, dict[str, Trail]] = {}
+        """cluster -> uid -> steps, but for those that are just what the commitment says: nearly all
+        of a hub's. Empty where the commitment says more than there is."""
+        self._recent: dict[str, list[Place]] = {}
+        self._unsorted: set[str] = set()
+        """Clusters with a `_recent` that must be sorted before it is read."""
+        self._leaving: dict[str, set[str]] = {}
+        """cluster -> workloads that have a trail there and no share any more."""
+        self._in_flight = InFlight()
+        self._departures = Departures()
+        self.news: News | None = None
+        """Since the world was kept; None while none is."""
+
+    def take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
+        """The commitment of a workload says `now`; before, it said `was`."""
+        place: Place = (-1, uid)
+        news = self.news
+        for cluster, step in now.items():
+            if news is not None:
+                news.heard.add(cluster)
+            if self._leaving:
+                self._stays(cluster, uid)
+            kept = self._trails.get(cluster)
+            trail = kept.get(uid) if kept else None
+            if trail is not None or cluster in was:
+                trail = (was[cluster],) if trail is None else trail
+                new = trails.after(trail, step)
+                self._keep(cluster, uid, new, step)
+                if len(new) == len(trail):
+                    if new != trail:
+                        self._changed(cluster)
+                    continue
+            if place[0] != step[0]:
+                place = (step[0], uid)  # one for all clusters
+            if news is not None:
+                news.grown.setdefault(uid, {}).setdefault(cluster, step[0])
+            recent = self._recent.setdefault(cluster, [])
+            # only when decisions are read that were made before: in any order
+            if recent and recent[-1] > place:
+                self._unsorted.add(cluster)
+            recent.append(place)
+
+    def leave(self, cluster: str, uid: str, was: Step, *, undone: bool) -> None:
+        """The commitment says nothing of this cluster any more, and before, it said `was`."""
+        trail = self._trails.get(cluster, {}).get(uid, (was,))
+        if undone and trail:
+            self._changed(cluster)
+            self._unlist(cluster, uid, trail[-1:])
+            trail = trail[:-1]
+        self._keep(cluster, uid, trail, None)
+        if trail:  # else it is confirmed gone already
+            self._leaving.setdefault(cluster, set()).add(uid)
+
+    def forget(self, uid: str, said: Mapping[str, Step]) -> bool:
+        """Nothing is charged for this workload anywhere; its commitment, which is gone, said so
+        much. Returns whether there was anything."""
+        left = [name for name, leaving in self._leaving.items() if uid in leaving]
+        any_trail = False
+        for cluster in dict.fromkeys((*said, *left)):  # nothing is charged for it anywhere else
+            trail = self._trails.get(cluster, {}).pop(uid, None)
+            if trail is None:
+                trail = (said[cluster],) if cluster in said else ()
+            if trail:
+                any_trail = True
+                self._gone(cluster, uid, trail)
+                self._changed(cluster)
+                self._unlist(cluster, uid, trail)
+        return any_trail
+
+    def release(self, cluster: str, uid: str) -> None:
+        """Nothing is charged for the workload in this cluster any more, but for what `departs` has
+        kept."""
+        trail = self._trail(cluster, uid)
+        self._gone(cluster, uid, trail)
+        self._keep(cluster, uid, (), self._step_of(cluster, uid))
+        if trail:
+            self._changed(cluster)
+            self._unlist(cluster, uid, trail)
+
+    def _gone(self, cluster: str, uid: str, trail: Trail) -> None:
+        """Nothing of the workload is on its way into the cluster, or told to leave it."""
+        self._departures.let_go(cluster, uid, trail)
+        if self._leaving:
+            self._stays(cluster, uid)
+        self.heard_of(cluster, uid)
+
+    def departs(self, cluster: str, uid: str, includes_seq: int) -> None:
+        """As `Commitments.departs`."""
+        missed = self._in_flight.missed(cluster).get(uid, includes_seq + 1)
+        self._departures.depart(cluster, uid, min(includes_seq, missed - 1))
+
+    def departed(self, cluster: str, uids: Iterable[str]) -> bool:
+        """As `Commitments.departed`."""
+        if not self._departures.counted(cluster, uids):
+            return False
+        self._changed(cluster)
+        return True
+
+    def in_flight(self, cluster: str, uid: str, seq: int) -> bool:
+        """The slice of this decision is not in the cluster yet. Returns whether it is charged."""
+        trail = self._trail(cluster, uid)
+        if not trail or trail[-1][0] != seq:
+            return False
+        news = self.news
+        if news is not None:
+            news.heard.add(cluster)
+        # What has grown is charged from what is missed when it is charged.
+        if self._in_flight.send(cluster, uid, seq) and (
+            news is None or cluster not in news.grown.get(uid, {})
+        ):
+            self._changed(cluster)
+        return True
+
+    def confirm(self, cluster: str, uid: str, seq: int) -> bool:
+        """As `InFlight.confirm`."""
+        return self._in_flight.confirm(cluster, uid, seq)
+
+    def is_in_flight(self, cluster: str, uid: str, seq: int) -> bool:
+        """As `InFlight.holds`."""
+        return self._in_flight.holds(cluster, uid, seq)
+
+    def reported(self, cluster: str, includes_seq: int) -> None:
+        """As `InFlight.report`."""
+        if self._in_flight.report(cluster, includes_seq):
+            self._changed(cluster)
+
+    def heard_of(self, cluster: str, uid: str, *, above: int = -1) -> None:
+        """Nothing of the workload above this seq is in flight to this cluster any more."""
+        if self._in_flight and self._in_flight.drop(cluster, uid, above=above):
+            self._changed(cluster)
+
+    def beyond(self, cluster: str, includes_seq: int) -> list[Charge]:
+        """What a summary up to `includes_seq` does not include, in the order of the decisions.
+
+        Per workload: the most it had since then, minus what the summary saw of it. Growth charges
+        the difference; a shrink is credited only by a summary.
+
+            decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged,
+            one up to 7 leaves 0
+        """
+        if self._is_covered(cluster, includes_seq):
+            return []
+        self._tidy(cluster, includes_seq)
+        recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        charges: list[Charge] = []
+        for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
+            seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
+            for seq, at, pod, copies in trails.rises(self._trail(cluster, uid), seen):
+                charges.append(((seq, uid), at, pod, copies))
+        charges.sort(key=lambda charge: charge[:2])
+        left = self._departures.copies(cluster)
+        gone = [(AT_FIRST, at, pod, left[pod]) for at, pod in enumerate(left)]
+        return gone + charges
+
+    def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
+        """(cluster, what is to be charged there beside what was charged) of what has grown only.
+        `includes`: up to which seq the report of a cluster includes decisions; None where nothing
+        is charged."""
+        if self.news is None:
+            return
+        for uid, since in self.news.grown.items():
+            said = trails.steps(self._held.get(uid))
+            place: Place = (-1, uid)
+            for cluster, first in since.items():
+                if (seen := includes(cluster)) is None:
+                    continue
+                missed = self._in_flight.missed(cluster).get(uid)
+                if missed is not None and missed <= seen:
+                    seen = missed - 1
+                kept = self._trails.get(cluster)
+                trail = kept.get(uid) if kept else None
+                if trail is None:
+                    trail = (said[cluster],) if cluster in said else ()
+                for seq, at, pod, copies in trails.rises(trail, seen):
+                    if seq >= first:
+                        if place[0] != seq:
+                            place = (seq, uid)  # one for all clusters
+                        yield cluster, (place, at, pod, copies)
+
+    def _is_covered(self, cluster: str, includes_seq: int) -> bool:
+        """Whether a summary plainly includes everything, and nothing is left to tidy."""
+        if (
+            self._leaving.get(cluster)
+            or self._in_flight.missed(cluster)
+            or self._departures.keeps(cluster)
+            or cluster in self._unsorted
+        ):
+            return False
+        recent = self._recent.get(cluster)
+        return not recent or recent[-1][0] <= includes_seq
+
+    def copy(self, held: Mapping[str, Commitment]) -> "Charged":
+        """A copy above these commitments, which are equal."""
+        made = Charged(held)
+        made._trails = {cluster: dict(kept) for cluster, kept in self._trails.items()}
+        made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
+        made._unsorted = set(self._unsorted)
+        made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
+        made._in_flight, made._departures = self._in_flight.copy(), self._departures.copy()
+        made.news = None if self.news is None else self.news.copy()
+        return made
+
+    def as_counted(
+        self, held: Mapping[str, Commitment], counted: Mapping[str, int], own: str
+    ) -> "Charged":
+        """A copy above the commitment of workload `own` alone, and what the summaries up to the
+        given seq (`counted`, by cluster) do not include of the others."""
+        made = Charged(held)
+        made.news = None if self.news is None else self.news.copy()
+        made._in_flight = self._in_flight.as_counted(counted)
+        made._departures = self._departures.copy()
+        for cluster, includes_seq in counted.items():
+            self._tidy(cluster, includes_seq)
+            recent = self._recent_of(cluster)
+            missed = self._in_flight.missed(cluster)
+            made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            made._trails[cluster] = {
+                place: self._trail(cluster, place)
+                for place in (*missed, *(place for _, place in made._recent[cluster]))
+            }
+        for cluster in trails.steps(held.get(own)):  # summaries include the rest of what it holds
+            made._trails.setdefault(cluster, {}).setdefault(own, ())
+        return made
+
+    def tidy_leaving(self, cluster: str, includes_seq: int) -> None:
+        """Releases workloads that have left, of which the summary includes the last step. Until
+        then what left stays charged, because its pods may still run."""
+        for uid in sorted(self._leaving.get(cluster, ())):
+            if self._trail(cluster, uid)[-1][0] <= includes_seq:
+                self.release(cluster, uid)
+
+    def _tidy(self, cluster: str, includes_seq: int) -> None:
+        """Drops steps that no later summary needs: those before the last included one, and all of a
+        workload that has left."""
+        self.tidy_leaving(cluster, includes_seq)
+        recent = self._recent_of(cluster)
+        if not recent or recent[-1][0] <= includes_seq:
+            return
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        missed = self._in_flight.missed(cluster)
+        for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
+            trail = self._trail(cluster, uid)
+            if first := trails.needless(trail, includes_seq):
+                self._unlist(cluster, uid, trail[:first])
+                self._keep(cluster, uid, trail[first:], self._step_of(cluster, uid))
+
+    def _changed(self, cluster: str) -> None:
+        """Earlier charges in the cluster may be others."""
+        if self.news is not None:
+            self.news.heard.add(cluster)
+            self.news.anew.add(cluster)
+
+    def _stays(self, cluster: str, uid: str) -> None:
+        """The workload is not leaving the cluster, or has left."""
+        leaving = self._leaving.get(cluster)
+        if leaving is not None:
+            leaving.discard(uid)
+            if not leaving:
+                del self._leaving[cluster]
+
+    def _trail(self, cluster: str, uid: str) -> Trail:
+        """The steps of a workload in a cluster; none where nothing of it is charged."""
+        trail = self._trails.get(cluster, {}).get(uid)
+        if trail is not None:
+            return trail
+        step = self._step_of(cluster, uid)
+        return () if step is None else (step,)
+
+    def _step_of(self, cluster: str, uid: str) -> Step | None:
+        """The step that the commitment itself says."""
+        commitment = self._held.get(uid)
+        if commitment is None:
+            return None
+        for holding in commitment.holdings:
+            if holding.cluster == cluster:
+                return trails.step(commitment, holding)
+        return None
+
+    def _keep(self, cluster: str, uid: str, trail: Trail, said: Step | None) -> None:
+        """Sets a trail; it is not kept where it is what the commitment says."""
+        kept = self._trails.setdefault(cluster, {})
+        if trail == (() if said is None else (said,)):
+            kept.pop(uid, None)
+        else:
+            kept[uid] = trail
+
+    def _recent_of(self, cluster: str) -> list[Place]:
+        """The steps of a cluster's workloads, rising in seq."""
+        recent = self._recent.get(cluster, [])
+        if cluster in self._unsorted:
+            self._unsorted.discard(cluster)
+            recent.sort()
+        return recent
+
+    def _unlist(self, cluster: str, uid: str, steps: Trail) -> None:
+        recent = self._recent_of(cluster)
+        for seq, _, _ in steps:
+            del recent[bisect.bisect_left(recent, (seq, uid))]

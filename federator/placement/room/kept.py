@@ -1,0 +1,165 @@
+"""The world that the commitments keep: brought up to date by what changed since it was read last.
+
+A cluster that reported is opened anew; a decision that was made is charged above those before it.
+Both give the same columns as opening all of it anew, because copies are charged one decision after
+the other in any case, and clusters do not depend on each other.
+"""
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity, ClusterView
+from federator.placement.room.charged import AT_FIRST, Charge, Charged, News, Place
+from federator.placement.room.nodes import Nodes
+from federator.placement.room.world import Base, Names, Opened, World, same_report
+
+_Together: TypeAlias = dict[tuple[Place, int, int], tuple[PodShape, dict[str, int]]]
+"""(place of the step, which of its pods, identity of the pod) -> (pod, cluster -> copies)."""
+_NOTHING_KEPT: Final[Mapping[str, ClusterView]] = {}
+
+
+class KeptWorld:
+    """The room of all clusters as last asked for. Its readers go on reading what they got: before
+    anything is changed the world is copied while any of them lives."""
+
+    def __init__(self) -> None:
+        self._world: World | None = None
+        self.views: Mapping[str, ClusterView] = _NOTHING_KEPT
+        """The clusters that it was made of."""
+        self._last: dict[str, Place] = {}
+        """cluster -> the last step that is charged there."""
+        self._bases: dict[str, Base] = {}
+        self._readers: list[weakref.ref[object]] = []
+        """The readers, and some that are gone."""
+
+    def copy(self) -> "KeptWorld":
+        """A copy, which may be read in another thread."""
+        made = KeptWorld()
+        made._world = None if self._world is None else self._world.copy()
+        made.views, made._last, made._bases = self.views, dict(self._last), dict(self._bases)
+        return made
+
+    def read(
+        self, clusters: Mapping[str, ClusterView], others: Names, charged: Charged, reader: object
+    ) -> World:
+        """The world of these clusters, as long as `reader` lives. `others`: the names of those that
+        may differ from what they were; None where there are others. Not to be charged
+        (`World.copy`)."""
+        if self._readers:
+            self._readers = [ref for ref in self._readers if ref() is not None]
+        world, news = self._world, charged.news
+        if world is None or others is None or news is None:
+            world = None
+        else:
+            world = self._updated(world, clusters, others, charged, news)
+        if world is None:
+            world, self._readers = self._opened_anew(clusters, charged), []
+        charged.news = News()
+        self._world, self.views = world, clusters
+        self._readers.append(weakref.ref(reader))
+        return world
+
+    def _updated(
+        self,
+        world: World,
+        clusters: Mapping[str, ClusterView],
+        others: list[str],
+        charged: Charged,
+        news: News,
+    ) -> World | None:
+        """The world with what has changed; None when its columns cannot take it."""
+        before = self.views
+        anew = {name for name in others if not same_report(before[name], clusters[name])}
+        for name in sorted(news.heard):
+            if (includes_seq := _includes(clusters, name)) is not None:
+                charged.tidy_leaving(name, includes_seq)
+        anew |= news.anew & clusters.keys()
+        charges = self._grown(clusters, charged, anew)
+        if (anew or charges) and self._readers:
+            world = world.copy()  # ledgers above the former snapshot go on reading it
+            self._readers = []
+        for name in sorted(anew):
+            if not world.put(name, self._open(clusters[name])):
+                return None
+        self._charge(world, charges, clusters, charged, anew)
+        return world
+
+    def _opened_anew(self, clusters: Mapping[str, ClusterView], charged: Charged) -> World:
+        self._last = {}
+        world = World({name: self._open(clusters[name]) for name in sorted(clusters)})
+        self._charge(world, {}, clusters, charged, clusters)
+        return world
+
+    def _grown(
+        self, clusters: Mapping[str, ClusterView], charged: Charged, anew: set[str]
+    ) -> _Together:
+        """What is to be charged above what is. A cluster where that is of an earlier decision than
+        the last one charged is opened anew: it is added to `anew`."""
+
+        def includes(name: str) -> int | None:
+            return None if name in anew else _includes(clusters, name)
+
+        made: _Together = {}
+        last, late = dict[str, Place](), set[str]()
+        for cluster, charge in charged.grown(includes):
+            if charge[0] < self._last.get(cluster, AT_FIRST):
+                late.add(cluster)
+            else:
+                last[cluster] = max(last.get(cluster, AT_FIRST), charge[0])
+                _add(made, cluster, charge)
+        for cluster in late:
+            for _, copies in made.values():
+                copies.pop(cluster, None)
+        anew |= late
+        self._last |= last
+        return made
+
+    def _charge(
+        self,
+        world: World,
+        charges: _Together,
+        clusters: Mapping[str, ClusterView],
+        charged: Charged,
+        anew: Iterable[str],
+    ) -> None:
+        """Charges this, and all of the clusters that are opened anew, decision by decision."""
+        for name in anew:
+            self._last.pop(name, None)
+            if (includes_seq := _includes(clusters, name)) is not None:
+                for charge in charged.beyond(name, includes_seq):
+                    self._last[name] = charge[0]
+                    _add(charges, name, charge)
+        for key in sorted(charges):
+            world.charge(*charges[key])
+
+    def _open(self, view: ClusterView) -> Opened | None:
+        """The cluster as it reported; None where that is nothing to rely on."""
+        if view.capacity is None or view.stale:
+            return None
+        return Opened.of(self._base(view.name, view.capacity), view.usable_permille)
+
+    def _base(self, cluster: str, capacity: Capacity) -> Base:
+        """The room of a cluster by this summary, computed once per summary."""
+        cached = self._bases.get(cluster)
+        if cached is None or cached.capacity is not capacity:
+            cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows))
+        return cached
+
+
+def _add(made: _Together, cluster: str, charge: Charge) -> None:
+    """The charges of one decision are made in all its clusters at once."""
+    place, at, pod, copies = charge
+    key = (place, at, id(pod))
+    if (together := made.get(key)) is None:
+        together = made[key] = (pod, {})
+    together[1][cluster] = copies
+
+
+def _includes(clusters: Mapping[str, ClusterView], name: str) -> int | None:
+    """Up to which seq the cluster's report includes decisions; None without one to rely on."""
+    view = clusters.get(name)
+    if view is None or view.capacity is None or view.stale:
+        return None
+    return view.capacity.includes_seq
