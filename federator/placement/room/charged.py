@@ -8,6 +8,7 @@ before. Whatever else changes makes a cluster be charged anew.
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Commitment
@@ -21,7 +22,13 @@ _LAST = "\U0010ffff"
 Charge = tuple[Place, int, PodShape, int]
 """(step, which of its pods, that pod, copies more)."""
 AT_FIRST: Place = (-1, "")
-"""Before every step: the place of copies that have left, and that no report counts yet."""
+"""Before every step: the place of what is charged in sums."""
+ONES: Final = 1024
+"""Charges of one cluster that are made one by one, before they are made in sums by shape: a charge
+takes 40 us, and a report has all of them made again."""
+ONES_OF: Final = 8
+"""Of so many charges in sums as many more are made one by one, or summing up would take the time
+that it saves."""
 
 
 @dataclass(slots=True)
@@ -56,6 +63,8 @@ class Charged:
         """cluster -> workloads that have a trail there and no share any more."""
         self._in_flight = InFlight()
         self._departures = Departures()
+        self._summed: dict[str, tuple[Place, int]] = {}
+        """cluster -> (the last step that is charged in sums, how many are)."""
         self.news: News | None = None
         """Since the world was kept; None while none is."""
 
@@ -178,7 +187,8 @@ class Charged:
             self._changed(cluster)
 
     def beyond(self, cluster: str, includes_seq: int) -> list[Charge]:
-        """What a summary up to `includes_seq` does not include, in the order of the decisions.
+        """What a summary up to `includes_seq` does not include, in the order of the decisions; the
+        first of very many in sums by shape.
 
         Per workload: the most it had since then, minus what the summary saw of it. Growth charges
         the difference; a shrink is credited only by a summary.
@@ -197,9 +207,29 @@ class Charged:
             for seq, at, pod, copies in trails.rises(self._trail(cluster, uid), seen):
                 charges.append(((seq, uid), at, pod, copies))
         charges.sort(key=lambda charge: charge[:2])
-        left = self._departures.copies(cluster)
-        gone = [(AT_FIRST, at, pod, left[pod]) for at, pod in enumerate(left)]
-        return gone + charges
+        return self._in_sums(cluster, charges)
+
+    def _in_sums(self, cluster: str, charges: list[Charge]) -> list[Charge]:
+        """The same with the first ones in sums by shape: of copies that have left, and of steps
+        where there are too many to charge each."""
+        last, _ = self._summed.pop(cluster, (AT_FIRST, 0))
+        count = bisect.bisect_right(charges, last, key=lambda charge: charge[0])
+        if len(charges) - count > _most_ones(count):
+            count = len(charges)
+        if count:
+            self._summed[cluster] = charges[count - 1][0], count
+        sums = self._departures.copies(cluster)
+        for _, _, pod, copies in charges[:count]:
+            sums[pod] = sums.get(pod, 0) + copies
+        return [(AT_FIRST, at, pod, sums[pod]) for at, pod in enumerate(sums)] + charges[count:]
+
+    def last_summed(self, cluster: str) -> Place:
+        """The last step that is charged in sums."""
+        return self._summed.get(cluster, (AT_FIRST, 0))[0]
+
+    def most_ones(self, cluster: str) -> int:
+        """How many charges of the cluster may be made one by one."""
+        return _most_ones(self._summed.get(cluster, (AT_FIRST, 0))[1])
 
     def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
         """(cluster, what is to be charged there beside what was charged) of what has grown only.
@@ -246,6 +276,7 @@ class Charged:
         made._unsorted = set(self._unsorted)
         made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
         made._in_flight, made._departures = self._in_flight.copy(), self._departures.copy()
+        made._summed = dict(self._summed)
         made.news = None if self.news is None else self.news.copy()
         return made
 
@@ -257,7 +288,7 @@ class Charged:
         made = Charged(held)
         made.news = None if self.news is None else self.news.copy()
         made._in_flight = self._in_flight.as_counted(counted)
-        made._departures = self._departures.copy()
+        made._departures, made._summed = self._departures.copy(), dict(self._summed)
         for cluster, includes_seq in counted.items():
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
@@ -345,3 +376,7 @@ class Charged:
         recent = self._recent_of(cluster)
         for seq, _, _ in steps:
             del recent[bisect.bisect_left(recent, (seq, uid))]
+
+
+def _most_ones(summed: int) -> int:
+    return max(ONES, summed // ONES_OF)

@@ -30,6 +30,8 @@ class KeptWorld:
         """The clusters that it was made of."""
         self._last: dict[str, Place] = {}
         """cluster -> the last step that is charged there."""
+        self._ones: dict[str, int] = {}
+        """cluster -> how many charges of steps were made there one by one."""
         self._bases: dict[str, Base] = {}
         self._readers: list[weakref.ref[object]] = []
         """The readers, and some that are gone."""
@@ -39,6 +41,7 @@ class KeptWorld:
         made = KeptWorld()
         made._world = None if self._world is None else self._world.copy()
         made.views, made._last, made._bases = self.views, dict(self._last), dict(self._bases)
+        made._ones = dict(self._ones)
         return made
 
     def read(
@@ -87,7 +90,7 @@ class KeptWorld:
         return world
 
     def _opened_anew(self, clusters: Mapping[str, ClusterView], charged: Charged) -> World:
-        self._last = {}
+        self._last, self._ones = {}, {}
         world = World({name: self._open(clusters[name]) for name in sorted(clusters)})
         self._charge(world, {}, clusters, charged, clusters)
         return world
@@ -96,7 +99,8 @@ class KeptWorld:
         self, clusters: Mapping[str, ClusterView], charged: Charged, anew: set[str]
     ) -> _Together:
         """What is to be charged above what is. A cluster where that is of an earlier decision than
-        the last one charged is opened anew: it is added to `anew`."""
+        the last one charged, or too much to be charged one by one, is opened anew: it is added to
+        `anew`."""
 
         def includes(name: str) -> int | None:
             return None if name in anew else _includes(clusters, name)
@@ -108,7 +112,9 @@ class KeptWorld:
                 late.add(cluster)
             else:
                 last[cluster] = max(last.get(cluster, AT_FIRST), charge[0])
+                self._ones[cluster] = self._ones.get(cluster, 0) + 1
                 _add(made, cluster, charge)
+        late |= {name for name in last if self._ones[name] > charged.most_ones(name)}
         for cluster in late:
             for _, copies in made.values():
                 copies.pop(cluster, None)
@@ -127,10 +133,14 @@ class KeptWorld:
         """Charges this, and all of the clusters that are opened anew, decision by decision."""
         for name in anew:
             self._last.pop(name, None)
+            self._ones.pop(name, None)
             if (includes_seq := _includes(clusters, name)) is not None:
-                for charge in charged.beyond(name, includes_seq):
-                    self._last[name] = charge[0]
+                every = charged.beyond(name, includes_seq)
+                for charge in every:
                     _add(charges, name, charge)
+                ones = sum(charge[0] != AT_FIRST for charge in every)
+                self._last[name] = every[-1][0] if ones else charged.last_summed(name)
+                self._ones[name] = ones
         for key in sorted(charges):
             world.charge(*charges[key])
 
