@@ -21,7 +21,7 @@ from federator.hub.host.host_watch import asking_again
 from federator.hub.leading.controllers import Controllers, Surroundings, When
 from federator.hub.leading.membership import Membership
 from federator.hub.leading.standby import Standby
-from federator.hub.members.connection import Connect
+from federator.hub.members.connecting.connection import Connect
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.hub.records.seals import KEY_BYTES, Seals
