@@ -43,8 +43,7 @@ class Rule:
 
     def keeps(self, chosen: list[int], copies: list[int]) -> bool:
         """Whether so many copies in the chosen clusters break nothing; each has some."""
-        there = zip(map(self.domains.__getitem__, chosen), copies, strict=True)
-        return not domains.of_seats(self.rule, there, self.idle).broken()
+        return domains.keeps(self.rule, [self.domains[at] for at in chosen], copies, self.idle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ Of a level with n copies to give only its first n clusters by weight and tie-bre
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from federator.model.shards import Ranges
 from federator.placement import classes, inputs, verdicts
 from federator.placement.classes import Class
 from federator.placement.division import webster
-from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import best, choosing
@@ -69,45 +68,46 @@ def decide(
     listed = crowd.rooms.tolist() if crowd.rooms.size <= best.FEW else None
     chosen, copies, missing = _given(ask, like, crowd, listed, total)
     if missing:
-        if total < wanted or not _refused(like, policy.require_all, missing == total):
+        if total < wanted or not _gets_nothing(like, policy.require_all, missing == total):
             return None
-        return _refusal(ask, like, crowd, admission, snapshot, ledger, seq, wanted - missing)
-    if not like.keeps(chosen, copies) or not like.tainted.isdisjoint(chosen):
+        chosen, copies, placed = [], [], 0
+        reason, message, said = _refused(ask, like, crowd, wanted - missing)
+    elif _needs_objects(like, chosen, copies):
         return None
-    clusters = [like.names[at] for at in chosen]
+    else:
+        placed = total
+        missing = wanted - total
+        reason, why = (admission.reason, admission.message) if missing else (Reason.CHOSEN, "")
+        facts = verdicts.quick_outcome(wanted, missing, reason, why)
+        words = worded(ask, like, crowd, listed, chosen, copies, facts)
+        said = Verdicts(len(like.names), words.every, words.grouped)
+        message = verdicts.sentence(ask, wanted, total, why, {})
     ranges = ((0, total - 1),) if shards else ()
-    shares = tuple(_shares(clusters, copies, ranges, mark, seq))
+    shares = tuple(_shares([like.names[at] for at in chosen], copies, ranges, mark, seq))
     ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
-    reason, why = Reason.CHOSEN, ""
-    if total < wanted:
-        reason, why = admission.reason, admission.message
-    facts = verdicts.quick_outcome(wanted, wanted - total, reason, why)
-    said = worded(ask, like, crowd, listed, chosen, copies, facts)
     return quick_decision(
+        key=ask.key,
+        uid=ask.uid,
         wanted=wanted,
         shares=shares,
-        shortfall=wanted - total,
+        shortfall=wanted - placed,
         reason=reason,
-        message=verdicts.sentence(ask, wanted, total, why, {}),
-        verdicts=Verdicts(len(like.names), said.every, said.grouped),
-        **_common(ask, like, admission, snapshot, seq),
+        message=message,
+        verdicts=said,
+        as_of=snapshot.as_of,
+        inputs_hash=inputs.hash_of(ask, like.texts),
+        seq=seq,
+        quota_generations=admission.generations,
+        unlimited_quota=admission.unlimited,
+        **like.recorded,
     )
 
 
-def _common(
-    ask: Ask, like: Class, admission: Admission, snapshot: FleetSnapshot, seq: int
-) -> dict[str, Any]:
-    """What every decision records of its ask and of quota."""
-    return {
-        "key": ask.key,
-        "uid": ask.uid,
-        "as_of": snapshot.as_of,
-        "inputs_hash": inputs.hash_of(ask, like.texts),
-        "seq": seq,
-        "quota_generations": admission.generations,
-        "unlimited_quota": admission.unlimited,
-        **like.recorded,
-    }
+def _needs_objects(like: Class, chosen: list[int], copies: list[int]) -> bool:
+    """Whether a soft spread rule is broken, or a chosen cluster has taints."""
+    return bool(like.rules and not like.keeps(chosen, copies)) or not like.tainted.isdisjoint(
+        chosen
+    )
 
 
 def _shares(
@@ -123,39 +123,22 @@ def _shares(
     return [replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares]
 
 
-def _refused(like: Class, require_all: bool, nothing: bool) -> bool:
+def _gets_nothing(like: Class, require_all: bool, nothing: bool) -> bool:
     """Whether it gets nothing at all, and no spread rule has a part in that."""
     return bool(like.opened) and not like.rules and (require_all or nothing)
 
 
-def _refusal(  # noqa: PLR0917 what `decide` knows by then
-    ask: Ask,
-    like: Class,
-    crowd: Crowd,
-    admission: Admission,
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    seq: int,
-    placed: int,
-) -> Decision:
-    """The decision on a workload that quota admits as a whole and that gets nothing, as not all of
-    it has a place: `placed` copies would have one. Where many wait most decisions are refusals."""
+def _refused(ask: Ask, like: Class, crowd: Crowd, placed: int) -> tuple[Reason, str, Verdicts]:
+    """Why a workload that quota admits as a whole gets nothing: `placed` copies would have a place,
+    and not all. Where many wait most decisions are refusals."""
     wanted, whole = ask.count, ask.policy.require_all
     reason, why = verdicts.binding(ask, placed, _figures(like, crowd))
-    ledger.commit_at(Commitment.of(ask, (), began_s=snapshot.as_of), [], [])
-    said = InFull(ask, like, crowd, verdicts.quick_outcome(wanted, wanted, reason, why, whole))
+    words = InFull(ask, like, crowd, verdicts.quick_outcome(wanted, wanted, reason, why, whole))
     message = verdicts.sentence(ask, wanted, placed, why, {})
     # Without a weight a cluster is refused for another reason than room.
-    but = said.but if like.weighty else None
-    return quick_decision(
-        wanted=wanted,
-        shares=(),
-        shortfall=wanted,
-        reason=reason,
-        message=verdicts.all_or_none(message) if whole else message,
-        verdicts=Verdicts(len(like.names), said.every, said.grouped, said.reasons, but),
-        **_common(ask, like, admission, snapshot, seq),
-    )
+    but = words.but if like.weighty else None
+    said = Verdicts(len(like.names), words.every, words.grouped, words.reasons, but)
+    return reason, verdicts.all_or_none(message) if whole else message, said
 
 
 def _figures(like: Class, crowd: Crowd) -> verdicts.Figures:

@@ -59,7 +59,7 @@ class Domains:
         """How many more domains must be used for minDomains, as far as there are copies for
         them.
         """
-        return max(min(self.wants, self.total) - self.used, 0)
+        return lacking(self.wants, self.total, self.used)
 
     def broken(self) -> bool:
         """Whether the rule is broken."""
@@ -138,6 +138,20 @@ class Domains:
         if after < self.least and not self.few:
             self.least = after
         return few_left or before != (self.least, self.high, self.used)
+
+
+def lacking(wants: int, total: int, used: int) -> int:
+    """How many more domains than those `used` must be, of so many copies in all."""
+    return max(min(wants, total) - used, 0)
+
+
+def keeps(
+    rule: SpreadRule, where: Collection[str], seats: Sequence[int], idle: Iterable[str] = ()
+) -> bool:
+    """Whether clusters in these domains, which all have seats, keep a soft rule."""
+    if rule.max_skew <= 0:  # how many seats a domain has does not matter
+        return not lacking(rule.min_domains, sum(seats), len({*where}))
+    return not of_seats(rule, zip(where, seats, strict=True), idle).broken()
 
 
 def of_rule(

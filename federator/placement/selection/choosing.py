@@ -26,11 +26,15 @@ from federator.placement.selection.field import Bools
 class Clusters:
     """What a choice depends on. [C] each, in the order of names."""
 
-    held: Ints
+    held: Ints | None
+    """None where none holds any copy."""
     cap: Ints
-    weight: Ints
-    level: Ints
-    """Twice the ordered group, and one more with avoided taints."""
+    able: Bools
+    """Whether it can get copies: its cap and its weight are above 0. Others would only use up
+    `maxClusters`."""
+    level: Ints | None
+    """Twice the ordered group, and one more with avoided taints; None where it is the same for
+    all."""
     score: Ints
     order: Callable[[Ints], NDArray[np.uint64]]
     """The last tie-breaks but the name, of some of them."""
@@ -45,7 +49,7 @@ def of_candidates(candidates: Sequence[Candidate]) -> Clusters:
     return Clusters(
         _column([each.held for each in candidates]),
         _column([each.cap for each in candidates]),
-        _column([each.weight for each in candidates]),
+        np.array([each.cap > 0 and each.weight > 0 for each in candidates], dtype=np.bool_),
         _column([2 * each.place.level + bool(each.place.avoided) for each in candidates]),
         _column([each.score for each in candidates]),
         np.array([each.order for each in candidates], dtype=np.uint64).take,
@@ -64,12 +68,12 @@ class Chosen:
 
     joined: Sequence[int]
     """Of those that hold nothing, or compete as if they held nothing."""
-    out: Mapping[int, Reason]
-    """Those that are left out before the last step."""
-    rest: Ints
-    """Those that might have joined, and did not."""
+    joining: Ints
+    """Those that might have joined."""
     why: Reason
-    """Why `rest` is left out."""
+    """Why the rest of them is left out."""
+    out: Mapping[int, Reason]
+    """The others that are left out."""
 
 
 def choose(
@@ -93,7 +97,8 @@ def choose(
     clusters = of_candidates(candidates)
     made = of(clusters, total, division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky)
     left_out = {candidates[at].name: why for at, why in made.out.items()}
-    left_out.update((candidates[at].name, made.why) for at in made.rest.tolist())
+    rest = {*made.joining.tolist()}.difference(made.joined)
+    left_out.update((candidates[at].name, made.why) for at in rest)
     return left_out
 
 
@@ -115,18 +120,20 @@ def of(
 ) -> Chosen:
     """As `choose`, by columns, under a division that `chooses`."""
     limits = Limits(total, max(division.min_per_cluster, 0), division.max_clusters)
-    out: dict[int, Reason] = {}
-    able = clusters.cap > 0
+    fewest = DIVIDERS[division.strategy].fewest
     # With mode Fresh holders compete like all others: the plan is made as if nothing ran.
-    holders = [] if fresh else _holders(clusters, able)
-    # The others can get no copy: as members of the set they would only use up `maxClusters`.
-    able &= clusters.weight > 0
-    able[holders] = False
+    holders = [] if fresh or clusters.held is None else _holders(clusters)
+    able, out = clusters.able, dict[int, Reason]()
+    if holders:
+        able = able.copy()
+        able[holders] = False
     if limits.floor > 0:
         below = able & (clusters.cap < limits.floor)
         out.update(dict.fromkeys(np.flatnonzero(below).tolist(), Reason.BELOW_MINIMUM))
-        able &= ~below
-    joining = np.flatnonzero(able)
+        able = able & ~below
+    (joining,) = able.nonzero()
+    if not (holders or fewest or limits.floor) and limits.most == 1 and joining.size:
+        return Chosen([_largest(clusters, joining, total)], joining, limits.reason, out)
     caps = np.minimum(clusters.cap, total)  # clipped, since unlimited caps overflow a sum
     stay = _staying(caps, holders, joining, limits, sticky=sticky)
     out.update((at, limits.reason) for at in holders if at not in stay)
@@ -135,11 +142,15 @@ def of(
     if limits.floor > 0 and not strict:
         joining = _needed(clusters, caps, joining, stay, limits, out)
     picker = _Picker(clusters, caps, joining, stay, limits)
-    if DIVIDERS[division.strategy].fewest:
-        why = _packed(picker, limits, beyond)
-    else:
-        why = _joined(picker, limits, sticky=sticky)
-    return Chosen(picker.joined, out, picker.rest, why)
+    why = _packed(picker, limits, beyond) if fewest else _joined(picker, limits, sticky=sticky)
+    return Chosen(picker.joined, joining, why, out)
+
+
+def _largest(clusters: Clusters, joining: Ints, total: int) -> int:
+    """What `_Picker` picks where one cluster may take part, as for most jobs of a trace."""
+    caps = clusters.cap[joining]
+    goal = min(caps.item(caps.argmax()), total)
+    return _first(clusters, joining[caps >= goal])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +195,12 @@ class Limits:
         return min(sum(chosen) + best, self.total)
 
 
-def _holders(clusters: Clusters, able: Bools) -> list[int]:
+def _holders(clusters: Clusters) -> list[int]:
     """Those that hold copies and may keep some: the first stays longest."""
-    holders = np.flatnonzero(able & (clusters.held > 0))
+    assert clusters.held is not None
+    holders = np.flatnonzero((clusters.held > 0) & (clusters.cap > 0))
     keys = zip(
-        (clusters.level[holders] >> 1).tolist(),  # whatever taints are avoided
+        (_levels(clusters, holders) >> 1).tolist(),  # whatever taints are avoided
         (-clusters.held[holders]).tolist(),
         (-clusters.score[holders]).tolist(),
         clusters.order(holders).tolist(),
@@ -236,7 +248,7 @@ def _needed(  # noqa: PLR0917 what a choice knows by then
 ) -> Ints:
     """Takes later groups, and clusters with avoided taints, only as far as the others cannot hold
     everything: the floor of each cluster that takes part is filled. The rest goes into `out`."""
-    levels, staying = clusters.level[joining], caps[list(stay)].tolist()
+    levels, staying = _levels(clusters, joining), caps[list(stay)].tolist()
     needed = joining[:0]
     for level in np.unique(levels).tolist():
         group = joining[levels == level]
@@ -275,18 +287,18 @@ def _joined(picker: "_Picker", limits: Limits, *, sticky: bool) -> Reason:
 def _packed(picker: "_Picker", limits: Limits, beyond: int) -> Reason:
     """Picks, per group, as many clusters as are needed for what the group's holders have no room
     for, and `beyond` more. Returns why the rest does not join."""
-    level, caps, joined = picker.clusters.level, picker.caps, picker.joined
+    caps, joined = picker.caps, picker.joined
     most = limits.slots([cap for _, cap in picker.stay], picker.rest.size)
     free = [max(cap - held, 0) for held, cap in picker.stay]
     growth = limits.total - sum(min(held, cap) for held, cap in picker.stay)
-    of_stay = [level.item(at) for at in picker.chosen]
-    for place in sorted({*of_stay, *picker.places()}):
+    of_stay = picker.places(picker.chosen)
+    for place in sorted({*of_stay, *picker.places(picker.rest)}):
         # Room of the holders of this group first: Pack opens another cluster only when they are
         # full.
         room = sum(more for at, more in zip(of_stay, free, strict=True) if at == place)
-        while room < growth and len(joined) < most and place in picker.places():
+        while room < growth and len(joined) < most and place in picker.places(picker.rest):
             at = picker.next()
-            if level.item(at) == place:
+            if picker.places([at]) == [place]:
                 room += caps.item(at)
             else:
                 growth -= caps.item(at)
@@ -322,14 +334,18 @@ class _Picker:
     def __post_init__(self) -> None:
         clusters, caps = self.clusters, self.caps
         self.chosen = list(self.chosen)
-        held = np.minimum(clusters.held, self.limits.total)
-        self.stay = [(held.item(at), caps.item(at)) for at in self.chosen]
+        held, total = clusters.held, self.limits.total
+        self.stay = [
+            (0 if held is None else min(held.item(at), total), caps.item(at)) for at in self.chosen
+        ]
         self.goal = self.limits.reach([cap for _, cap in self.stay], caps[self.rest])
         for at in self.chosen:
             self._use(at)
 
-    def places(self) -> set[int]:
-        return set(self.clusters.level[self.rest].tolist())
+    def places(self, at: Ints | Sequence[int]) -> list[int]:
+        """The levels of these clusters."""
+        levels: list[int] = _levels(self.clusters, np.asarray(at, dtype=np.int64)).tolist()
+        return levels
 
     def every(self) -> None:
         """Picks all that are left."""
@@ -338,13 +354,9 @@ class _Picker:
 
     def next(self) -> int:
         """The next cluster; at least one must be left."""
-        clusters, here = self.clusters, self._able()
+        here = self._able()
         if here.size:
-            # Groups and avoided taints before domains before scores: the order in
-            # docs/reference/spread.md.
-            here = self._least_crowded(_least(here, clusters.level.take))
-            here = _most(_most(here, clusters.score), clusters.cap)
-            picked = _least(here, clusters.order).item(0)
+            picked = _first(self.clusters, here, self._least_crowded)
         else:  # no choice keeps the goal in reach, and the largest loses least of it
             picked = self._by_size()[0]
         self.rest = self.rest[self.rest != picked]
@@ -395,6 +407,23 @@ class _Picker:
     def _use(self, at: int) -> None:
         for key in enumerate(self.clusters.domains[self.clusters.cell.item(at)]):
             self.used[key] = self.used.get(key, 0) + 1
+
+
+def _first(
+    clusters: Clusters, here: Ints, least_crowded: Callable[[Ints], Ints] | None = None
+) -> int:
+    """The best of these clusters: groups and avoided taints before domains before scores, the order
+    in docs/reference/spread.md."""
+    if clusters.level is not None:
+        here = _least(here, clusters.level.take)
+    if least_crowded is not None:
+        here = least_crowded(here)
+    here = _most(_most(here, clusters.score), clusters.cap)
+    return _least(here, clusters.order).item(0)
+
+
+def _levels(clusters: Clusters, at: Ints) -> Ints:
+    return np.zeros_like(at) if clusters.level is None else clusters.level[at]
 
 
 def _least(here: Ints, keys: Callable[[Ints], NDArray[Any]]) -> Ints:

@@ -239,10 +239,10 @@ class Crowd:
         """Its clusters for a choice. `score`: of all clusters."""
         field = self.field
         return choosing.Clusters(
-            field.nothing,
-            np.where(self.member, self.cap, 0),
-            self.weight,
-            field.level,
+            None,
+            self.cap,
+            self.able,
+            field.level if len(field.levels) > 1 else None,
             score,
             self.order.keys,
             field.cell,

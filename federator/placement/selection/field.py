@@ -32,7 +32,6 @@ class Field:
         "levels",
         "marks",
         "marks_listed",
-        "nothing",
         "open",
         "places",
         "refused",
@@ -76,8 +75,6 @@ class Field:
         self.domains = tuple(index_of)
         """Domains by that index."""
         self.cells = self._counted(ask, self.domains)
-        self.nothing: Ints = np.zeros_like(self.level)
-        """[C]: what each holds of a workload that holds nothing."""
         self.refused: dict[Reason, list[int]] = {}
         for at, place in enumerate(self.places):
             if place.refusal is not None:
