@@ -9,7 +9,7 @@ Of a level with n copies to give only its first n clusters by weight and tie-bre
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -202,6 +202,8 @@ def _over(like: Class, crowd: Crowd, listed: list[int] | None, missing: int) -> 
         )
         if not here:
             continue
+        if missing == 1 and not chosen:  # the first that can have it
+            return here, [1], 0
         seats = webster.seats_of(
             weights, caps, missing, functools.partial(crowd.order.listed, here)
         )
@@ -226,28 +228,28 @@ def _few(
     like: Class, level: int, room: list[int], count: int, order: best.Order, *, full: bool
 ) -> _Level:
     """With lists: of few clusters. `full`: some can have no copy."""
-    here, most = list(like.members[level]), like.most
+    here: Sequence[int] = like.members[level]
     weigh = room if like.field.weights is None else like.field.weights.tolist()
     if full:
         here = [at for at in here if room[at] > 0 and weigh[at] > 0]
     if len(here) > count:
         here = best.heaviest_of(here, weigh, count, order)
-    caps = room if len(here) == len(room) else list(map(room.__getitem__, here))
-    weights = caps if weigh is room else list(map(weigh.__getitem__, here))
-    if most < UNLIMITED:
-        caps = [cap if cap < most else most for cap in caps]
-    return here, weights, caps
+    caps = room if len(here) == len(room) else [room[at] for at in here]
+    weights = caps if weigh is room else [weigh[at] for at in here]
+    return list(here), weights, _bounded(caps, like.most)
 
 
 def _many(like: Class, level: int, rooms: Ints, count: int, order: best.Order) -> _Level:
     """With columns: of many clusters."""
-    offered, most = rooms, like.most
+    offered = rooms
     if like.field.weights is not None:
         offered = np.where(rooms > 0, like.field.weights, 0)
     ranked = offered if like.alike else np.where(like.levels[level], offered, 0)
     here = best.heaviest(ranked, count, order)
     weights: list[int] = ranked.take(here).tolist()
     caps = weights if ranked is rooms else rooms.take(here).tolist()
-    if most < UNLIMITED:
-        caps = [cap if cap < most else most for cap in caps]
-    return here, weights, caps
+    return here, weights, _bounded(caps, like.most)
+
+
+def _bounded(caps: list[int], most: int) -> list[int]:
+    return caps if most >= UNLIMITED else [cap if cap < most else most for cap in caps]

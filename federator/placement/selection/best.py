@@ -3,6 +3,7 @@ Python's integers are faster, and in columns above. C clusters, in the order of 
 """
 
 import bisect
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -60,11 +61,12 @@ class Order:
         return keys
 
 
-def heaviest_of(here: list[int], weights: list[int], count: int, order: Order) -> list[int]:
+def heaviest_of(here: Sequence[int], weights: list[int], count: int, order: Order) -> list[int]:
     """The first `count` of more clusters by weight and tie-break, which is asked only where it
     decides; rising."""
-    weigh = weights.__getitem__
-    least = max(map(weigh, here)) if count == 1 else sorted(map(weigh, here))[-count]
+    if count == 1:
+        return [_heaviest_one(here, weights, order)]
+    least = sorted(map(weights.__getitem__, here))[-count]
     enough = [at for at in here if weights[at] >= least]
     if len(enough) == count:
         return enough
@@ -73,6 +75,15 @@ def heaviest_of(here: list[int], weights: list[int], count: int, order: Order) -
         return sorted(order.few(enough, count))
     equal = [at for at in enough if weights[at] == least]
     return sorted(ahead + order.few(equal, count - len(ahead)))
+
+
+def _heaviest_one(here: Sequence[int], weights: list[int], order: Order) -> int:
+    """Most asks of a trace have one copy, so nothing is sorted for it."""
+    every = len(here) == len(weights)
+    top = max(weights) if every else max(map(weights.__getitem__, here))
+    if every and weights.count(top) == 1:
+        return weights.index(top)
+    return order.few([at for at in here if weights[at] == top], 1)[0]
 
 
 def heaviest(ranked: Ints, count: int, order: Order) -> list[int]:
