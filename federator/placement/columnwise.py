@@ -25,14 +25,14 @@ from federator.model.decision import (
     quick_decision,
     quick_share,
 )
-from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.fleet import Commitment
 from federator.model.resources import UNLIMITED
 from federator.model.shards import Ranges
 from federator.placement import classes, inputs, verdicts
 from federator.placement.classes import Class
 from federator.placement.division import webster
+from federator.placement.request import Request
 from federator.placement.room.binding import Ints
-from federator.placement.room.ledger import Ledger
 from federator.placement.selection import best, choosing
 from federator.placement.selection.crowd import Crowd
 from federator.placement.wording import InFull, worded
@@ -41,16 +41,9 @@ _Given: TypeAlias = tuple[list[int], list[int], int]
 """(clusters, rising; copies of each; copies that find no room)"""
 
 
-def decide(
-    ask: Ask,
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    *,
-    seq: int,
-    mark: Callable[[str], int],
-    by_name: bool,
-) -> Decision | None:
+def decide(ask: Ask, request: Request) -> Decision | None:
     """The decision, charged to the ledger; None where clusters are needed as objects."""
+    snapshot, ledger, seq = request.snapshot, request.ledger, request.seq
     policy, wanted, shards = ask.policy, ask.count, ask.unit is Unit.SHARDS
     if ask.suspended or wanted < 1 or (ask.slots != wanted and (wanted > 1 or ask.slots < 1)):
         return None
@@ -64,8 +57,9 @@ def decide(
     if total < wanted and (whole or not like.opened):
         return None
     at_most = wanted if shards else UNLIMITED
-    crowd = Crowd(ask, like.field, ledger.rooms(ask.shape), by_name=by_name, at_most=at_most)
-    listed = crowd.rooms.tolist() if crowd.rooms.size <= best.FEW else None
+    rooms = ledger.rooms(ask.shape)
+    crowd = Crowd(ask, like.field, rooms, by_name=request.by_name, at_most=at_most)
+    listed = rooms.tolist() if rooms.size <= best.FEW else None
     chosen, copies, missing = _given(ask, like, crowd, listed, total)
     if missing:
         if total < wanted or not _gets_nothing(like, policy.require_all, missing == total):
@@ -83,7 +77,7 @@ def decide(
         said = Verdicts(len(like.names), words.every, words.grouped)
         message = verdicts.sentence(ask, wanted, total, why, {})
     ranges = ((0, total - 1),) if shards else ()
-    shares = tuple(_shares([like.names[at] for at in chosen], copies, ranges, mark, seq))
+    shares = tuple(_shares([like.names[at] for at in chosen], copies, ranges, request.mark, seq))
     ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
     return quick_decision(
         key=ask.key,

@@ -7,8 +7,10 @@ growth needs free room.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
 
 from federator.model import seq as seqs
 from federator.model import shards
@@ -20,18 +22,48 @@ from federator.placement import (
     classes,
     columnwise,
     everynode,
+    exclusive,
     gangs,
     inputs,
+    ordinals,
     placing,
     sharing,
     verdicts,
 )
 from federator.placement.contradictions import contradiction
 from federator.placement.policy import enforcing
+from federator.placement.request import (
+    NO_BLOCKS,
+    NOWHERE,
+    Blocks,
+    Divide,
+    MayRun,
+    Request,
+    quick_request,
+)
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, leaving
 from federator.placement.selection.candidates import Candidate
 from federator.placement.selection.crowd import Drawing, Gathered
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of workload that is decided in a way of its own, around `divide` or in place of
+    it."""
+
+    applies: Callable[[Ask], object]
+    decide: Callable[[Ask, Request, Divide], Decision]
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "a pod on every node": Kind(attrgetter("shape.every_node"), everynode.decide),
+    "copies with ordinals": Kind(attrgetter("ordinals"), ordinals.decide),
+    "shards that run once": Kind(attrgetter("exclusive"), exclusive.decide),
+    "a gang": Kind(attrgetter("shape.parts"), gangs.decide),
+}
+"""The first that applies decides, and gets the rest of the table to divide by."""
+_ROWS: Final = tuple(KINDS.values())
 
 
 def no_mark(_: str) -> int:
@@ -52,42 +84,56 @@ def decide(
     by_name: bool = False,
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
-    counted: bool = False,
+    blocks: Blocks = NO_BLOCKS,
+    empty: Collection[str] = (),
+    may_run: MayRun = NOWHERE,
 ) -> Decision:
-    """Decides for one workload and charges the ledger. `held`: what the last decision gave, in
-    clusters that are gone too. `finished`: shards that are done. Unchanged shares keep their seq;
-    changed ones get `seq`, or the next above `mark(cluster)`. `capped`: cluster -> copies that its
-    scheduler could bind lately, whatever room it reports; more go elsewhere, or stay pending.
-    `by_name` breaks the last ties by name. `leave` limits how many running copies an edit may move.
-    `per_cluster`: the last count per cluster under strategy Duplicate. With mode Fresh held copies
-    get no preference, unless `previous_hash` equals the hash of the present inputs."""
-    if ask.shape.every_node:
-        return everynode.decide(ask, held, snapshot, ledger, seq=seq, mark=mark)
-    if ask.shape.parts and not counted:
-        alone = functools.partial(decide, seq=seq, mark=mark, capped=capped, finished=finished)
-        alone = functools.partial(alone, by_name=by_name, leave=leave, per_cluster=per_cluster)
-        return gangs.decide(ask, held, snapshot, ledger, alone, previous_hash)
-    # What only candidates know: bounds of single clusters, and shards that are done.
-    apart = finished or capped or per_cluster or ledger.ceilings
-    if not apart and (not held or (leave is None and _leaves_whole(ask, held, snapshot))):
-        before = ledger.mark()
-        simply = columnwise.decide(ask, snapshot, ledger, seq=seq, mark=mark, by_name=by_name)
-        # A workload that leaves clusters keeps there what finds no other place: only the long way
-        # says which copies these are.
-        if simply is not None and not (held and simply.shortfall):
-            return simply
-        ledger.rollback(before)  # what finds no other place stays where it is
-    problem = contradiction(ask)
-    if problem and _disobeys(ask, held, snapshot, finished):
-        again = functools.partial(
-            decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave
-        )
-        made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
-        return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
-    standing = _Standing(
-        held, capped, previous_hash, finished, by_name, leave, per_cluster, problem
+    """Decides for one workload and charges the ledger. The arguments are those of `Request`."""
+    request = quick_request(
+        snapshot,
+        ledger,
+        seq,
+        mark,
+        held,
+        capped,
+        previous_hash,
+        finished,
+        by_name,
+        leave,
+        per_cluster,
+        blocks,
+        empty,
+        may_run,
     )
-    return _in_full(ask, standing, snapshot, ledger, seq=seq, mark=mark)
+    return _by_kind(_ROWS, ask, request)
+
+
+def _by_kind(rows: tuple[Kind, ...], ask: Ask, request: Request) -> Decision:
+    for at, kind in enumerate(rows):
+        if kind.applies(ask):
+            return kind.decide(ask, request, functools.partial(_by_kind, rows[at + 1 :]))
+    return _divided(ask, request)
+
+
+def _divided(ask: Ask, request: Request) -> Decision:
+    """Of copies that are all alike, or of shards."""
+    held, snapshot, ledger = request.held, request.snapshot, request.ledger
+    # What only candidates know: bounds of single clusters, and shards that are done.
+    apart = request.finished or request.capped or request.per_cluster or ledger.ceilings
+    if not apart and (not held or (request.leave is None and _leaves_whole(ask, held, snapshot))):
+        before = ledger.mark()
+        over_columns = columnwise.decide(ask, request)
+        # A workload that leaves clusters keeps there what finds no other place: only candidates say
+        # which copies these are.
+        if over_columns is not None and not (held and over_columns.shortfall):
+            return over_columns
+        ledger.rollback(before)
+    problem = contradiction(ask)
+    if problem and _disobeys(ask, held, snapshot, request.finished):
+        again = replace(request, previous_hash="", per_cluster=0)
+        made = _divided(_bare(ask, held, request.finished), again)
+        return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
+    return _in_full(ask, request, problem)
 
 
 def _leaves_whole(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot) -> bool:
@@ -102,61 +148,40 @@ def _leaves_whole(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot) ->
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What else is known of the workload; as the arguments of `decide`."""
-
-    held: Sequence[Holding]
-    capped: Mapping[str, int]
-    previous_hash: str
-    finished: Ranges
-    by_name: bool
-    leave: leaving.Leave | None
-    per_cluster: int
-    problem: str
-    """Why its policy cannot be followed; "" when it can."""
-
-
-def _in_full(
-    ask: Ask,
-    standing: _Standing,
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    *,
-    seq: int,
-    mark: Callable[[str], int],
-) -> Decision:
-    """The decision with every holder, and the best of the others, as a candidate."""
-    finished, by_name, problem = standing.finished, standing.by_name, standing.problem
+def _in_full(ask: Ask, request: Request, problem: str) -> Decision:
+    """The decision with every holder, and the best of the others, as a candidate. `problem`: why
+    its policy cannot be followed; "" when it can."""
+    snapshot, ledger, seq = request.snapshot, request.ledger, request.seq
+    finished, by_name = request.finished, request.by_name
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     judged = candidates.places(ask, snapshot, ledger)
     # Shards that are done or no more wanted hold no slot and no room.
-    over = shards.union(finished, sharing.beyond(ask, standing.held))
-    mine = {holding.cluster: remaining(holding, over) for holding in standing.held}
+    over = shards.union(finished, sharing.beyond(ask, request.held))
+    mine = {holding.cluster: remaining(holding, over) for holding in request.held}
     eligible = candidates.for_holders(ask, mine, judged)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     unfinished = shards.size(shards.minus(sharing.all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
     # Held copies are admitted already: quota bounds growth only.
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
-    previous = standing.previous_hash
+    previous = request.previous_hash
     fresh = ask.policy.division.fresh and not inputs.unchanged(
         previous, hashed, ask, snapshot, ledger.memo
     )
     drawing = Drawing(
-        ask, ledger, mine, eligible, standing.capped, unfinished, wanted, by_name, fresh, within
+        ask, ledger, mine, eligible, request.capped, unfinished, wanted, by_name, fresh, within
     )
-    own_way = eligible is not judged or bool(problem or standing.per_cluster or ledger.ceilings)
+    own_way = eligible is not judged or bool(problem or request.per_cluster or ledger.ceilings)
     gathered = crowd.gather(drawing, whole=own_way or _go_whole(ask, leavers))
     recap = functools.partial(candidates.cap_by_shards, ask, held=mine, unfinished=unfinished)
-    outcome, pool = _outcome(ask, standing, drawing, gathered, leavers, recap)
+    outcome, pool = _outcome(ask, request, problem, drawing, gathered, leavers, recap)
     shares = sharing.shares_of(
         ask,
         outcome.got,
         mine,
         pool,
         finished=finished,
-        seq=lambda name: seqs.above(mark(name), seq),
+        seq=lambda name: seqs.above(request.mark(name), seq),
     )
     sharing.charge(ask, shares, pool, finished, ledger)
     facts, seen = _for_verdicts(ask, outcome), gathered.crowd
@@ -168,24 +193,25 @@ def _in_full(
         shares,
         sentences,
         hashed,
-        _last_seq(standing.held, seq) if sharing.all_as_held(shares, mine) else seq,
+        _last_seq(request.held, seq) if sharing.all_as_held(shares, mine) else seq,
         sharing.tolerated(shares, snapshot),
-        _per_cluster(ask, standing.per_cluster, kept=kept),
+        _per_cluster(ask, request.per_cluster, kept=kept),
     )
     return _decision(ask, outcome, record, pool, as_of=snapshot.as_of, finished=finished)
 
 
 def _outcome(  # noqa: PLR0917 what is known by then
     ask: Ask,
-    standing: _Standing,
+    request: Request,
+    problem: str,
     drawing: Drawing,
     gathered: Gathered,
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
 ) -> tuple[placing.Outcome, list[Candidate]]:
     """The division, and the clusters that take part in it."""
-    pool, admission, problem = gathered.pool, gathered.admission, standing.problem
-    per_cluster = standing.per_cluster
+    pool, admission = gathered.pool, gathered.admission
+    per_cluster = request.per_cluster
     if ask.suspended or drawing.wanted <= 0:
         return placing.nothing(ask, drawing.wanted, drawing.unfinished, admission), pool
     if problem or (per_cluster and leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
@@ -196,7 +222,7 @@ def _outcome(  # noqa: PLR0917 what is known by then
         admission,
         gathered.wanted,
         drawing.fresh,
-        standing.leave,
+        request.leave,
         drawing.within,
         gathered.beside,
         gathered.alone,

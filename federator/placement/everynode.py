@@ -15,10 +15,11 @@ from federator.model import names
 from federator.model import seq as seqs
 from federator.model.ask import Ask, Division, Policy, Strategy
 from federator.model.decision import Decision, Reason, Share, Verdict
-from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
+from federator.model.fleet import Commitment, Holding, copies_of
 from federator.placement import classes, inputs, verdicts
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
+from federator.placement.request import Divide, Request
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, filters
 from federator.placement.selection.candidates import Place
@@ -69,19 +70,12 @@ class _Part:
         return self.place.view.name
 
 
-def decide(
-    ask: Ask,
-    held: Sequence[Holding],
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    *,
-    seq: int,
-    mark: Callable[[str], int],
-) -> Decision:
+def decide(ask: Ask, request: Request, _: Divide) -> Decision:
     """Decides for one daemon and charges the ledger, as `engine.decide`."""
+    snapshot, ledger, seq = request.snapshot, request.ledger, request.seq
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     places = candidates.places(ask, snapshot, ledger)
-    mine = {holding.cluster: holding for holding in held if holding.count > 0}
+    mine = {holding.cluster: holding for holding in request.held if holding.count > 0}
     parts = _parts(ask, places, mine, ledger)
     staying = [part for part in parts if part.held is not None]
     # Those that have it come first: quota that is short takes no daemon down.
@@ -94,7 +88,7 @@ def decide(
         part.got = True
     if closed is None:
         _join(ask, joining, admission, node_count, taken=sum(part.nodes for part in staying))
-    shares = _shares(parts, lambda name: seqs.above(mark(name), seq))
+    shares = _shares(parts, lambda name: seqs.above(request.mark(name), seq))
     _charge(ask, shares, mine, ledger)
     wanted = max(len(parts), 1)
     reason, why = closed or _binding(ask, places, parts, admission, node_count)

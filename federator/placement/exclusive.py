@@ -9,7 +9,7 @@ its shards for as long as no person says otherwise, because nobody else can know
 guards in their pods stop (`Ask.guarded`) have ended when the lease of their cluster is over.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,37 +19,20 @@ from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
-from federator.placement import engine
-from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, filters
+from federator.placement.request import Divide, MayRun, Request
+from federator.placement.selection import filters
 
-MayRun = Mapping[str, Ranges]
-"""Cluster -> shards that it may still run although its share does not have them."""
-NOWHERE: Final[MayRun] = {}
 NAMED: Final = 3
 """Clusters that a message names."""
 
 
-def decide(
-    ask: Ask,
-    held: Sequence[Holding],
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    *,
-    may_run: MayRun = NOWHERE,
-    seq: int,
-    mark: Callable[[str], int] = engine.no_mark,
-    capped: Mapping[str, int] = candidates.NOBODY,
-    finished: Ranges = (),
-    divide: Callable[..., Decision] = engine.decide,
-) -> Decision:
-    """`divide` for a workload that is `exclusive`, and charges the ledger. `held`: its shares by
-    the decision in force. `may_run`: where its shards may run besides, as far as that is not known
-    to have ended. `finished` shards run nowhere."""
+def decide(ask: Ask, request: Request, divide: Divide) -> Decision:
+    """`divide` for a workload that is `exclusive`, and charges the ledger."""
+    ledger, seq, finished = request.ledger, request.seq, request.finished
     before = ledger.mark()
-    made = divide(ask, held, snapshot, ledger, seq=seq, mark=mark, capped=capped, finished=finished)
-    mine = {holding.cluster: holding for holding in held}
-    busy = _busy(ask, mine, may_run, snapshot, finished)
+    made = divide(ask, request)
+    mine = {holding.cluster: holding for holding in request.held}
+    busy = _busy(ask, mine, request.may_run, request.snapshot, finished)
     shares = tuple(
         given
         for share in made.shares
@@ -59,7 +42,7 @@ def decide(
     if shares == made.shares:
         return replace(made, may_run=after)
     numbered = tuple(
-        _numbered(share, mine.get(share.cluster), seqs.above(mark(share.cluster), seq))
+        _numbered(share, mine.get(share.cluster), seqs.above(request.mark(share.cluster), seq))
         for share in shares
     )
     ledger.rollback(before)

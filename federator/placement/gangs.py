@@ -6,7 +6,7 @@ least the minimum of each component. What it was given stays as it is until it i
 since its pods have found each other by then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.kubernetes import quantity
 from federator.model.resources import PODS
 from federator.placement import inputs
+from federator.placement.request import Divide, Request
 from federator.placement.room.gangs import Trial
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
@@ -24,23 +25,17 @@ from federator.placement.selection import candidates
 KEPT: Final = "has the room, which is kept for others"
 
 
-def decide(  # noqa: PLR0917 what the engine is given
-    ask: Ask,
-    held: Sequence[Holding],
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    place: Callable[..., Decision],
-    previous_hash: str,
-) -> Decision:
-    """Decides with `place`, the engine for an ask without a choice of counts, and says why where
-    there is no room. Charges the ledger as `place` does."""
-    counts = _counts(ask, held, snapshot, ledger)
+def decide(ask: Ask, request: Request, divide: Divide) -> Decision:
+    """Divides as an ask without a choice of counts, and says why where there is no room. Charges
+    the ledger as `divide` does."""
+    snapshot, ledger, previous_hash = request.snapshot, request.ledger, request.previous_hash
+    counts = _counts(ask, request.held, snapshot, ledger)
     sized = replace(ask, shape=ask.shape.granted(counts))
     trial = ledger.trial(sized.shape)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     if inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo):
         previous_hash = inputs.inputs_hash(sized, snapshot, ledger.memo)
-    made = place(sized, held, snapshot, ledger, previous_hash=previous_hash, counted=True)
+    made = divide(sized, replace(request, previous_hash=previous_hash))
     made = replace(made, inputs_hash=hashed)
     if any(count < part.count for count, part in zip(counts, ask.shape.parts, strict=True)):
         shares = tuple(replace(share, pods=tuple(counts)) for share in made.shares)

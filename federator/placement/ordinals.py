@@ -12,28 +12,22 @@ unless a spread rule says how copies are to lie; the others are divided as the p
 blocks of their own.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Final
 
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask, Ordinals, Policy, Strategy
 from federator.model.decision import Decision, Reason, Share, Verdict
-from federator.model.fleet import Commitment, FleetSnapshot, Holding
+from federator.model.fleet import Commitment, Holding
 from federator.model.shards import Range, Ranges
-from federator.placement import engine, inputs
+from federator.placement import inputs
 from federator.placement.contradictions import contradiction
 from federator.placement.quota.quota import Admission
+from federator.placement.request import Blocks, Divide, Request
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, filters
 from federator.placement.selection.candidates import Place
-
-Blocks = Mapping[str, Ranges]
-"""cluster -> its blocks, sorted. Neighbours are not joined: each block has its own StatefulSet, and
-with it the names of its claims."""
-NO_BLOCKS: Final[Blocks] = MappingProxyType({})
 
 
 def policy_of(policy: Policy) -> Policy:
@@ -138,26 +132,15 @@ class _Plan:
         )
 
 
-def decide(
-    ask: Ask,
-    held: Sequence[Holding],
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    *,
-    seq: int,
-    mark: Callable[[str], int] = engine.no_mark,
-    capped: Mapping[str, int] = candidates.NOBODY,
-    blocks: Blocks = NO_BLOCKS,
-    empty: Collection[str] = (),
-    by_name: bool = False,
-) -> Decision:
-    """Decides for one workload with ordinals and charges the ledger, as `engine.decide`. `blocks`:
-    those of the decision in force. `empty`: clusters in which nothing of the workload is left."""
+def decide(ask: Ask, request: Request, divide: Divide) -> Decision:
+    """Decides for one workload with ordinals and charges the ledger."""
+    snapshot, ledger, held, seq = request.snapshot, request.ledger, request.held, request.seq
+    capped = request.capped
     assert ask.ordinals is not None
-    present = homes(blocks, held, snapshot.clusters)
+    present = homes(request.blocks, held, snapshot.clusters)
     for name in ask.ordinals.released:
         dead = name in snapshot.clusters and snapshot.clusters[name].dead
-        if dead or (name in empty and all(holding.cluster != name for holding in held)):
+        if dead or (name in request.empty and all(holding.cluster != name for holding in held)):
             present.pop(name, None)
     plan = _Plan(ask, ask.ordinals, candidates.places(ask, snapshot, ledger), present)
     universe: Ranges = ((0, ask.count - 1),) if ask.count > 0 else ()
@@ -172,12 +155,12 @@ def decide(
     before = ledger.mark()
     if not (ask.suspended or contradiction(ask)):
         _return_and_extend(plan, universe, ledger, capped)
-    made = _divided(plan, universe, mine, snapshot, ledger, seq, mark, capped, by_name)
+    made = _divided(plan, universe, mine, request, divide)
     if ask.policy.require_all and plan.placed() < ask.count:
         kept_only = {name: shards.take(plan.given[name], running[name])[0] for name in running}
         plan.given = kept_only
     ledger.rollback(before)
-    shares = _shares(plan, mine, lambda name: seqs.above(mark(name), seq))
+    shares = _shares(plan, mine, lambda name: seqs.above(request.mark(name), seq))
     grown = {share.cluster: share.count - running.get(share.cluster, 0) for share in shares}
     ledger.commit(
         Commitment.of(ask, shares), {name: more for name, more in grown.items() if more > 0}
@@ -246,16 +229,12 @@ def _charged(plan: _Plan, cluster: str, ranges: Ranges, ledger: Ledger) -> int:
     return count
 
 
-def _divided(  # noqa: PLR0917 what `decide` knows by then
+def _divided(
     plan: _Plan,
     universe: Ranges,
     mine: Mapping[str, Holding],
-    snapshot: FleetSnapshot,
-    ledger: Ledger,
-    seq: int,
-    mark: Callable[[str], int],
-    capped: Mapping[str, int],
-    by_name: bool,
+    request: Request,
+    divide: Divide,
 ) -> Decision:
     """Divides the ordinals that began nowhere yet, beside those that have their cluster."""
     ask, policy = plan.ask, plan.ask.policy
@@ -274,10 +253,20 @@ def _divided(  # noqa: PLR0917 what `decide` knows by then
     )
     has = {name: shards.size(ranges) for name, ranges in plan.given.items()}
     numbers = {name: holding.seq for name, holding in mine.items()}
-    held = tuple(Holding(name, n, n, numbers.get(name, seq)) for name, n in sorted(has.items()))
-    made = engine.decide(
-        beside, held, snapshot, ledger, seq=seq, mark=mark, capped=capped, by_name=by_name
+    held = tuple(
+        Holding(name, n, n, numbers.get(name, request.seq)) for name, n in sorted(has.items())
     )
+    # Copies with ordinals are moved by nothing that limits or remembers moves.
+    plain = Request(
+        request.snapshot,
+        request.ledger,
+        request.seq,
+        request.mark,
+        held,
+        request.capped,
+        by_name=request.by_name,
+    )
+    made = divide(beside, plain)
     if ask.suspended:
         return made
     more = {share.cluster: share.count - has.get(share.cluster, 0) for share in made.shares}

@@ -20,9 +20,10 @@ from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Ranges
-from federator.placement import engine, exclusive, inputs, ordinals
+from federator.placement import engine, inputs
 from federator.placement.quota import former, quota
 from federator.placement.quota.quota import Edit
+from federator.placement.request import NO_BLOCKS, NOWHERE, Blocks, MayRun
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, leaving
 
@@ -70,15 +71,14 @@ def decide(
     finished: Ranges = (),
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
-    blocks: ordinals.Blocks = ordinals.NO_BLOCKS,
+    blocks: Blocks = NO_BLOCKS,
     empty: Collection[str] = (),
-    may_run: exclusive.MayRun = exclusive.NOWHERE,
+    may_run: MayRun = NOWHERE,
     replaced: bool = True,
     support: Support | None = None,
 ) -> Decision:
-    """`engine.decide`, or `ordinals.decide` for copies with numbers, or `exclusive.decide` for
-    shards that may not run twice, but under the ask that was admitted last when the edit asks for
-    more than allowed. `blocks`, `empty` and `may_run` as there.
+    """`engine.decide`, but under the ask that was admitted last when the edit asks for more than
+    allowed.
 
     `admitted`: what the decision in force charges; None without one. Of that generation, only what
     `support` adds is refused: a new default of a quota makes no pod larger.
@@ -94,21 +94,22 @@ def decide(
         support=support,
     )
     previous_hash = _unmoved(ask, judged, previous_hash, ledger)
-    if judged.under.ordinals is not None:
-        decided = functools.partial(ordinals.decide, blocks=blocks, empty=empty)
-    else:
-        decided = functools.partial(
-            engine.decide,
-            previous_hash=previous_hash,
-            finished=finished,
-            leave=leave,
-            per_cluster=per_cluster,
-        )
-        if judged.under.exclusive:
-            decided = functools.partial(
-                exclusive.decide, may_run=may_run, finished=finished, divide=decided
-            )
-    decision = decided(judged.under, held, snapshot, ledger, seq=seq, mark=mark, capped=capped)
+    decision = engine.decide(
+        judged.under,
+        held,
+        snapshot,
+        ledger,
+        seq=seq,
+        mark=mark,
+        capped=capped,
+        previous_hash=previous_hash,
+        finished=finished,
+        leave=leave,
+        per_cluster=per_cluster,
+        blocks=blocks,
+        empty=empty,
+        may_run=may_run,
+    )
     if not judged.why and _grows_in_place(judged.under, admitted, snapshot, support):
         decision = _as_new(judged.under, held, decision, ledger, seq=seq, mark=mark)
     if admitted is None or judged.under is ask:

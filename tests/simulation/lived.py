@@ -18,7 +18,7 @@ from federator.kinds.statefulset import natives as sets
 from federator.member.expansion import comparing
 from federator.member.rolling import RollUp
 from federator.model import ending
-from federator.placement import ordinals
+from federator.placement import ordinals, request
 from federator.scheduling import rollout
 from federator.status import fold
 from tests.simulation import availability, claimed, endings, scaled
@@ -165,7 +165,7 @@ def _retaining(policy: str) -> Callable[[Method], Method]:
 
 def _no_homes(original: Method) -> Method:
     def homes(blocks: Any, held: Any, clusters: Any) -> Any:
-        return original(ordinals.NO_BLOCKS, held, clusters)
+        return original(request.NO_BLOCKS, held, clusters)
 
     return homes
 

@@ -14,7 +14,7 @@ from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import exclusive, inputs
+from federator.placement import engine, inputs, request
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import filters
 from tests.examples import examples
@@ -33,11 +33,11 @@ def decide(
     wish: Ask,
     snapshot: FleetSnapshot,
     held: tuple[Holding, ...] = (),
-    may_run: Mapping[str, Ranges] = exclusive.NOWHERE,
+    may_run: Mapping[str, Ranges] = request.NOWHERE,
     finished: Ranges = (),
 ) -> Decision:
     ledger = Commitments().open(snapshot)
-    decision = exclusive.decide(
+    decision = engine.decide(
         wish, held, snapshot, ledger, may_run=may_run, seq=9, finished=finished
     )
     placed = sum(share.count for share in decision.shares)

@@ -15,7 +15,7 @@ from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint
 from federator.model.resources import Resources
-from federator.placement import ordinals
+from federator.placement import engine, ordinals
 from tests.unit.placement.fleets import (
     cluster,
     commitment,
@@ -45,7 +45,7 @@ def decide(
     held = holdings(before.shares) if before is not None else ()
     ledger = commitments_with(*([commitment(ask, held)] if held else [])).open(snapshot)
     blocks = before.blocks if before is not None else {}
-    return ordinals.decide(
+    return engine.decide(
         ask, held, snapshot, ledger, seq=seq, blocks=blocks, empty=empty, by_name=True
     )
 

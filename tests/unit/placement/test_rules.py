@@ -37,7 +37,7 @@ from federator.model.fleet import (
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
-from federator.placement import contradictions, engine, everynode, exclusive, ordinals
+from federator.placement import contradictions, engine, everynode, ordinals
 from federator.placement.room.commitments import Commitments
 from tests.examples import ASKED
 from tests.unit.placement import rules, seatbyseat
@@ -219,7 +219,7 @@ def test_ordinals_stay_where_they_began_and_new_ones_follow_their_block(seed: in
     ask = service(rng.randint(1, 9), policy=policy, shape=POD, ordinals=Ordinals())
     then, oracle = rng.randint(1, 12), rules.Oracle(snapshot)
     ledger = Commitments().open(snapshot)
-    made = ordinals.decide(ask, (), snapshot, ledger, seq=20, by_name=True)
+    made = engine.decide(ask, (), snapshot, ledger, seq=20, by_name=True)
     if contradictions.contradiction(ask):
         assert not made.shares
         return
@@ -241,7 +241,7 @@ def test_ordinals_stay_where_they_began_and_new_ones_follow_their_block(seed: in
             return
         more = {name: n - has.get(name, 0) for name, n in beside.items()}
     ledger = opened(ask, held).open(snapshot)
-    again = ordinals.decide(ask, held, snapshot, ledger, seq=21, blocks=made.blocks, by_name=True)
+    again = engine.decide(ask, held, snapshot, ledger, seq=21, blocks=made.blocks, by_name=True)
     assert {name: shards.normal(own) for name, own in _ranges(again).items()} == rules.ordinals(
         then, before, {name: n for name, n in more.items() if n > 0}
     )
@@ -258,7 +258,7 @@ def test_no_shard_of_an_exclusive_job_set_is_given_away_while_it_may_run(seed: i
     )
     count = mine + others + 1
     ask = replace(jobs(count, count, policy=policy, shape=POD), exclusive=True, overlaps=False)
-    made = exclusive.decide(ask, held, snapshot, opened(ask, held).open(snapshot), seq=3)
+    made = engine.decide(ask, held, snapshot, opened(ask, held).open(snapshot), seq=3)
     has = [(share.cluster, share.ranges) for share in made.shares] + [*made.may_run.items()]
     for holding in held:
         mine_ = {each for low, high in holding.ranges for each in range(low, high + 1)}

@@ -1,6 +1,5 @@
 """The ways in which the engine may come to one decision, which have to agree."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -13,6 +12,7 @@ from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.placement import columnwise, contradictions, engine
+from federator.placement.request import Request
 from federator.placement.room.ledger import Ledger
 
 Way = Callable[..., Decision]
@@ -64,9 +64,8 @@ def in_columns(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger, **more: Any) -
     """Whether the usual way decides it in columns. Charges nothing."""
     if contradictions.contradiction(ask):
         return False
-    decide = functools.partial(columnwise.decide, mark=engine.no_mark)
     before = ledger.mark()
-    made = decide(ask, snapshot, ledger, **more)
+    made = columnwise.decide(ask, Request(snapshot, ledger, mark=engine.no_mark, **more))
     ledger.rollback(before)
     return made is not None
 
