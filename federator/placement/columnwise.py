@@ -25,10 +25,10 @@ from federator.model.decision import (
     quick_decision,
     quick_share,
 )
-from federator.model.fleet import Commitment
+from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.model.shards import Ranges
-from federator.placement import classes, inputs, verdicts
+from federator.placement import classes, inputs, sharing, verdicts
 from federator.placement.classes import Class
 from federator.placement.division import webster
 from federator.placement.request import Request
@@ -66,8 +66,8 @@ def decide(ask: Ask, request: Request) -> Decision | None:
             return None
         chosen, copies, placed = [], [], 0
         reason, message, said = _refused(ask, like, crowd, wanted - missing)
-    elif _needs_objects(like, chosen, copies):
-        return None
+    elif like.rules and not like.keeps(chosen, copies):
+        return None  # another cluster of a domain may be better than the best
     else:
         placed = total
         missing = wanted - total
@@ -93,15 +93,15 @@ def decide(ask: Ask, request: Request) -> Decision | None:
         seq=seq,
         quota_generations=admission.generations,
         unlimited_quota=admission.unlimited,
+        tolerated=_tolerated(like, chosen, shares, snapshot),
         **like.recorded,
     )
 
 
-def _needs_objects(like: Class, chosen: list[int], copies: list[int]) -> bool:
-    """Whether a soft spread rule is broken, or a chosen cluster has taints."""
-    return bool(like.rules and not like.keeps(chosen, copies)) or not like.tainted.isdisjoint(
-        chosen
-    )
+def _tolerated(
+    like: Class, chosen: list[int], shares: tuple[Share, ...], snapshot: FleetSnapshot
+) -> dict[str, tuple[str, ...]]:
+    return {} if like.tainted.isdisjoint(chosen) else sharing.tolerated(shares, snapshot)
 
 
 def _shares(

@@ -225,7 +225,6 @@ def _outcome(  # noqa: PLR0917 what is known by then
         request.leave,
         drawing.within,
         gathered.beside,
-        gathered.alone,
     )
     return placing.placed(job, pool, leavers, recap)
 

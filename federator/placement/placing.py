@@ -70,8 +70,6 @@ class Job:
     """copies -> how many of them quota admits."""
     beside: tuple[tuple[str, ...], ...] = ()
     """Domains of clusters that are no candidates but count (`crowd`)."""
-    alone: bool = False
-    """The candidates are the best of a crowd, and the workload holds nothing."""
 
     @property
     def total(self) -> int:
@@ -148,13 +146,6 @@ def _as_duplicated(
     return outcome
 
 
-def _all_in_one(job: Job, candidate: Candidate) -> Outcome:
-    """What `placed` gives when one candidate takes everything."""
-    outcome = Outcome({candidate.name: job.wanted}, job.wanted, job.admission)
-    outcome.message = verdicts.sentence(job.ask, job.wanted, job.wanted, "", {})
-    return outcome
-
-
 def placed(
     job: Job,
     pool: list[Candidate],
@@ -168,13 +159,6 @@ def placed(
     the remaining shards when clusters of a job set stay.
     """
     ask = job.ask
-    if (
-        job.alone
-        and len(pool) == 1
-        and job.wanted == job.total <= pool[0].cap
-        and not ask.policy.spread
-    ):
-        return _all_in_one(job, pool[0]), pool  # there is nothing to divide
     outcome = first = _divide(job, pool)
     if job.fresh and leaving.everywhere(ask) and outcome.placed < job.wanted:
         # What runs would stay beside it, and count as placed when this is asked again: better now.

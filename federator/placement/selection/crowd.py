@@ -296,8 +296,6 @@ class Gathered:
     admission: Admission
     crowd: Crowd | None = None
     """What the candidates are the best of; None when every cluster is one."""
-    alone: bool = False
-    """There is a crowd, and the workload holds nothing."""
 
     @property
     def beside(self) -> tuple[tuple[str, ...], ...]:
@@ -313,7 +311,7 @@ def gather(job: Drawing, *, whole: bool) -> Gathered:
         drawn = _draw(job, min(job.wanted, admission.copies))
         if drawn is not None:
             candidates.cap_by_shards(ask, drawn[0], job.held, job.unfinished)
-            return Gathered(drawn[0], job.wanted, admission, drawn[1], not job.held)
+            return Gathered(drawn[0], job.wanted, admission, drawn[1])
     pool = candidates.candidates(
         ask, job.held, job.eligible, job.ledger, capped=job.capped, by_name=job.by_name
     )
