@@ -1,7 +1,7 @@
 """What asks of one class have in common: those under one policy, of one tier, kind and unit.
 
 A class is made once and kept beside what was judged of the clusters. It exists where the best
-clusters are enough (`crowd.simple`) for workloads that hold nothing; all others go the long way.
+clusters are enough (`crowd.simple`) for workloads that hold nothing; all others need candidates.
 C clusters, in the order of their names.
 """
 

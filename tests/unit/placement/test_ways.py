@@ -332,7 +332,7 @@ def test_all_ways_decide_alike_what_goes_to_one_cluster(seed: int) -> None:
 
 
 def _softly(rng: random.Random, policy: Policy) -> Policy:
-    """The policy without what sends most asks the long way."""
+    """The policy without the bounds that need candidates."""
     strategy = rng.choice(
         (Strategy.CAPACITY, Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED)
     )
