@@ -5,7 +5,7 @@ holdings are read for each ask.
 """
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -20,6 +20,7 @@ from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.division.domains import UNLABELLED
 from federator.placement.policy import enforcing
+from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import filters, scorers
@@ -247,9 +248,7 @@ def candidates(
     """All clusters that may keep or take copies, by name. `capped`: copies that the schedulers of
     some could bind lately. `by_name` breaks ties by name instead of by a stable hash."""
     pool: list[Candidate] = []
-    mine = names.stable_order(ask.uid)
-    weigh = DIVIDERS[ask.policy.division.strategy].weigh
-    most = enforcing.bounding(ask.policy, "maxPerCluster")
+    maker = _Maker(ask, by_name=by_name)
     rooms: list[int] | None = None
     at, ceilings = ledger.world.at, ledger.ceilings
     for name, place in eligible.items():
@@ -259,33 +258,67 @@ def candidates(
             _keeps(place.refusal) and (copies or (holding and holding.ranges))
         ):
             continue
-        room, pending = 0, False
+        room = 0
         if place.refusal is None:
             if rooms is None:
                 rooms = ledger.rooms(ask.shape).tolist()
             room = rooms[at[name]] if name in at else 0
-            room, pending = max(room, 0), room == PENDING
-            # Reports count nodes with room, and each held copy has a node of them already.
-            if ask.shape.one_per_node:
-                room = max(room - copies, 0)
-        cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
-        ceiling = ceilings.get(name)
+        pool.append(maker.make(place, copies, room, capped.get(name), ceilings.get(name)))
+    _add_scores(ask, pool)
+    return pool
+
+
+def of_open(
+    ask: Ask, places: Iterable[Place], rooms: Iterable[int], *, by_name: bool
+) -> list[Candidate]:
+    """Open clusters that hold nothing, and that nothing caps but room and the policy; without
+    scores. `rooms` as in `Ledger.rooms`."""
+    maker = _Maker(ask, by_name=by_name)
+    return [maker.make(place, 0, room) for place, room in zip(places, rooms, strict=True)]
+
+
+class _Maker:
+    """Makes the candidates of one ask."""
+
+    __slots__ = ("_ask", "_by_name", "_enforced", "_mine", "_weigh")
+
+    def __init__(self, ask: Ask, *, by_name: bool) -> None:
+        self._ask, self._by_name = ask, by_name
+        self._mine = names.stable_order(ask.uid)
+        self._weigh = DIVIDERS[ask.policy.division.strategy].weigh
+        most = enforcing.bounding(ask.policy, "maxPerCluster")
+        self._enforced = most.name if most is not None else ""
+
+    def make(
+        self,
+        place: Place,
+        copies: int,
+        room: int,
+        bound: int | None = None,
+        ceiling: Ceiling | None = None,
+    ) -> Candidate:
+        """`bound`: copies that its scheduler could bind lately. `ceiling`: what limits of its
+        domain leave."""
+        ask, policy = self._ask, self._ask.policy
+        room, pending = max(room, 0), room == PENDING
+        # Reports count nodes with room, and each held copy has a node of them already.
+        if ask.shape.one_per_node:
+            room = max(room - copies, 0)
+        cap, limit = _cap(policy, place, bound, copies, room)
         # Held copies stay above a ceiling: only growth is limited.
         if ceiling is not None and cap > (most_there := max(ceiling.copies, copies)):
             cap, limit = most_there, Reason.QUOTA_EXCEEDED
-        weight = weigh(ask.policy, place.view, copies, room)
-        order = tie_break(place, mine, by_name=by_name)
-        stays = _cap(ask.policy, place, None, copies, 0)[0] if limit in CAPS else 0
-        counted = _counted(ask.policy, place, copies, weight)
+        weight = self._weigh(policy, place.view, copies, room)
+        order = tie_break(place, self._mine, by_name=self._by_name)
+        stays = _cap(policy, place, None, copies, 0)[0] if limit in CAPS else 0
+        counted = _counted(policy, place, copies, weight)
         candidate = Candidate(
             place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
         )
-        candidate.enforced = most.name if most is not None else ""
+        candidate.enforced = self._enforced
         if ceiling is not None:
             candidate.short = ceiling.why
-        pool.append(candidate)
-    _add_scores(ask, pool)
-    return pool
+        return candidate
 
 
 def cap_by_shards(
@@ -298,10 +331,14 @@ def cap_by_shards(
         candidate.name: held[candidate.name].count if candidate.name in held else 0
         for candidate in pool
     }
-    # A slot without a shard would be room and quota that nothing uses.
-    loose = max(unfinished - sum(own.values()), 0)
+    cap_at(pool, own, max(unfinished - sum(own.values()), 0))
+
+
+def cap_at(pool: Sequence[Candidate], own: Mapping[str, int], loose: int) -> None:
+    """Caps slots at `own` shards by cluster and the `loose` ones, which no cluster has: a slot
+    without a shard would be room and quota that nothing uses."""
     for candidate in pool:
-        most = own[candidate.name] + loose
+        most = own.get(candidate.name, 0) + loose
         candidate.stays = min(candidate.stays, most)
         if candidate.cap > most:
             candidate.cap, candidate.limit = most, Reason.NOT_NEEDED

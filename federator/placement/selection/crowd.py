@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from federator.model.ask import Ask, Strategy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Holding
 from federator.model.resources import UNLIMITED
 from federator.placement.division import division, spread
 from federator.placement.division.division import DIVIDERS
-from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
@@ -65,6 +64,7 @@ class Crowd:
         "_room",
         "ask",
         "at_most",
+        "by_name",
         "field",
         "member",
         "order",
@@ -90,6 +90,7 @@ class Crowd:
         if apart:
             self.member = self.member.copy()
             self.member[[field.at[name] for name in apart if name in field.at]] = False
+        self.by_name = by_name
         self.order = best.Order(field, ask.uid, by_name=by_name)
         self.points: Mapping[str, Ints] | None = None
         """[C] each: the terms of the score by name, of the crowd and of the candidates beside it;
@@ -140,12 +141,6 @@ class Crowd:
         pending: Bools = self.rooms == PENDING
         return pending
 
-    @property
-    def enforced(self) -> str:
-        """The Required policy that sets maxPerCluster; "" for none."""
-        demand = enforcing.bounding(self.ask.policy, "maxPerCluster")
-        return demand.name if demand is not None else ""
-
     def reach(self, total: int) -> int:
         """The most copies that the crowd can take, up to `total`."""
         # Most asks of a trace: the sum over a thousand clusters is not needed for one copy.
@@ -194,46 +189,14 @@ class Crowd:
 
     def candidates(self, chosen: Sequence[int]) -> list[Candidate]:
         """These clusters as candidates, with their scores where these are worked out."""
-        places, counted = self.field.places, self.ask.policy.division.max_per_cluster
-        weighted = self.ask.policy.division.strategy is Strategy.WEIGHTED
-        columns = (
-            self.room[chosen],
-            self.cap[chosen],
-            self.weight[chosen],
-            self.pending[chosen],
-        )
-        made = []
-        for at, order, room, cap, weight, pending in zip(
-            chosen,
-            self.order.listed(list(chosen)),
-            *(column.tolist() for column in columns),
-            strict=True,
-        ):
-            counts = (counted is None or counted > 0) and (not weighted or weight > 0)
-            candidate = Candidate(
-                places[at],
-                0,
-                room,
-                cap,
-                self._limit(room, cap),
-                weight,
-                order,
-                pending,
-                counted=counts,
-            )
-            candidate.enforced = self.enforced
-            made.append(candidate)
+        places = [self.field.places[at] for at in chosen]
+        rooms = self.rooms.take(chosen).tolist() if chosen else []
+        made = candidates.of_open(self.ask, places, rooms, by_name=self.by_name)
+        if self.at_most < UNLIMITED:
+            candidates.cap_at(made, {}, self.at_most)
         if self.points is not None:
             candidates.give_terms(made, self.points, chosen)
         return made
-
-    def _limit(self, room: int, cap: int) -> Reason:
-        """What sets the cap: the shards that are left, else maxPerCluster, else room."""
-        most = self.ask.policy.division.max_per_cluster
-        by_policy = room if most is None else min(room, max(most, 0))
-        if cap < by_policy:
-            return Reason.NOT_NEEDED
-        return Reason.AT_MAXIMUM if by_policy < room else Reason.INSUFFICIENT_CAPACITY
 
     def to_choose(self, score: Ints) -> choosing.Clusters:
         """Its clusters for a choice. `score`: of all clusters."""
