@@ -385,7 +385,7 @@ def decode_mark(block: object) -> SliceMark | None:
     if not fleet or not uid:
         return None
     shared = interning.text
-    return _mark(
+    return made_mark(
         fleet=shared(fleet),
         workload_uid=shared(uid),
         origin_generation=raw.integer(block, "originGeneration"),
@@ -397,7 +397,7 @@ def decode_mark(block: object) -> SliceMark | None:
     )
 
 
-_mark = quickly(SliceMark)
+made_mark = quickly(SliceMark)
 
 
 def mark_of_annotation(obj: Obj) -> SliceMark | None:

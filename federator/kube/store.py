@@ -8,9 +8,9 @@ deleted on the word of an unsynced store.
 
 import asyncio
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
 from types import MappingProxyType
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -60,7 +60,8 @@ class Store(Generic[T]):
 
     `version_of` reads a row's version out of the row, where rows hold it anyway: then it is not
     kept a second time. `bound`: what is beyond it is left out, by `weight` in bytes of a row;
-    absence then says nothing (`complete`).
+    absence then says nothing (`complete`). `rows` makes the map that rows are kept in; one that
+    packs them gives back equal rows, not the same.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Store(Generic[T]):
         version_of: Callable[[T], Version] | None = None,
         bound: Bound | None = None,
         weight: Callable[[T], int] = lambda row: 0,
+        rows: Callable[[], MutableMapping[Key, Any]] = dict,
     ) -> None:
         self.name = name
         self.bound = bound
@@ -79,7 +81,8 @@ class Store(Generic[T]):
         """Objects that were beyond the bound since the last whole list."""
         self._weight = weight
         self._version_of = version_of
-        self._rows: dict[Key, T] = {}
+        self._made_rows = rows
+        self._rows: MutableMapping[Key, T] = rows()
         self._versions: dict[Key, Version] = {}
         self._lent = False
         self._indexes: dict[str, _Index[T]] = {}
@@ -212,7 +215,18 @@ class Store(Generic[T]):
 
     def listing(self) -> "Listing[T]":
         """An empty list of what this store shall hold."""
-        return Listing(self._version_of, self.bound, self._weight)
+        return Listing(self._version_of, self.bound, self._weight, self._made_rows())
+
+    def adopt(self, listed: "Listing[T]") -> bool:
+        """Makes the rows of a whole list its own without a copy of each. Returns whether it did:
+        only where it has none yet, and keeps each object of the list."""
+        if self._rows or not listed.plain:
+            return False
+        self._rows, self._versions, self.bytes = listed.given_up()
+        self._lent = False
+        for name, index in list(self._indexes.items()):
+            self.add_index(name, index.values)
+        return True
 
     def mark_synced(self) -> None:
         """A whole list is in."""
@@ -221,7 +235,8 @@ class Store(Generic[T]):
 
     def _own(self) -> None:
         if self._lent:
-            self._rows = dict(self._rows)
+            lent, self._rows = self._rows, self._made_rows()
+            self._rows.update(lent)
             self._lent = False
 
 
@@ -229,21 +244,32 @@ class Listing(Generic[T]):
     """A whole list while it is read. What a row says of itself is not kept beside it: a list may be
     very long, and what is made between rows that stay and goes again leaves holes in memory."""
 
-    __slots__ = ("_bound", "_bytes", "_rows", "_version_of", "_versions", "_weight", "left_out")
+    __slots__ = (
+        "_added",
+        "_bound",
+        "_bytes",
+        "_rows",
+        "_version_of",
+        "_versions",
+        "_weight",
+        "left_out",
+    )
 
     def __init__(
         self,
         version_of: Callable[[T], Version] | None,
         bound: Bound | None,
         weight: Callable[[T], int],
+        rows: MutableMapping[Key, T | None],
     ) -> None:
         self._version_of = version_of
         self._bound = bound
         self._weight = weight
         self._bytes = 0
+        self._added = 0
         self.left_out = 0
         """Objects that are beyond the bound of the store."""
-        self._rows: dict[Key, T | None] = {}
+        self._rows = rows
         self._versions: dict[Key, Version] = {}
 
     def __contains__(self, key: object) -> bool:
@@ -270,7 +296,19 @@ class Listing(Generic[T]):
                 self.left_out += 1
                 return
             self._bytes += weight
+        self._added += row is not None
         self.put(key, row, version)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has nothing but new objects with a row, each of them once."""
+        return self._added == len(self._rows)
+
+    def given_up(self) -> tuple[MutableMapping[Key, T], dict[Key, Version], int]:
+        """The rows, their versions where rows do not say them, and their weight: a list that is
+        `plain` is no more afterwards."""
+        rows: MutableMapping[Key, Any] = self._rows
+        return rows, self._versions if self._version_of is None else {}, self._bytes
 
     def get(self, key: Key) -> tuple[Version, T | None]:
         """Version and row of an object that is in the list."""
@@ -283,18 +321,18 @@ class Listing(Generic[T]):
 class _Index(Generic[T]):
     """Keys by the values that a function finds in a row."""
 
-    __slots__ = ("_keys", "_values")
+    __slots__ = ("_keys", "values")
 
     def __init__(self, values: Callable[[T], Iterable[Hashable]]) -> None:
-        self._values = values
+        self.values = values
         self._keys: dict[Hashable, set[Key]] = {}
 
     def add(self, key: Key, row: T) -> None:
-        for value in self._values(row):
+        for value in self.values(row):
             self._keys.setdefault(value, set()).add(key)
 
     def remove(self, key: Key, row: T) -> None:
-        for value in self._values(row):
+        for value in self.values(row):
             keys = self._keys.get(value)
             if keys is not None:
                 keys.discard(key)

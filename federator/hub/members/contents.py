@@ -71,8 +71,8 @@ class Contents:
 
     def slice_keys(self) -> list[WorkloadKey]:
         """All objects of a workload kind that were seen there."""
-        rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
-        return [row.key for row in rows if row is not None]
+        stores = sorted(self.stores.items())
+        return [WorkloadKey(kind, *key) for kind, store in stores for key in store]
 
     def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
         """The slice as last seen: by the watch, or earlier in the response to our own write."""
@@ -108,7 +108,7 @@ class Contents:
     def observe_answer(self, seen: SliceSeen) -> bool:
         """Stores the response to our own write, so that nothing waits for the watch. Returns False
         if the watch was faster and has signalled it."""
-        if self.row(seen.key) is seen:
+        if self.row(seen.key) == seen:
             return False
         self.own_writes[seen.key] = seen
         return True
@@ -121,7 +121,7 @@ class Contents:
 
     def caught_up(self, new: SliceSeen | None) -> bool:
         """Whether the watch now shows our own write, which was signalled with its response."""
-        if new is None or self.own_writes.get(new.key) is not new:
+        if new is None or self.own_writes.get(new.key) != new:
             return False
         del self.own_writes[new.key]
         return True

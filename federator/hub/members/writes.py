@@ -12,6 +12,7 @@ from typing import NamedTuple
 from federator.hub.records.slices import VerifiedSlices
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.model.names import WorkloadKey
+from federator.model.table import Numbers, Table
 
 
 class Refusal(NamedTuple):
@@ -32,7 +33,7 @@ class Writes:
     creating: set[WorkloadKey] = field(default_factory=set)
     """Slices that this process is creating, until the member has answered."""
     verified: VerifiedSlices = field(default_factory=VerifiedSlices)
-    in_place: dict[WorkloadKey, int] = field(default_factory=dict)
+    in_place: Table[WorkloadKey, int] = field(default_factory=lambda: Table(Numbers()))
     """What each slice that was seen as decided was made from, as a number
     (`hub/dispatch/drift.py`)."""
     put_back: dict[WorkloadKey, str] = field(default_factory=dict)

@@ -32,7 +32,7 @@ from federator.kinds.verbs import (
     is_as_written,
 )
 from federator.kube import client as clients
-from federator.kube.store import Bound, Store, own_version
+from federator.kube.store import Store
 from federator.kube.wire import decode
 from federator.model import interning, names, shards
 from federator.model.ask import Unit
@@ -140,7 +140,7 @@ def summarise(
     if not plain:
         mark = verbs.read_mark(obj)
         plain = mark is not None and is_as_written(obj, mark)
-    return _seen(
+    return made_slice(
         cluster=cluster,
         key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
@@ -157,7 +157,7 @@ def summarise(
     )
 
 
-_seen = quickly(SliceSeen)
+made_slice = quickly(SliceSeen)
 
 
 ROW_BYTES = 900
@@ -501,11 +501,6 @@ def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:
 def fleet_selector(fleet: str) -> str:
     """Selects what this fleet wrote, for kinds of which members hold many others."""
     return f"{names.FLEET_LABEL}={fleet}"
-
-
-def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
-    """A store for the slices of one kind."""
-    return Store(name, version_of=own_version, bound=bound, weight=weight)
 
 
 def beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction | None:

@@ -303,10 +303,15 @@ class Reflector(Generic[T]):
         self.store.left_out = rows.left_out
         self.store.resource_version = version
         self._number = version_number(version)
+        listed = sorted(rows)
+        if not self._dropped and self.store.adopt(rows):
+            for key in listed:
+                self._tell(key, None, self.store.get(key))
+            return
         for key in self.store:
             if key not in rows:
                 self._remove(key, version_number(version))
-        for key in sorted(rows):
+        for key in listed:
             row_version, row = rows.get(key)
             stored = self.store.version(key)
             if stored == row_version and stored.number >= 0:

@@ -14,7 +14,7 @@ from federator.hub.members import capacity_report
 from federator.hub.members.link import Link
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability, ReachabilityState
-from federator.hub.records.slices import slice_store
+from federator.hub.records.slice_rows import slice_store
 from federator.kube.clock import Clock
 from federator.kube.control.lanes import Lane
 from federator.model.fleet import Holding

@@ -11,11 +11,12 @@ import pytest
 from federator.api import raw
 from federator.api.common import INDEXES_MAX
 from federator.hub.records import slices
-from federator.hub.records.slices import slice_store
+from federator.hub.records.slice_rows import slice_store
 from federator.kinds.jobset.schema import MAX_SHARDS
 from federator.kinds.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.kube.store import Bound, own_version
 from federator.model import names, shards
+from federator.model.names import WorkloadKey
 
 
 def told(completed: str, name: str = "train", version: int = 1) -> dict[str, Any]:
@@ -138,3 +139,54 @@ def test_every_set_of_shards_that_a_job_set_may_have_can_be_written() -> None:
     assert len(pieces) <= INDEXES_MAX
     assert len(pairs) <= INDEXES_MAX
     assert raw.ranges(pieces)[-1] == (MAX_SHARDS - 1, MAX_SHARDS - 1)
+
+
+UID, OWNER = "0b6f9c3e-5d1f-4f7e-9d55-3c8f0f4c1a2b", "e25d1f82-d9e5-40a1-a432-59121db002f0"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"mark": None},
+        {"mark": SliceMark("f", "u-1", 3, "a", 7)},
+        {"mark": SliceMark("f", OWNER, 1 << 40, "a", 7)},
+        {"mark": SliceMark("f", OWNER, 3, "a", (1 << 62) - 1, ((0, 3), (8, 9)), pods=(2, 1))},
+        {"uid": "u-1"},
+        {"uid": ""},
+        {"resource_version": ""},
+        {"resource_version": "007"},
+        {"resource_version": "9" * 30},
+        {"amount": -1},
+        {"amount": 1 << 40},
+        {"live": b""},
+        {"deleting": True, "plain": False},
+        {"native": {"replicas": 2}},
+    ],
+)
+def test_a_store_gives_back_equal_rows_whatever_they_say(change: dict[str, Any]) -> None:
+    """Also those that do not fit the columns, which are kept as they are."""
+    obj = told("0-3", version=12)
+    obj["metadata"]["uid"], obj["spec"]["slice"]["workloadUID"] = UID, OWNER
+    row = replace(slices.summarise("PinterestJobSet", "a", obj), **change)
+    store, key = slice_store("a/pinterestjobsets"), ("feed", "train")
+    store.put(key, row, own_version(row))
+    assert store.get(key) == row
+    assert store.version(key) == own_version(row)
+
+
+def test_a_row_takes_150_bytes_in_a_store() -> None:
+    """As an object, with its uid, its version and its mark, it takes four hundred."""
+    obj = told("", version=12)
+    obj["metadata"]["uid"], obj["spec"]["slice"]["workloadUID"] = UID, OWNER
+    row = slices.summarise("PinterestJobSet", "a", obj)
+    keys = [("feed", f"w{number}") for number in range(5_000)]
+    rows = [replace(row, key=WorkloadKey(row.key.kind, *key)) for key in keys]
+    store = slice_store("a/pinterestjobsets")
+    tracemalloc.start()
+    for key, one in zip(keys, rows, strict=True):
+        store.put(key, one, own_version(one))
+    del one
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 150 * len(keys)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.kube.store import Store, Version, version_number
+from federator.kube.store import Bound, Store, Version, version_number
 from tests.unit.kube.scripted import on_virtual_time
 
 
@@ -60,6 +60,21 @@ def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not() -> None
         assert list(listing) == [("ns", name) for name in "abc"]
         found = [listing.get(key) for key in listing]
         assert found == [(Version(1, "u"), row), (Version(2, "u"), row), (Version(3, "u"), None)]
+
+
+def test_a_first_list_is_taken_over_and_another_is_not() -> None:
+    store: Store[int] = Store(bound=Bound(objects=3, bytes=100), weight=lambda row: row)
+    store.add_index("odd", lambda row: (row % 2 == 1,))
+    for rows, taken in (([1, None], False), ([1, 1], False), ([1, 2], True), ([3], False)):
+        listing = store.listing()
+        for number, row in enumerate(rows):
+            name = "abc"[number] if rows != [1, 1] else "a"
+            (listing.add if row is not None else listing.put)(("ns", name), row, version(number))
+        assert store.adopt(listing) is taken
+    assert dict(store.items()) == {("ns", "a"): 1, ("ns", "b"): 2}
+    assert store.version(("ns", "b")) == version(1)
+    assert store.bytes == 3
+    assert store.by_index("odd", True) == [(("ns", "a"), 1)]
 
 
 def test_only_plain_numbers_compare_as_versions() -> None:

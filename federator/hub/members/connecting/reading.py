@@ -16,7 +16,7 @@ from federator.hub.members.capacity_report import CapacityReport
 from federator.hub.members.connecting.identity import Sameness
 from federator.hub.members.member import Member
 from federator.hub.members.process_watch import LEASE
-from federator.hub.records import slices
+from federator.hub.records import slice_rows, slices
 from federator.hub.records.slices import SliceSeen, SliceShape
 from federator.kinds import registry
 from federator.kube import client as clients
@@ -72,7 +72,7 @@ def reflectors(
         if f"{kind.kind}.{kind.group}" not in link.apis:
             continue
         store = contents.stores.setdefault(
-            kind.kind, slices.slice_store(f"{member.name}/{kind.plural}", contents.bound)
+            kind.kind, slice_rows.slice_store(f"{member.name}/{kind.plural}", contents.bound)
         )
         made.append(
             Reflector(
