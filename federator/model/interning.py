@@ -6,10 +6,11 @@ a server sends.
 """
 
 import sys
+from array import array
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
@@ -28,6 +29,63 @@ def texts(values: Iterable[str]) -> tuple[str, ...]:
     """The interned copy of this tuple of texts."""
     interned = tuple(map(sys.intern, values))
     return value(interned) if interned else ()
+
+
+class Pool:
+    """One copy of each value that is in use; those that nobody else has any more go when it would
+    grow. The keys of a hundred thousand objects are read in several long lists, so far apart that
+    no cache of the last ones would do."""
+
+    __slots__ = ("_mask", "_slots", "_values")
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._make_room(8)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def own(self, interned: T) -> T:
+        """The copy that is equal to this one."""
+        slots, values, mask = self._slots, self._values, self._mask
+        at = hash(interned) & mask
+        while (row := slots[at]) >= 0:
+            there: T = values[row]
+            if there is interned or there == interned:
+                return there
+            at = (at + 1) & mask
+        slots[at] = len(values)
+        values.append(interned)
+        if 3 * len(values) > 2 * mask:
+            self._forget()
+        return interned
+
+    def _forget(self) -> None:
+        """Drops what is in no use, and makes room for as many again as are left."""
+        self._values = [kept for kept in self._values if sys.getrefcount(kept) > _UNUSED]
+        size = 8
+        while 2 * len(self._values) >= size:
+            size *= 2
+        self._make_room(size)
+
+    def _make_room(self, size: int) -> None:
+        slots, mask = array("i", (-1,)) * size, size - 1
+        for row, there in enumerate(self._values):
+            at = hash(there) & mask
+            while slots[at] >= 0:
+                at = (at + 1) & mask
+            slots[at] = row
+        self._slots, self._mask = slots, mask
+
+
+_UNUSED: Final = 3
+"""References to a value that only a pool has, while it looks: its list, the loop, the count."""
+_keys = Pool()
+
+
+def key(interned: T) -> T:
+    """The one copy of the key of an object."""
+    return _keys.own(interned)
 
 
 def value(interned: T) -> T:

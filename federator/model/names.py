@@ -74,9 +74,8 @@ def namespace_of(key: WorkloadKey) -> str:
 
 
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
-    """An interned key for rows that are kept: rows of one object that are read at about the same
-    time share it; others share its texts."""
-    return interning.listed(
+    """An interned key for rows that are kept: all rows of one object share it."""
+    return interning.key(
         WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name))
     )
 
