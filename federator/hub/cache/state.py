@@ -36,6 +36,7 @@ from federator.model.fleet import FleetSnapshot, QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey
+from federator.model.table import Hashes, Packed, Table
 from federator.placement.policy import permitted
 from federator.placement.policy.permitted import Refused
 from federator.placement.policy.policies import Bindings, Policies, Rule
@@ -62,14 +63,14 @@ class HubState:
     metrics: Metrics | None = None
     commitments: Commitments = field(default_factory=Commitments)
     signals: Signals = field(default_factory=Signals)
-    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
-    records: dict[ObjectName, Record] = field(default_factory=dict)
+    workloads: Table[WorkloadKey, Workload] = field(default_factory=Table)
+    records: Table[ObjectName, Record] = field(default_factory=Table)
     """Every PlacementDecision by (namespace, name)."""
     refused: dict[ObjectName, Record] = field(default_factory=dict)
     """Decisions with a seq that this host never issued, as last read (`security.foreign`)."""
     by_workload: ByWorkload = field(default_factory=ByWorkload)
     members: dict[str, Member] = field(default_factory=dict)
-    holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
+    holders: Table[WorkloadKey, tuple[str, ...]] = field(default_factory=Table)
     """Clusters in which an object with the workload's kind and name was seen, sorted."""
     served: dict[WorkloadKey, Served] = field(default_factory=dict)
     """Specs in force of workloads with an edit held back, once loaded (`hub.host.in_force`)."""
@@ -78,7 +79,7 @@ class HubState:
     rules: Policies = field(init=False)
     notices: Notices = field(default_factory=Notices)
     host_names: HostNames = field(default_factory=HostNames)
-    _namespaces: dict[str, set[WorkloadKey]] = field(default_factory=dict)
+    _namespaces: dict[str, Table[WorkloadKey, None]] = field(default_factory=dict)
     _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
     """Signatures by which the hub recognises its own decisions."""
@@ -105,7 +106,7 @@ class HubState:
     term: int = 0
     """Term of the decisions this hub makes, above every term it has read."""
     _counter: int = 0
-    evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
+    evaluated: Table[WorkloadKey, str] = field(default_factory=lambda: Table(Packed(Hashes())))
     """Hash of the inputs that placing last computed; absent while that is due."""
 
     def __post_init__(self) -> None:
@@ -191,7 +192,7 @@ class HubState:
             generation=served.generation,
             content=served.content,
             profile=served.profile,
-            served=served.spec,
+            max_unavailable=workload.verbs.max_unavailable({"spec": spec}),
         )
 
     def unjudged(self, workload: Workload, record: Record) -> bool:
@@ -212,7 +213,7 @@ class HubState:
 
     def judge(self, key: WorkloadKey, inputs: str) -> None:
         """Placing has evaluated the workload; `inputs` is the hash of its inputs."""
-        self.evaluated[key] = inputs
+        self.evaluated[interning.key(key)] = inputs
 
     def unjudge(self, key: WorkloadKey) -> None:
         """The workload has changed and placing has not evaluated it."""
@@ -299,7 +300,7 @@ class HubState:
         old = self.workloads.get(new.key)
         self.workloads[new.key] = new
         self.host_names.observe(old, new, self.changed)
-        self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
+        self._namespaces.setdefault(new.key.namespace, Table())[new.key] = None
         if old is not None and old.uid != new.uid:
             self._forget_progress(old.uid, new.key)
         sharded = new.verbs.unit is Unit.SHARDS
@@ -314,7 +315,7 @@ class HubState:
         self.former.pop(key, None)
         if old is not None:
             there = self._namespaces[key.namespace]
-            there.discard(key)
+            del there[key]
             if not there:
                 del self._namespaces[key.namespace]
             self._forget_progress(old.uid, key)
@@ -443,7 +444,7 @@ class HubState:
 
     def observe_decision(self, namespace: str, new: Record) -> bool:
         """Stores a record unless a higher (seq, version) is there; returns whether it did."""
-        name = interning.listed((namespace, new.name))  # as its store has it
+        name = interning.key((namespace, new.name))  # as its store has it
         old = self.records.get(name)
         if not self._is_ours(old, new):
             self._refuse(name, old, new)
@@ -559,13 +560,12 @@ class HubState:
         self.use_of(key.kind).set()
         clusters = self.holders.get(key, ())
         if cluster not in clusters:
-            self.holders[key] = interning.texts(sorted((*clusters, cluster)))
+            self.holders[interning.key(key)] = interning.texts(sorted((*clusters, cluster)))
 
     def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
         """The objects of this kind and name in all members, as last seen, in cluster order."""
         slices: dict[str, SliceSeen] = {}
-        holders = self.holders.get(key, ())
-        for cluster in holders:
+        for cluster in self.holders.get(key, ()):
             member = self.members.get(cluster)
             if member is not None and (member.duplicate_of or member.abandoned):
                 continue

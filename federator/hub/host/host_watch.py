@@ -37,6 +37,7 @@ from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced
 from federator.model.names import ObjectName, WorkloadKey
+from federator.model.table import Table
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +235,7 @@ class Hosting:
             self.host,
             kind.api_version,
             kind.plural,
-            Store(f"host/{kind.plural}", version_of=version_of),
+            Store(f"host/{kind.plural}", version_of=version_of, rows=Table),
             project=project,
             on_change=on_change,
             clock=self.clock,

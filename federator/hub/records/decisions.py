@@ -27,6 +27,7 @@ from federator.model.names import (
     WorkloadKey,
 )
 from federator.model.quickly import quickly
+from federator.model.table import Table
 from federator.scheduling.entry import Recorded
 
 NOBODY: frozenset[str] = frozenset()
@@ -345,7 +346,7 @@ class ByWorkload:
     __slots__ = ("_first", "_others")
 
     def __init__(self) -> None:
-        self._first: dict[WorkloadKey, ObjectName] = {}
+        self._first: Table[WorkloadKey, ObjectName] = Table()
         self._others: dict[WorkloadKey, tuple[ObjectName, ...]] = {}
 
     def names(self, key: WorkloadKey) -> tuple[ObjectName, ...]:
