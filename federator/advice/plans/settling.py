@@ -328,5 +328,6 @@ def _record(decided: Decided, workload: Workload, before: Record | None) -> Reco
     unfinished = decision.to_move or decision.held
     rebalanced = before.terms.rebalanced if unfinished else before.rebalance
     terms = replace(record.terms, rebalanced=rebalanced)
-    facts = replace(record.facts, uid=before.facts.uid, name=before.facts.name, terms=terms)
+    facts = record.facts.in_object(before.uid, record.resource_version)
+    facts = replace(facts, name=before.name, terms=terms)
     return replace(record, facts=facts, rebalance=before.rebalance)

@@ -5,15 +5,17 @@ is read once and kept once, because a hub holds a hundred thousand.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from struct import Struct
+from struct import error as StructError
 from typing import Any, Final
 
 import msgspec
 
 from federator.api import capacityfields, federatedquota, raw
 from federator.api.raw import Obj
-from federator.model import interning, names, shards
+from federator.model import interning, names, shards, uids
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, Unit
 from federator.model.decision import Preempted, Reason, Share, quick_share
@@ -106,20 +108,10 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionFacts:
-    """A decision object; its verdicts are not kept."""
+class Besides:
+    """What most decisions say nothing of: they share one."""
 
-    name: str
-    uid: str
-    resource_version: str
-    key: WorkloadKey
-    workload_uid: str
-    seq: int
-    shares: tuple[Share, ...]
-    inputs_hash: str
-    as_of: float
-    deleting: bool
-    terms: Terms
+    deleting: bool = False
     marks: Mapping[str, int] = field(default_factory=dict)
     """Where members hold slices of it with a seq above its own, and up to which they are known."""
     given: tuple[Share, ...] = ()
@@ -133,6 +125,83 @@ class DecisionFacts:
     """Where shards that may not run twice may run beside the shares."""
     records_given: bool = False
     """Whether it says so at all: decisions of earlier versions do not."""
+
+
+Figures = bytes | tuple[str, str, float, str]
+"""uid, resourceVersion, time and hash of the inputs: packed, if they are as an API server and a hub
+write them."""
+_FIGURES: Final = Struct("<16sqd8s")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFacts:
+    """A decision object; its verdicts are not kept."""
+
+    name: str
+    key: WorkloadKey
+    workload_uid: str
+    seq: int
+    shares: tuple[Share, ...]
+    terms: Terms
+    figures: Figures
+    besides: Besides
+
+    @property
+    def uid(self) -> str:
+        figures = self.figures
+        return uids.text(figures[:16]) if isinstance(figures, bytes) else figures[0]
+
+    @property
+    def resource_version(self) -> str:
+        figures = self.figures
+        return str(_FIGURES.unpack(figures)[1]) if isinstance(figures, bytes) else figures[1]
+
+    @property
+    def as_of(self) -> float:
+        figures = self.figures
+        as_of: float = (_FIGURES.unpack(figures) if isinstance(figures, bytes) else figures)[2]
+        return as_of
+
+    @property
+    def inputs_hash(self) -> str:
+        figures = self.figures
+        return figures[-8:].hex() if isinstance(figures, bytes) else figures[3]
+
+    @property
+    def deleting(self) -> bool:
+        return self.besides.deleting
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        return self.besides.marks
+
+    @property
+    def given(self) -> tuple[Share, ...]:
+        return self.besides.given
+
+    @property
+    def missing(self) -> int:
+        return self.besides.missing
+
+    @property
+    def blocks(self) -> Mapping[str, Ranges]:
+        return self.besides.blocks
+
+    @property
+    def may_run(self) -> Mapping[str, Ranges]:
+        return self.besides.may_run
+
+    @property
+    def records_given(self) -> bool:
+        return self.besides.records_given
+
+    def in_object(
+        self, uid: str, resource_version: str, *, deleting: bool = False
+    ) -> "DecisionFacts":
+        """The same in an object with this uid and version."""
+        figures = _figures(uid, resource_version, self.as_of, self.inputs_hash)
+        besides = replace(self.besides, deleting=deleting)
+        return replace(self, figures=figures, besides=besides)
 
     @property
     def placed(self) -> int:
@@ -149,30 +218,49 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     """Total on whatever the host may hold."""
     spec, metadata = raw.mapping(obj, "spec"), raw.mapping(obj, "metadata")
     workload = raw.mapping(spec, "workload")
+    uid, version = raw.text(metadata, "uid"), raw.text(metadata, "resourceVersion")
+    as_of, inputs_hash = raw.epoch_s(raw.text(spec, "asOf")), raw.text(spec, "inputsHash")
     return _facts(
-        name=raw.text(metadata, "name"),
-        uid=raw.text(metadata, "uid"),
-        resource_version=raw.text(metadata, "resourceVersion"),
+        name=interning.text(raw.text(metadata, "name")),
         key=names.key(
             raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")
         ),
         workload_uid=interning.text(raw.text(workload, "uid")),
         seq=interning.listed(raw.integer(spec, "seq")),
         shares=shares(obj),
-        inputs_hash=raw.text(spec, "inputsHash"),
-        as_of=interning.value(raw.epoch_s(raw.text(spec, "asOf"))),
-        deleting="deletionTimestamp" in metadata,
         terms=_terms(spec),
-        marks=_marks(spec),
-        given=_shares_in(obj, "given"),
-        missing=max(raw.integer(spec, "missing"), 0),
-        blocks=_blocks(spec, "blocks") if "blocks" in spec else _NO_BLOCKS,
-        may_run=_blocks(spec, "mayStillRun") if "mayStillRun" in spec else _NO_BLOCKS,
-        records_given="given" in spec,
+        figures=_figures(uid, version, as_of, inputs_hash),
+        besides=_besides(obj, spec, metadata),
     )
 
 
 _facts = quickly(DecisionFacts)
+
+
+def _figures(uid: str, version: str, as_of: float, inputs_hash: str) -> Figures:
+    try:
+        number, digest = int(version), bytes.fromhex(inputs_hash)
+        made = _FIGURES.pack(uids.packed(uid), number, as_of, digest)
+    except (ValueError, StructError):
+        return uid, version, as_of, inputs_hash
+    same = uids.packed(uid) and str(number) == version and digest.hex() == inputs_hash
+    return made if same and len(digest) == 8 else (uid, version, as_of, inputs_hash)
+
+
+def _besides(obj: Obj, spec: Obj, metadata: Obj) -> Besides:
+    deleting, missing = "deletionTimestamp" in metadata, max(raw.integer(spec, "missing"), 0)
+    given, marks = _shares_in(obj, "given"), _marks(spec)
+    if not (deleting or missing or given or marks or "blocks" in spec or "mayStillRun" in spec):
+        return _PLAIN["given" in spec]
+    return Besides(
+        deleting=deleting,
+        marks=marks,
+        given=given,
+        missing=missing,
+        blocks=_blocks(spec, "blocks") if "blocks" in spec else _NO_BLOCKS,
+        may_run=_blocks(spec, "mayStillRun") if "mayStillRun" in spec else _NO_BLOCKS,
+        records_given="given" in spec,
+    )
 
 
 def _marks(spec: Obj) -> Mapping[str, int]:
@@ -194,6 +282,10 @@ def _blocks(spec: Obj, field: str) -> Mapping[str, Ranges]:
 
 _NO_BLOCKS: Final[Mapping[str, Ranges]] = {}
 _NO_MARKS: Final[Mapping[str, int]] = {}
+_PLAIN: Final = tuple(
+    Besides(marks=_NO_MARKS, blocks=_NO_BLOCKS, may_run=_NO_BLOCKS, records_given=said)
+    for said in (False, True)
+)
 
 
 def shares(obj: Obj) -> tuple[Share, ...]:

@@ -106,7 +106,7 @@ class Record:
 
     def as_lost(self) -> "Record":
         """The same without an object that could be changed."""
-        return replace(self, facts=replace(self.facts, uid="", resource_version="", deleting=False))
+        return replace(self, facts=self.facts.in_object("", ""))
 
     def share_of(self, cluster: str) -> Share | None:
         return self.facts.share_of(cluster)
@@ -142,8 +142,8 @@ class Record:
 
     def says(self, other: "Record") -> bool:
         """Whether another state of the same decision says the same."""
-        facts = replace(other.facts, resource_version=self.resource_version, deleting=self.deleting)
-        return facts == self.facts
+        version, deleting = self.resource_version, self.deleting
+        return other.facts.in_object(other.uid, version, deleting=deleting) == self.facts
 
     def commitment(self, ask: Ask | None = None) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge.

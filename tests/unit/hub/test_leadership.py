@@ -333,7 +333,7 @@ def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_and_none_newer_th
         known = hub.state.records[there]
 
         def alike(name: str, version: str) -> tuple[str, str]:
-            facts = replace(known.facts, name=name, uid=name, resource_version=version)
+            facts = replace(known.facts.in_object(name, version), name=name)
             hub.state.observe_decision("feed", replace(known, facts=facts))
             return ("feed", name)
 

@@ -515,7 +515,7 @@ def test_a_decision_tells_how_far_the_numbers_of_each_cluster_go() -> None:
     )
     spec = {"seq": 40, "shares": list(shares), "marks": {"c": 2**63, "d": 7}}
     record = replace(
-        record, facts=replace(summarise({"metadata": {}, "spec": spec}).facts, uid="u")
+        record, facts=summarise({"metadata": {}, "spec": spec}).facts.in_object("u", "")
     )
     assert [record.mark(name) for name in "abcde"] == [1000, 30, seqs.MAX, 40, 40]
     assert not record.lost
