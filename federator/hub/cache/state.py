@@ -186,9 +186,8 @@ class HubState:
         if not served.serves(workload, record.terms.revision):
             return workload
         spec = {**served.spec, "replicas": sum(share.count for share in record.shares)}
-        return dataclasses.replace(
-            workload,
-            max_unavailable=workload.verbs.max_unavailable({"spec": spec}),
+        return workload.serving(
+            served.spec,
             generation=served.generation,
             content=served.content,
             profile=served.profile,

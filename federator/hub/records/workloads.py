@@ -5,9 +5,11 @@ object.
 rendered (`hub/host/documents.py`).
 """
 
+import functools
 import hashlib
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -24,7 +26,7 @@ from federator.model.decision import Share
 from federator.model.ending import EARLY, NO_RULES, Ending, EndRules
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
-from federator.model.quickly import quickly
+from federator.model.quickly import likewise, quickly
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 
@@ -51,17 +53,10 @@ class Formerly:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """One workload of the host, as last heard."""
+class Traits:
+    """What many workloads have in common beside what they ask for: they share one."""
 
-    key: WorkloadKey
-    uid: str
-    generation: int
-    resource_version: str
     deleting: bool
-    labels: Mapping[str, str]
-    ask: Ask | None
-    """Under the default policy; None when `problem` says why it cannot be read."""
     placement: Mapping[str, Any]
     profile: str
     """Name of the RuntimeProfile its pods get, "" for none."""
@@ -69,11 +64,6 @@ class Workload:
     """Copies that may be missing while its shares move."""
     scaled: bool
     """Autoscalers choose how many of its copies run."""
-    content: bytes
-    """Digest of what every member would be given, whatever its share; b"" when it cannot be
-    rendered."""
-    status: bytes
-    """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
     by_number: bool = False
     """`max_unavailable` is a number, which every cluster applies to its own share."""
@@ -90,6 +80,103 @@ class Workload:
     served: Mapping[str, Any] | None = None
     """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
     own."""
+    edited: int = 0
+    """The generation of that edit, for which it asks; 0 where none is held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload of the host, as last heard."""
+
+    key: WorkloadKey
+    uid: str
+    generation: int
+    resource_version: str
+    labels: Mapping[str, str]
+    wants: Ask | None
+    """`ask` without all that is its own: one for all that ask for the same."""
+    created_s: float
+    content: bytes
+    """Digest of what every member would be given, whatever its share; b"" when it cannot be
+    rendered."""
+    status: bytes
+    """The live status, packed (`packing`), because it is read only when a fold writes."""
+    traits: Traits
+
+    @property
+    def ask(self) -> Ask | None:
+        """Under the default policy; None when `problem` says why it cannot be read."""
+        if self.wants is None:
+            return None
+        generation = self.traits.edited or self.generation
+        return _own_ask(self.wants, self.key, self.uid, generation, self.created_s, self.labels)
+
+    @property
+    def deleting(self) -> bool:
+        return self.traits.deleting
+
+    @property
+    def placement(self) -> Mapping[str, Any]:
+        return self.traits.placement
+
+    @property
+    def profile(self) -> str:
+        return self.traits.profile
+
+    @property
+    def max_unavailable(self) -> int:
+        return self.traits.max_unavailable
+
+    @property
+    def scaled(self) -> bool:
+        return self.traits.scaled
+
+    @property
+    def problem(self) -> str:
+        return self.traits.problem
+
+    @property
+    def by_number(self) -> bool:
+        return self.traits.by_number
+
+    @property
+    def halted(self) -> bool:
+        return self.traits.halted
+
+    @property
+    def end_rules(self) -> EndRules:
+        return self.traits.end_rules
+
+    @property
+    def formerly(self) -> tuple["Formerly", ...]:
+        return self.traits.formerly
+
+    @property
+    def cascade(self) -> str:
+        return self.traits.cascade
+
+    @property
+    def served(self) -> Mapping[str, Any] | None:
+        return self.traits.served
+
+    def serving(
+        self,
+        spec: Mapping[str, Any],
+        *,
+        generation: int,
+        content: bytes,
+        profile: str,
+        max_unavailable: int,
+    ) -> "Workload":
+        """The same with the spec of an earlier generation in force; it still asks for its own."""
+        traits = replace(
+            self.traits,
+            served=spec,
+            profile=profile,
+            max_unavailable=max_unavailable,
+            edited=self.generation,
+        )
+        return replace(self, generation=generation, content=content, traits=traits)
 
     @property
     def verbs(self) -> WorkloadVerbs:
@@ -101,7 +188,8 @@ class Workload:
         return (
             self.uid == other.uid
             and self.generation == other.generation
-            and (self.ask is other.ask or self.ask == other.ask)
+            and (self.wants is other.wants or self.wants == other.wants)
+            and self.created_s == other.created_s
             and self.labels == other.labels
             and self.content == other.content
             and (self.deleting, self.cascade) == (other.deleting, other.cascade)
@@ -252,25 +340,61 @@ def summarise(
         uid=interning.text(meta.get("uid", "")),
         generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),
-        deleting="deletionTimestamp" in meta,
-        cascade=cascade(meta),
         labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
-        ask=ask,
-        placement=placement,
-        profile=interning.text(verbs.profile(obj)),
-        max_unavailable=verbs.max_unavailable(obj),
-        scaled=_scaled(verbs, obj),
+        wants=_in_common(ask) if ask is not None else None,
+        created_s=ask.created_s if ask is not None else 0.0,
         content=content,
-        status=packing.packed(raw.mapping(obj, "status")),
-        problem=problem,
-        by_number=verbs.by_number(obj),
-        halted=verbs.halted(obj),
-        end_rules=_end_rules(verbs, obj),
-        formerly=_formerly(obj, verbs, former) if ask is not None else (),
+        status=interning.value(packing.packed(raw.mapping(obj, "status"))),
+        traits=_traits(
+            "deletionTimestamp" in meta,
+            placement,
+            interning.text(verbs.profile(obj)),
+            verbs.max_unavailable(obj),
+            _scaled(verbs, obj),
+            problem,
+            verbs.by_number(obj),
+            verbs.halted(obj),
+            _end_rules(verbs, obj),
+            _formerly(obj, verbs, former) if ask is not None else (),
+            cascade(meta),
+        ),
     )
 
 
 _workload = quickly(Workload)
+_own_ask = likewise(Ask, "key", "uid", "generation", "created_s", "labels")
+_NOBODY = WorkloadKey("", "", "")
+_WANTS_MAX = 4096
+_wants: dict[tuple[Any, ...], Ask] = {}
+_told = operator.attrgetter(
+    *(
+        field.name
+        for field in fields(Ask)
+        if field.name not in ("key", "uid", "generation", "created_s", "labels", "policy")
+    )
+)
+
+
+def _in_common(ask: Ask) -> Ask:
+    """What it has in common with others under the same policy, the default one."""
+    told = _told(ask)
+    wants = _wants.get(told)
+    if wants is None:
+        if len(_wants) >= _WANTS_MAX:
+            _wants.clear()
+        wants = _wants[told] = _own_ask(ask, _NOBODY, "", 0, 0.0, raw.NO_FIELDS)
+    return wants
+
+
+def _traits(deleting: bool, placement: Mapping[str, Any], *others: Any) -> Traits:
+    if placement:
+        return Traits(deleting, placement, *others)
+    return _shared_traits(deleting, *others)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared_traits(deleting: bool, *others: Any) -> Traits:
+    return Traits(deleting, raw.NO_FIELDS, *others)
 
 
 def _formerly(

@@ -7,7 +7,7 @@ import pytest
 
 from federator.model.decision import Decision, Reason, Share, quick_decision, quick_share
 from federator.model.names import WorkloadKey
-from federator.model.quickly import quickly
+from federator.model.quickly import likewise, quickly
 
 KEY = WorkloadKey("PinterestService", "ads", "web")
 
@@ -38,6 +38,17 @@ def test_arguments_are_checked_as_by_the_class() -> None:
         quick_share("a", 1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         quick_share("a", 1, 1, color="red")  # type: ignore[call-arg]
+
+
+def test_a_quick_copy_is_what_replace_makes() -> None:
+    share = Share("a", 3, 2, 7, ((0, 2),), pods=(1,))
+    moved = likewise(Share, "cluster", "seq")
+    assert moved(share, "b", 8) == replace(share, cluster="b", seq=8)
+    assert type(moved(share, "b", 8)) is Share
+    decision = quick_decision(KEY, "u", 1, (), 1, Reason.CHOSEN, "m", (), 0.0, "h", seq=2)
+    assert likewise(Decision, "seq")(decision, 3) == replace(decision, seq=3)
+    with pytest.raises(TypeError, match="colour"):
+        likewise(Share, "colour")
 
 
 @dataclass(frozen=True)
