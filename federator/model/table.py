@@ -20,6 +20,8 @@ Key_contra = TypeVar("Key_contra", contravariant=True)
 _FREE: Final = -1
 _GONE: Final = -2
 _SMALLEST: Final = 8
+_READ_MAX: Final = 16
+"""A hub has several tables for each of a thousand members."""
 _ABSENT: Final[Any] = object()
 
 
@@ -116,10 +118,12 @@ class Packing(Protocol[Key_contra, V]):
 class Packed(Generic[K, V]):
     """Values as figures in one block of memory, beside references to what they share."""
 
-    __slots__ = ("_figures", "_packing", "_shared", "_width")
+    __slots__ = ("_figures", "_packing", "_read", "_shared", "_width")
 
     def __init__(self, packing: Packing[K, V]) -> None:
         self._packing = packing
+        self._read: dict[int, V] = {}
+        """The values that were read last, by row: whoever looks at one looks several times."""
         self._width = packing.layout.size
         self._figures = bytearray()
         self._shared: list[list[Any]] = [[] for _ in range(packing.shared)]
@@ -131,6 +135,7 @@ class Packed(Generic[K, V]):
             column.append(part)
 
     def set(self, row: int, value: V) -> None:
+        self._read.pop(row, None)
         figures, shared = self._packed(value)
         at = row * self._width
         self._figures[at : at + self._width] = figures
@@ -144,18 +149,27 @@ class Packed(Generic[K, V]):
         return bytes(self._width), (_Whole(value), *(None,) * (self._packing.shared - 1))
 
     def get(self, row: int, key: K) -> V:
+        read = self._read.get(row)
+        if read is not None:
+            return read
         shared = [column[row] for column in self._shared]
         if type(shared[0]) is _Whole:
             whole: V = shared[0].value
             return whole
         figures = self._packing.layout.unpack_from(self._figures, row * self._width)
-        return self._packing.unpack(key, figures, shared)
+        value = self._packing.unpack(key, figures, shared)
+        if len(self._read) >= _READ_MAX:
+            self._read.clear()
+        self._read[row] = value
+        return value
 
     def clear(self, row: int) -> None:
+        self._read.pop(row, None)
         for column in self._shared:
             column[row] = None
 
     def keep(self, rows: list[int]) -> None:
+        self._read.clear()
         width, figures = self._width, memoryview(self._figures)
         self._figures = bytearray().join(figures[row * width : (row + 1) * width] for row in rows)
         self._shared = [[column[row] for row in rows] for column in self._shared]
