@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 _remembered = lru_cache(maxsize=8192, typed=True)(lambda value: value)
-_listed = lru_cache(maxsize=32768, typed=True)(lambda value: value)
+_listed = lru_cache(maxsize=4096, typed=True)(lambda value: value)
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -96,8 +96,8 @@ def value(interned: T) -> T:
 
 
 def listed(interned: T) -> T:
-    """The same for values that several lists of the same objects have in common. Such lists are
-    read side by side, so each object appears in all of them within a few thousand others."""
+    """The same for what one object says several times, as a decision its seq: a table of its own,
+    that thousands of such values do not push the others out."""
     kept: T = _listed(interned)
     return kept
 

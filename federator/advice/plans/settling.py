@@ -330,4 +330,5 @@ def _record(decided: Decided, workload: Workload, before: Record | None) -> Reco
     terms = replace(record.terms, rebalanced=rebalanced)
     facts = record.facts.in_object(before.uid, record.resource_version)
     facts = replace(facts, name=before.name, terms=terms)
-    return replace(record, facts=facts, rebalance=before.rebalance)
+    standing = replace(record.standing, rebalance=before.rebalance)
+    return replace(record, facts=facts, standing=standing)

@@ -8,7 +8,6 @@ member before its lists are in. When many workloads vanish at once, a budget spr
 over time.
 """
 
-import dataclasses
 import logging
 import random
 from collections import Counter
@@ -110,7 +109,7 @@ class Finalizing:
                 # As a garbage collector does: from now on the decision says it, also when the
                 # workload is gone.
                 return await self._disown(name, record)
-            record = dataclasses.replace(record, orphaned=True)
+            record = record.as_orphaned()
         return await self._end(name, record)
 
     async def _end(self, name: ObjectName, record: Record) -> RequeueAfter | None:

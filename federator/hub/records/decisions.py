@@ -8,6 +8,7 @@ own writes; the higher seq wins, then the newer version.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from federator.api import raw
@@ -37,15 +38,13 @@ be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One PlacementDecision as last heard."""
+class Standing:
+    """How the object of a decision stands on the host: most stand alike, and share one."""
 
-    facts: DecisionFacts
     finalizing: bool
     """Still carries our finalizer."""
     given_up: frozenset[str] = NOBODY
     """Clusters that its deletion shall not wait for, as an operator said."""
-
     rebalance: str = ""
     """Time and author of the last request for a rebalance."""
     sealed: bool = False
@@ -57,6 +56,42 @@ class Record:
     orphaned: bool = False
     """The garbage collector, or the hub in its place, has removed that reference: what members hold
     stays there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One PlacementDecision as last heard."""
+
+    facts: DecisionFacts
+    standing: Standing
+
+    @property
+    def finalizing(self) -> bool:
+        return self.standing.finalizing
+
+    @property
+    def given_up(self) -> frozenset[str]:
+        return self.standing.given_up
+
+    @property
+    def rebalance(self) -> str:
+        return self.standing.rebalance
+
+    @property
+    def sealed(self) -> bool:
+        return self.standing.sealed
+
+    @property
+    def author(self) -> str:
+        return self.standing.author
+
+    @property
+    def owned(self) -> bool:
+        return self.standing.owned
+
+    @property
+    def orphaned(self) -> bool:
+        return self.standing.orphaned
 
     @property
     def name(self) -> str:
@@ -107,6 +142,10 @@ class Record:
     def as_lost(self) -> "Record":
         """The same without an object that could be changed."""
         return replace(self, facts=self.facts.in_object("", ""))
+
+    def as_orphaned(self) -> "Record":
+        """The same after its reference to its workload was removed."""
+        return replace(self, standing=replace(self.standing, orphaned=True))
 
     def share_of(self, cluster: str) -> Share | None:
         return self.facts.share_of(cluster)
@@ -206,8 +245,7 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
     given_up = (
         frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
     )
-    return _record(
-        facts,
+    standing = _standing(
         DECISION_FINALIZER in finalizers,
         given_up,
         annotations.get(REBALANCE_ANNOTATION, ""),
@@ -216,9 +254,11 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
         owned,
         was_owned and not owned,
     )
+    return _record(facts, standing)
 
 
 _record = quickly(Record)
+_standing = lru_cache(maxsize=1024)(Standing)
 _CHARGED: Final = ("workload", "charge", "unit", "shares", "asOf")
 
 
