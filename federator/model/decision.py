@@ -44,6 +44,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     CONFLICT = "Conflict"
     SPREAD_UNSATISFIABLE = "SpreadUnsatisfiable"
+    INVARIANT_VIOLATION = "InvariantViolation"
     GANG_INCOMPLETE = "GangIncomplete"
     BELOW_MINIMUM = "BelowMinimum"
     AT_MAXIMUM = "AtMaximum"

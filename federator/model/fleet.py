@@ -14,6 +14,7 @@ from typing import TypeVar
 from federator.model import shards
 from federator.model.ask import Ask, Former, PodShape, Tier, Unit
 from federator.model.decision import Share
+from federator.model.invariant import Invariant
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Taint
@@ -532,6 +533,8 @@ class FleetSnapshot:
     quotas: tuple[QuotaAccount, ...] = ()
     levels: Mapping[str, Level] = field(default_factory=dict)
     """Pod Security levels of the host's namespaces; `pod_security.DEFAULT` for those not listed."""
+    invariants: tuple[Invariant, ...] = ()
+    """By name."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.clusters, Views):

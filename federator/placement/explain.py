@@ -4,6 +4,7 @@ path; charges and writes nothing."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
@@ -17,6 +18,11 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
 
+_BOUNDED_BY: Final[Mapping[Reason, str]] = {
+    Reason.QUOTA_EXCEEDED: "spec.domains",
+    Reason.INVARIANT_VIOLATION: "spec.rule.maxShare",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -29,7 +35,7 @@ class Row:
     cap: int
     """The most copies that it may have."""
     bound: str
-    """The field that sets the most; "" where no limit of a domain does."""
+    """The field that sets the most; "" where no limit of a domain and no invariant does."""
     weight: int
     domains: tuple[str, ...]
     got: int
@@ -96,7 +102,7 @@ def _rows(
             candidate.held,
             None if candidate.pending else candidate.room,
             candidate.cap,
-            "spec.domains" if candidate.limit is Reason.QUOTA_EXCEEDED else "",
+            _BOUNDED_BY.get(candidate.limit, ""),
             candidate.weight,
             candidate.place.domains,
             got.get(candidate.name, 0),

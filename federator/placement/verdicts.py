@@ -29,7 +29,13 @@ from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
-from federator.placement.selection.candidates import CONFLICT, Candidate, Place, limited
+from federator.placement.selection.candidates import (
+    BY_CEILING,
+    CONFLICT,
+    Candidate,
+    Place,
+    limited,
+)
 from federator.placement.selection.crowd import Crowd
 from federator.placement.selection.filters import Refusal
 
@@ -358,7 +364,7 @@ def _full(ask: Ask, candidate: Candidate) -> str:
         return "could not schedule a single copy lately and takes none for now"
     if candidate.limit is Reason.CONFLICT:
         return f"takes none: {CONFLICT}"
-    if candidate.limit is Reason.QUOTA_EXCEEDED:
+    if candidate.limit in BY_CEILING:
         return f"may take none: {candidate.short}"
     return f"has no node with room for one copy ({request(ask)})"
 
@@ -498,8 +504,8 @@ class Figures:
     """Spread rule -> number of labelled domains in which a copy may be placed."""
     pending: int = 0
     """How many have not answered yet."""
-    short: str = ""
-    """Why accounts have no more for one of them there, as a part of a sentence."""
+    short: Candidate | None = None
+    """The first that accounts or an invariant allow no more."""
 
 
 def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]) -> Figures:
@@ -515,7 +521,7 @@ def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]
         Counter(each.limit for each in pool),
         labelled,
         sum(each.pending for each in pool),
-        next((each.short for each in pool if each.limit is Reason.QUOTA_EXCEEDED), ""),
+        next((each for each in pool if each.limit in BY_CEILING), None),
     )
 
 
@@ -532,8 +538,8 @@ def binding(
     if figures.pending:
         subject = _clusters(figures.pending, "has", "have")
         return Reason.PENDING_EVALUATION, f"{subject} {UNANSWERED}; {fits}"
-    if Reason.QUOTA_EXCEEDED in limits:
-        return Reason.QUOTA_EXCEEDED, f"{figures.short}; {fits}"
+    if figures.short is not None:
+        return figures.short.limit, f"{figures.short.short}; {fits}"
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
         rules = ", ".join(
             _rule(rule, figures.domains(at))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federator.model import seq as seqs
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, FleetSnapshot, copies_of
@@ -36,6 +35,7 @@ from federator.scheduling import (
 from federator.scheduling.admission import (
     confining,
     edits,
+    invariants,
     making_room,
     preempting,
     rooms,
@@ -57,10 +57,6 @@ _decided, _turn = quickly(Decided), quickly(Turn)
 STOPS_S: Final = 60.0
 """What waits for shards to stop elsewhere is looked at again after this: nothing tells that a write
 which was under way has not arrived."""
-
-FAR_TERMS: Final = 1 << 16
-"""A number that is so many elections ahead of ours is not one that a hub of this host gave before
-the host was restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +321,8 @@ class _Batch:
 
     def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
         """The decision, what the workload holds after it, and what bounded it in clusters."""
-        if self.used is None:
+        kept = invariants.of(turn.entry, self.ledger) if turn.leaves is None else None
+        if self.used is None and kept is None:
             return *self._attempted(turn, self.seq()), {}
         seq, numbers = self.seq(), self._numbers
 
@@ -333,8 +330,9 @@ class _Batch:
             self._numbers = dict(numbers)
             return self._attempted(replace(turn, entry=entry), seq)
 
-        made = confining.decide(turn.entry, self.used, self.ledger, attempt)
-        self.used.hold(made[1])
+        made = confining.decide(turn.entry, self.used, kept, self.ledger, attempt)
+        if self.used is not None:
+            self.used.hold(made[1])
         return made
 
     def _attempted(self, turn: Turn, seq: int) -> tuple[Decision, Commitment]:
@@ -436,7 +434,7 @@ def _decide(
 ) -> Decision:
     """`numbers`: cluster -> highest seq given in this cycle; updated here."""
     entry, standing = turn.entry, turn.entry.standing
-    least = _epoch(standing, seq) if entry.ask.exclusive else 0
+    least = numbering.epoch(standing, seq) if entry.ask.exclusive else 0
 
     def mark(cluster: str) -> int:
         return max(standing.mark(cluster), numbers.get(cluster, 0), least)
@@ -465,20 +463,6 @@ def _decide(
     return numbering.in_pieces(
         decision, {holding.cluster: holding.ranges for holding in standing.held}
     )
-
-
-def _epoch(standing: Standing, seq: int) -> int:
-    """The highest number that a share of this workload ever had in any cluster: what begins
-    elsewhere gets a higher one, so that storage can tell the later of two runs of a shard
-    (FENCE_EPOCH).
-
-    Our own numbers rise by themselves; it matters where a member's are higher (`seqs.above`), or
-    where the host was restored from a backup. Numbers that are far from ours were written by a
-    hand, and use up the range of no other cluster.
-    """
-    numbers = [*standing.marks.values(), *(holding.seq for holding in standing.held)]
-    near = seqs.term(seq) + FAR_TERMS
-    return max((number for number in numbers if seqs.term(number) <= near), default=0)
 
 
 def _as_recorded(made: Made, standing: Standing) -> Made:

@@ -7,16 +7,14 @@ long would the rest take to move? It is asked of the function that drains and fa
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
+from federator.model.invariant import UNLABELLED
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import MINUTE_S, Rehearsed
-
-UNLABELLED: Final = "(without the label)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.decision import Decision, Share
 from federator.model.shards import Ranges
-from federator.scheduling.entry import Entry
+from federator.scheduling.entry import Entry, Standing
+
+FAR_TERMS: Final = 1 << 16
+"""A number that is so many elections ahead of ours is not one that a hub of this host gave before
+the host was restored."""
 
 
 def numbered(
@@ -72,3 +77,17 @@ def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
         return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
 
     return replace(decision, shares=tuple(map(pieces, decision.shares)))
+
+
+def epoch(standing: Standing, seq: int) -> int:
+    """The highest number that a share of this workload ever had in any cluster: what begins
+    elsewhere gets a higher one, so that storage can tell the later of two runs of a shard
+    (FENCE_EPOCH).
+
+    Our own numbers rise by themselves; it matters where a member's are higher (`seqs.above`), or
+    where the host was restored from a backup. Numbers that are far from ours were written by a
+    hand, and use up the range of no other cluster.
+    """
+    numbers = [*standing.marks.values(), *(holding.seq for holding in standing.held)]
+    near = seqs.term(seq) + FAR_TERMS
+    return max((number for number in numbers if seqs.term(number) <= near), default=0)

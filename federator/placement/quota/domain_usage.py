@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from federator.model.ask import Former, Tier
+from federator.model.decision import Reason
 from federator.model.fleet import Commitment, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.selectors import LabelSelector
@@ -27,16 +28,18 @@ _NO_CELLS: Final[_Amounts] = {}
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """What a workload may have in one cluster at most, by what its accounts have left in a domain
-    of it."""
+    of it, or by what an invariant allows there."""
 
     copies: int
     why: str
     """As a part of a sentence."""
+    reason: Reason = Reason.QUOTA_EXCEEDED
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A domain in which a decision would give a workload more than its accounts have left there."""
+    """A domain in which a decision would give a workload more than its accounts have left there, or
+    more than an invariant allows."""
 
     domain: str
     clusters: frozenset[str]
@@ -44,6 +47,7 @@ class Over:
     """The most that it may have there in all; no fewer than it has already."""
     why: str
     """As a part of a sentence."""
+    reason: Reason = Reason.QUOTA_EXCEEDED
 
 
 class Committed(Protocol):

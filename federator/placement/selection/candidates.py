@@ -30,6 +30,8 @@ CONFLICT: Final = "an object of its name there belongs to somebody else"
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
 recorded decisions."""
+BY_CEILING: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.INVARIANT_VIOLATION})
+"""Limits of a candidate that `Ledger.ceilings` sets."""
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """No cluster is capped by its scheduler."""
 MIX: Final = 0x9E3779B97F4A7C15
@@ -86,7 +88,8 @@ class Candidate:
     enforced: str = ""
     """The Required policy that sets maxPerCluster; "" for none."""
     short: str = ""
-    """Why its accounts have no more for it there, as a part of a sentence; "" where they do."""
+    """Why its accounts or an invariant allow no more there, as a part of a sentence; "" where they
+    do."""
     name: str = field(init=False)
     """The cluster's name, copied here because it is read often."""
 
@@ -307,7 +310,7 @@ class _Maker:
         cap, limit = _cap(policy, place, bound, copies, room)
         # Held copies stay above a ceiling: only growth is limited.
         if ceiling is not None and cap > (most_there := max(ceiling.copies, copies)):
-            cap, limit = most_there, Reason.QUOTA_EXCEEDED
+            cap, limit = most_there, ceiling.reason
         weight = self._weigh(policy, place.view, copies, room)
         order = tie_break(place, self._mine, by_name=self._by_name)
         stays = _cap(policy, place, None, copies, 0)[0] if limit in CAPS else 0
@@ -374,7 +377,7 @@ def limited(policy: Policy, candidate: Candidate) -> str:
         return f" ({CAPPED})"
     if candidate.limit is Reason.CONFLICT:
         return f" ({CONFLICT})"
-    if candidate.limit is Reason.QUOTA_EXCEEDED:
+    if candidate.limit in BY_CEILING:
         return f" ({candidate.short})"
     if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         return " (it lacks a label of a DoNotSchedule spread rule)"

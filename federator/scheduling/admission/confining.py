@@ -1,4 +1,5 @@
-"""Keeps what decisions give within what accounts have left in domains of clusters.
+"""Keeps what decisions give within what accounts have left in domains of clusters, and within what
+invariants allow there.
 
 A workload that asks for more gets its domain before (`stage`). What only moves (from a cluster that
 is lost or is being emptied, or by a rebalance) asks for no more over all clusters, and what is in
@@ -15,6 +16,7 @@ from federator.model import names
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Commitment, Holding, copies_of
+from federator.model.resources import UNLIMITED
 from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
@@ -22,6 +24,7 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection import leaving
 from federator.placement.selection.leaving import Allowance, Leave
 from federator.scheduling import editing
+from federator.scheduling.admission.invariants import Kept
 from federator.scheduling.entry import Entry
 
 Made = tuple[Decision, Commitment]
@@ -46,22 +49,43 @@ def in_domains(
 
 
 def decide(
-    entry: Entry, used: InDomains, ledger: Ledger, attempt: Attempt
+    entry: Entry, used: InDomains | None, kept: Kept | None, ledger: Ledger, attempt: Attempt
 ) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
-    """The decision that breaks no limit of a domain, with the ceilings under which it was made. The
-    ledger is charged for it alone."""
-    if not used.speak_of(entry.ask.project):
+    """The decision that breaks no limit of a domain and no invariant, with the ceilings under which
+    it was made. The ledger is charged for it alone. `used`: None where no account has limits in
+    domains. `kept`: None where no invariant refuses copies of it."""
+    if used is not None and not used.speak_of(entry.ask.project):
+        used = None
+    if used is None and kept is None:
         return *attempt(entry), _ANYWHERE
-    search = _Search(entry, used, ledger, attempt, ledger.mark())
+    mark, rulings = ledger.mark(), ledger.rulings
+    search = _Search(entry, used, kept, ledger, attempt, mark)
     try:
-        if entry.leave is None:
-            return *search.run(entry), ledger.ceilings
-        if not _roomy(entry, used):  # the pace counts what it lets leave, so it is asked only once
-            search.run(replace(entry, leave=None))
-            ledger.rollback(search.mark)
-        return *search.run(replace(entry, leave=_once(entry.leave))), ledger.ceilings
+        if kept is not None:
+            search = _within_invariants(search, kept)
+        return *search.decide(), ledger.ceilings
     finally:
-        ledger.ceilings = _ANYWHERE
+        ledger.ceilings, ledger.rulings = _ANYWHERE, rulings
+
+
+def _within_invariants(search: "_Search", kept: Kept) -> "_Search":
+    """The search under the invariants, as far as they cost the workload no copy that it has: those
+    are worth more. Leaves the ceilings and rulings under which it is decided then."""
+    ledger, rulings = search.ledger, search.ledger.rulings
+    missing = kept.missing(search.alone()[1])
+    if not missing:
+        return search
+    best = kept
+    for more in (missing, UNLIMITED):
+        wider = kept.beyond(more)
+        ledger.rulings = wider.rulings(rulings)
+        left = wider.missing(search.again(wider).alone()[1])
+        if left < missing:
+            best, missing = wider, left
+        if not left:
+            break
+    ledger.rulings = best.rulings(rulings)
+    return search.again(best)
 
 
 def _roomy(entry: Entry, used: InDomains) -> bool:
@@ -90,7 +114,9 @@ class _Search:
     """The ceilings under which a decision breaks no limit."""
 
     entry: Entry
-    used: InDomains
+    used: InDomains | None
+    kept: Kept | None
+    """The invariants that refuse; None where none speaks of it."""
     ledger: Ledger
     attempt: Attempt
     mark: int
@@ -100,10 +126,31 @@ class _Search:
     """Domains with clusters that get nothing more: with parts it was still too much, because less
     left them."""
 
+    def decide(self) -> Made:
+        entry = self.entry
+        if entry.leave is None:
+            return self.run(entry)
+        if self.kept is not None or (self.used is not None and not _roomy(entry, self.used)):
+            # The pace counts what it lets leave, so it is asked only once.
+            self.alone()
+        return self.run(replace(entry, leave=_once(entry.leave)))
+
+    def again(self, kept: Kept) -> "_Search":
+        """The search from its beginning, under these invariants."""
+        self.ledger.ceilings = _ANYWHERE
+        return _Search(self.entry, self.used, kept, self.ledger, self.attempt, self.mark)
+
+    def alone(self) -> Made:
+        """What it would get now if all that moves might move. Nothing is charged."""
+        made = self.run(replace(self.entry, leave=None))
+        self.ledger.rollback(self.mark)
+        return made
+
     def run(self, entry: Entry) -> Made:
         while True:
             decision, after = self.attempt(entry)
-            over = self.used.over(after)
+            over = self.used.over(after) if self.used is not None else []
+            over += self.kept.over(after) if self.kept is not None else []
             if not over or not self._tightened(over, decision, after):
                 return decision, after
             self.ledger.rollback(self.mark)
@@ -118,7 +165,7 @@ class _Search:
                 for name, copies in self._parts(domain, after).items():
                     before = ceilings.get(name)
                     if before is None or copies < before.copies:
-                        ceilings[name] = Ceiling(copies, domain.why)
+                        ceilings[name] = Ceiling(copies, domain.why, domain.reason)
             self.ledger.ceilings = ceilings
             return True
         return self._held_back(over[0], decision)
@@ -163,7 +210,8 @@ class _Search:
             ask, admitted, self.entry.standing.support
         )
         held = decision.held_back or decision.held_profile
-        if not edited or held or ask.uid in self.ledger.held_back:
+        by_quota = over.reason is Reason.QUOTA_EXCEEDED
+        if not edited or held or not by_quota or ask.uid in self.ledger.held_back:
             return False
         kept = Admission(0, Reason.QUOTA_EXCEEDED, over.why)
         self.ledger.held_back = {**self.ledger.held_back, ask.uid: kept}

@@ -17,8 +17,8 @@ from federator.model.decision import Decision, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
-from federator.scheduling.cycle import FAR_TERMS
 from federator.scheduling.entry import Entry, Recorded, Standing
+from federator.scheduling.numbering import FAR_TERMS
 from federator.scheduling.queue import Queue
 from tests.examples import examples
 from tests.unit.placement.fleets import cluster, fleet, holdings, jobs
