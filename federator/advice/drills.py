@@ -18,15 +18,18 @@ Each = Callable[[Callable[[Loss], Outcome], Sequence[Loss]], Iterable[Outcome]]
 """Does a task for each loss; the outcomes come in the order of the losses."""
 
 
-def of_all(situation: Situation, by: str, a_minute: int, each: Each = map) -> list[Outcome]:
-    """One outcome for every loss. `by`: a label of clusters; "" for each cluster by itself."""
+def of_all(
+    situation: Situation, by: str, a_minute: int, each: Each = map, *, together: int = 1
+) -> list[Outcome]:
+    """One outcome for every loss. `by`: a label of clusters; "" for each cluster by itself.
+    `together`: so many are lost at once."""
     held = _by_cluster(situation)
 
     def of_one(loss: Loss) -> Outcome:
         there = {entry.key: entry for name in loss.clusters for entry in held.get(name, ())}
         return _of_one(situation, loss, drill.in_order(there.values()), a_minute)
 
-    return list(each(of_one, drill.losses(situation.snapshot, by)))
+    return list(each(of_one, drill.losses(situation.snapshot, by, together)))
 
 
 def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int) -> Outcome:

@@ -151,7 +151,10 @@ async def gathered(
     try:
         for other in kinds:
             row = registry.KINDS[other]
-            listing = await client.list(row.api_version, row.plural)
+            try:
+                listing = await client.list(row.api_version, row.plural)
+            except errors.NotFound:
+                continue  # its definition came with this version and is not installed yet
             head = {"apiVersion": row.api_version, "kind": other}
             objs += [{**item, **head} for item in listing.items]
         records = await client.collect(

@@ -34,6 +34,8 @@ ALIASES: Mapping[str, str] = {
     "policy": "PlacementPolicy",
     "quotas": "FederatedQuota",
     "quota": "FederatedQuota",
+    "invariants": "PlacementInvariant",
+    "invariant": "PlacementInvariant",
 }
 """Name on the command line, in lower case -> kind."""
 
@@ -56,8 +58,8 @@ def shown_named(text: str) -> Shown:
     kind = ALIASES.get(text.lower())
     if kind is None:
         common.fail(
-            f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or"
-            " quotas"
+            f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies,"
+            " quotas or invariants"
         )
     return kindtable.TABLE[kind]
 

@@ -13,7 +13,7 @@ from federator.api import (
     runtimeprofile,
 )
 from federator.api.common import Model
-from federator.api.placement import placementdecision, placementpolicy
+from federator.api.placement import placementdecision, placementinvariant, placementpolicy
 from federator.kinds.kind import AGE, STATUS, WORKLOAD_GROUP, Column, Kind
 from federator.model import names
 
@@ -130,6 +130,19 @@ KINDS: Final = (
             AGE,
             Column("Reason", '.status.conditions[?(@.type=="Valid")].reason', wide=True),
             Column("Message", '.status.conditions[?(@.type=="Valid")].message', wide=True),
+        ),
+    ),
+    _federation(
+        "placementinvariants",
+        "pi",
+        placementinvariant.PlacementInvariant,
+        (
+            Column("Enforcement", ".spec.enforcement"),
+            Column("Workloads", ".status.workloads", "integer"),
+            Column("Breached", ".status.breached", "integer"),
+            Column("Holds", '.status.conditions[?(@.type=="Holds")].status'),
+            AGE,
+            Column("Message", ".status.message", wide=True),
         ),
     ),
     _federation(

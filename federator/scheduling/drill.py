@@ -5,16 +5,22 @@ long would the rest take to move? It is asked of the function that drains and fa
 (`evacuation.rehearse`), so that the answer is what would happen.
 """
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
-from federator.model.invariant import UNLABELLED
+from federator.model.invariant import UNLABELLED, Survives
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import MINUTE_S, Rehearsed
+
+LOSSES_MAX: Final = 64
+"""Losses that are tried of one rule: each takes as long as the drill of one loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +60,23 @@ class Outcome:
         return sum(unplaced.copies for unplaced in self.unplaced if unplaced.tier is tier)
 
 
-def losses(snapshot: FleetSnapshot, by: str = "") -> list[Loss]:
-    """Every cluster by itself; with `by`, a label, the clusters of each of its values together."""
-    if not by:
-        return [Loss(name, (name,)) for name in sorted(snapshot.clusters)]
+def losses(snapshot: FleetSnapshot, by: str = "", together: int = 1) -> list[Loss]:
+    """Every cluster by itself; with `by`, a label, the clusters of each of its values together.
+    `together`: so many of these are lost at once, in every combination."""
     groups: dict[str, list[str]] = {}
     for name, view in sorted(snapshot.clusters.items()):
-        groups.setdefault(view.labels.get(by, UNLABELLED), []).append(name)
-    return [Loss(value, tuple(names)) for value, names in sorted(groups.items())]
+        groups.setdefault(view.labels.get(by, UNLABELLED) if by else name, []).append(name)
+    return [
+        Loss(" and ".join(values), tuple(name for value in values for name in groups[value]))
+        for values in itertools.combinations(sorted(groups), together)
+    ]
+
+
+def possible(snapshot: FleetSnapshot, rule: Survives) -> bool:
+    """Whether a rule can be tried: clusters are left after each loss, and the losses are not too
+    many."""
+    domains = len(losses(snapshot, rule.topology_key))
+    return rule.loss < domains and math.comb(domains, rule.loss) <= LOSSES_MAX
 
 
 def rank(ask: Ask) -> tuple[int, int]:

@@ -29,7 +29,7 @@ class HintKind(StrEnum):
     """A cluster joined, became ready, was uncordoned, lost a taint, or its labels or kinds changed.
     """
     QUOTA = "Quota"
-    """A quota changed, or a project released some of it."""
+    """A quota or an invariant changed, or a project released some quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,9 @@ _NEVER: Final = frozenset(
 of these requeues it anyway."""
 _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
 """Verdicts of clusters where room alone changes nothing."""
+
+_BY_RULE: Final = frozenset({Reason.NOT_ALLOWED, Reason.INVARIANT_VIOLATION})
+"""Other reasons that an operator's edit of accounts or invariants may end."""
 
 FOR_ROOM: Final = frozenset(
     {Reason.INSUFFICIENT_CAPACITY, Reason.AT_MAXIMUM, Reason.GANG_INCOMPLETE}
@@ -115,7 +118,7 @@ def may_help(hint: Hint, waiting: Waiting) -> bool:
     """Whether the change may let more of the waiting workload be placed."""
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
-        return named and (waiting.reason in BY_QUOTA or waiting.reason is Reason.NOT_ALLOWED)
+        return named and (waiting.reason in BY_QUOTA or waiting.reason in _BY_RULE)
     if waiting.reason in BY_QUOTA and not waiting.by_room:
         return False
     if hint.kind is HintKind.CLUSTER:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from federator.advice.plans import outcome
+from federator.advice.plans.invariants import Broken
 from federator.advice.plans.outcome import AccountChange, Change, Uncovered
 from federator.advice.plans.pacing import Pace
 from federator.advice.plans.plan import Plan
+from federator.api.placement import placementinvariant
 from federator.model.fleet import Balance
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
@@ -37,6 +39,7 @@ def of(made: Plan, *, see: See = everything, operator: bool = True) -> dict[str,
         "workloads": [_change(change, see) for change in shown],
         "byPolicy": _groups(shown, lambda change: [(change.policy, _touched(change))]),
         "byClusters": _pairs(made.changes if operator else shown),
+        "invariants": [_broken(each, see) for each in made.broken],
         "refused": list(made.refused),
         "warnings": list(made.warnings),
         "settled": not made.unsettled,
@@ -156,6 +159,26 @@ def _balance(balance: Balance, resource: str) -> dict[str, Any]:
 def _amount(resource: str, amount: int) -> Any:
     name = resource.partition(" in ")[0]
     return quantity.render(Resources({name: amount}))[name]
+
+
+def _broken(broken: Broken, see: See) -> dict[str, Any]:
+    """An invariant that does not hold then. Without the names of workloads that the reader may not
+    see."""
+    rows = [
+        row if see(WorkloadKey(*row["workload"].split("/"))) else {**row, "workload": OTHERS}
+        for row in broken.worst
+    ]
+    return {
+        "invariant": broken.invariant.name,
+        "enforcement": "Refuse" if broken.invariant.refuses else "Warn",
+        "worse": broken.worse,
+        "workloads": broken.workloads,
+        "copiesBeyondNow": broken.before,
+        "copiesBeyondThen": broken.after,
+        "breaches": [
+            {**row, "message": placementinvariant.in_words(broken.invariant, row)} for row in rows
+        ],
+    }
 
 
 def _uncovered(loss: Uncovered) -> dict[str, Any]:

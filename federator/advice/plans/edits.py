@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from federator.advice import drills
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
+from federator.api.placement import placementinvariant
 from federator.hub.cache import policying
 from federator.hub.evacuation import drain_words
 from federator.hub.placing import offline
@@ -20,8 +21,10 @@ from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model.fleet import ClusterView
+from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
+from federator.placement.policy import holds
 from federator.placement.policy.policies import Policies
 
 Obj = Mapping[str, Any]
@@ -83,6 +86,8 @@ class Edited:
     deleted: set[WorkloadKey] = field(default_factory=set)
     drains: list[str] = field(default_factory=list)
     """Clusters that begin to be drained, unless that leaves copies without a place."""
+    written: set[str] = field(default_factory=set)
+    """Invariants that are applied."""
     refused: list[str] = field(default_factory=list)
     """Sentences about edits that the hub refuses to carry out."""
     warnings: list[str] = field(default_factory=list)
@@ -112,6 +117,7 @@ def after(present: Situation, edits: Edits) -> Edited:
     for name in edits.lost:
         _lose(made, name)
     _admit_drains(made)
+    _refuse_impossible(made)
     return made
 
 
@@ -265,6 +271,30 @@ def _quotas(made: Edited, quotas: Iterable[Any]) -> None:
     made.situation = replace(made.situation, snapshot=snapshot)
 
 
+def _apply_invariant(made: Edited, obj: Obj, _: Obj | None) -> None:
+    """Adds or replaces a PlacementInvariant; one that can never hold is refused."""
+    invariant, snapshot = placementinvariant.to_invariant(obj), made.situation.snapshot
+    others = [each for each in snapshot.invariants if each.name != invariant.name]
+    _invariants(made, [*others, invariant])
+    made.written.add(invariant.name)
+
+
+def _invariants(made: Edited, invariants: Iterable[Invariant]) -> None:
+    by_name = tuple(sorted(invariants, key=lambda each: each.name))
+    snapshot = replace(made.situation.snapshot, invariants=by_name)
+    made.situation = replace(made.situation, snapshot=snapshot)
+
+
+def _refuse_impossible(made: Edited) -> None:
+    """Refuses the invariants of the plan that can never hold in the fleet as it is then."""
+    snapshot = made.situation.snapshot
+    for invariant in snapshot.invariants:
+        if invariant.name not in made.written:
+            continue
+        if why := holds.impossible(invariant, snapshot.clusters.values()):
+            made.refused.append(f"{placementinvariant.KIND}/{invariant.name}: {why}")
+
+
 def _apply_cluster(made: Edited, obj: Obj, _: Obj | None) -> None:
     view = membercluster.to_view(obj, made.situation.snapshot.as_of)
     present = made.situation.snapshot.clusters.get(view.name)
@@ -321,6 +351,7 @@ def _apply_namespace(made: Edited, obj: Obj, _: Obj | None) -> None:
 _APPLIED: Final[Mapping[str, Callable[[Edited, Obj, Obj | None], None]]] = {
     **dict.fromkeys(POLICIES, _apply_policy),
     federatedquota.KIND: _apply_quota,
+    placementinvariant.KIND: _apply_invariant,
     membercluster.KIND: _apply_cluster,
     PROFILE: _apply_profile,
     NAMESPACE: _apply_namespace,
@@ -344,6 +375,10 @@ def _delete(made: Edited, which: Id) -> None:
         left = [account for account in situation.snapshot.quotas if account.name != name]
         there = len(left) < len(situation.snapshot.quotas)
         _quotas(made, left)
+    elif kind == placementinvariant.KIND:
+        rest = [each for each in situation.snapshot.invariants if each.name != name]
+        there = len(rest) < len(situation.snapshot.invariants)
+        _invariants(made, rest)
     elif kind == membercluster.KIND:
         view = situation.snapshot.clusters.get(name)
         there = view is not None

@@ -6,8 +6,9 @@ from enum import IntEnum
 
 from federator.advice.drills import Each
 from federator.advice.plans import edits as editing
-from federator.advice.plans import outcome, pacing, settling
+from federator.advice.plans import invariants, outcome, pacing, settling
 from federator.advice.plans.edits import Edits
+from federator.advice.plans.invariants import Broken
 from federator.advice.plans.outcome import AccountChange, Change, Uncovered
 from federator.advice.plans.pacing import Pace
 from federator.advice.trials import Stop, never
@@ -22,8 +23,8 @@ class Verdict(IntEnum):
     """No decision changes."""
     MOVES = 10
     SHORT = 11
-    """A workload ends shorter than it is now, the hub refuses an edit or holds it back, or the loss
-    of a cluster is no longer covered."""
+    """A workload ends shorter than it is now, the hub refuses an edit or holds it back, the loss of
+    a cluster is no longer covered, or an invariant breaks."""
     TOO_MANY = 12
     """More copies move than `--max-moves`."""
 
@@ -40,6 +41,8 @@ class Plan:
     uncovered: tuple[Uncovered, ...] | None
     """None where losses were not asked about."""
     paces: tuple[Pace, ...]
+    broken: tuple[Broken, ...] = ()
+    """The invariants that do not hold then."""
     refused: tuple[str, ...] = ()
     """Edits that the hub does not carry out, each as a sentence."""
     warnings: tuple[str, ...] = ()
@@ -64,6 +67,8 @@ class Plan:
         if max_moves is not None and self.moves > max_moves:
             return Verdict.TOO_MANY
         if self.refused or self.uncovered or any(change.worse for change in self.changes):
+            return Verdict.SHORT
+        if any(each.worse for each in self.broken):
             return Verdict.SHORT
         return Verdict.MOVES if self.changes else Verdict.NOTHING
 
@@ -91,6 +96,7 @@ def plan(
         tuple(outcome.accounts(present, settled.situation)),
         tuple(_uncovered(present, settled.situation, gone, each, options)) if losses else None,
         tuple(pacing.paces(settled.situation, changed, options)),
+        tuple(_broken(present, settled.situation, losses=losses, each=each, options=options)),
         tuple(edited.refused),
         tuple(edited.warnings),
         settled.unsettled,
@@ -98,6 +104,13 @@ def plan(
         len(settled.situation.snapshot.clusters),
         settled.rounds,
     )
+
+
+def _broken(
+    present: Situation, final: Situation, *, losses: bool, each: Each, options: HubOptions
+) -> list[Broken]:
+    rate = options.evacuated_copies_a_minute
+    return invariants.broken(present, final, rate, losses=losses, each=each)
 
 
 def _uncovered(

@@ -15,6 +15,7 @@ READ = (
     "ClusterPlacementPolicy",
     "PlacementPolicy",
     "FederatedQuota",
+    "PlacementInvariant",
     "RuntimeProfile",
 )
 """Kinds that a decision depends on, besides the workload and the PlacementDecisions."""

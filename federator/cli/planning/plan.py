@@ -96,8 +96,8 @@ def plan(
     takes. The leading hub computes it, with your own rights. Nothing is written.
 
     Exit 0: nothing changes. Exit 10: something moves. Exit 11: a workload ends shorter than it is
-    now, its edit is held back, or the loss of a cluster is no longer covered. Exit 12: more moves
-    than --max-moves. Exit 1: an error.
+    now, its edit is held back, the loss of a cluster is no longer covered, or a PlacementInvariant
+    breaks. Exit 12: more moves than --max-moves. Exit 1: an error.
     """
     where = namespace or (
         "default" if dump else common.default_namespace(given["kubeconfig"], given["context"])

@@ -22,6 +22,7 @@ def rendered(document: Mapping[str, Any], max_moves: int | None = None) -> str:
         *_groups(document),
     ]
     parts += [_messages(document), _accounts(document), _budgets(document), *_losses(document)]
+    parts += _invariants(document)
     if not document["settled"]:
         parts.append(
             "The decisions were still changing when the plan was cut off: apply these edits in"
@@ -207,4 +208,18 @@ def _losses(document: Mapping[str, Any]) -> Iterable[str]:
         lines += [
             f"  {row['workload']}: {row['copies']}: {row['why']}" for row in loss["workloads"]
         ]
+        yield "\n".join(lines)
+
+
+def _invariants(document: Mapping[str, Any]) -> Iterator[str]:
+    """The invariants that do not hold then. Those that are as broken as now come last."""
+    for broken in document.get("invariants", ())[:SHOWN]:
+        now, then = broken["copiesBeyondNow"], broken["copiesBeyondThen"]
+        of = counted(broken["workloads"], "workload", "workloads")
+        verb = "breaks" if broken["worse"] and not now else "is broken"
+        lines = [
+            f"PlacementInvariant {broken['invariant']} ({broken['enforcement']}) {verb}:"
+            f" {counted(then, 'copy', 'copies')} of {of} beyond it (now {now}):"
+        ]
+        lines += [f"  {row['message']}" for row in broken["breaches"]]
         yield "\n".join(lines)

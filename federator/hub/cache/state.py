@@ -17,7 +17,7 @@ from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
-from federator.hub.records import decisions, packing
+from federator.hub.records import decisions, packing, tables
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
 from federator.hub.records.seals import Seals
@@ -33,6 +33,7 @@ from federator.model import seq as seqs
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
 from federator.model.fleet import FleetSnapshot, QuotaAccount
+from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey
@@ -84,6 +85,7 @@ class HubState:
     seals: Seals = field(default_factory=Seals)
     """Signatures by which the hub recognises its own decisions."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
+    invariants: dict[str, Invariant] = field(default_factory=dict)
     spaces: dict[str, Enforced] = field(default_factory=dict)
     """Namespace of the host -> the Pod Security level that it enforces."""
     levels: Mapping[str, Level] = field(default_factory=dict)
@@ -138,7 +140,8 @@ class HubState:
             if not member.abandoned
         }
         quotas = tuple(account for _, account in sorted(self.quotas.items()))
-        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.levels)
+        rules = tuple(rule for _, rule in sorted(self.invariants.items()))
+        return FleetSnapshot(now, views, quotas, levels=self.levels, invariants=rules)
 
     @property
     def paused(self) -> bool:
@@ -220,10 +223,7 @@ class HubState:
 
     def serve(self, key: WorkloadKey, served: Served | None) -> None:
         """Sets the spec in force while an edit is held back; None when no edit is."""
-        if served is None:
-            self.served.pop(key, None)
-        else:
-            self.served[key] = served
+        tables.put(self.served, key, served)
 
     def add_member(self, member: Member) -> None:
         """Adds a member about which nothing is known yet; replaces one of the same name."""
@@ -267,18 +267,16 @@ class HubState:
 
     def observe_quota(self, name: str, account: QuotaAccount | None) -> None:
         """Stores a FederatedQuota; None removes it."""
-        if account is None:
-            self.quotas.pop(name, None)
-        else:
-            self.quotas[name] = account
+        tables.put(self.quotas, name, account)
         self._bindings = None
+
+    def observe_invariant(self, name: str, invariant: Invariant | None) -> None:
+        """Stores a PlacementInvariant; None removes it."""
+        tables.put(self.invariants, name, invariant)
 
     def observe_profile(self, name: str, profile: Mapping[str, Any] | None) -> None:
         """Stores a RuntimeProfile (object, hash and the copy for members); None removes it."""
-        if profile is None:
-            self.profiles.pop(name, None)
-        else:
-            self.profiles[name] = profile
+        tables.put(self.profiles, name, profile)
 
     def observe_pause(self, pause: Pause | None) -> None:
         """There is a pause, or there is none."""
@@ -329,12 +327,9 @@ class HubState:
     def observe_namespace(self, name: str, new: Enforced | None) -> None:
         """Stores a namespace of the host; None removes it."""
         levels = {space: level for space, level in self.levels.items() if space != name}
-        if new is None:
-            self.spaces.pop(name, None)
-        else:
-            self.spaces[name] = new
-            if new.level is not pod_security.DEFAULT:
-                levels[name] = new.level
+        tables.put(self.spaces, name, new)
+        if new is not None and new.level is not pod_security.DEFAULT:
+            levels[name] = new.level
         self.levels = levels
 
     def refusal(self, workload: Workload) -> Refused | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import federatedquota, membercluster, raw
+from federator.api.placement import placementinvariant
 from federator.hub.cache import pauses, policying, profile_versions, progress
 from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import Changed
@@ -89,7 +90,11 @@ class Hosting:
             "PlacementPolicy", _identity, self._policy_listener("PlacementPolicy")
         )
         self.crowding.policies = policies.store
+        self._invariants = self._reflector(
+            placementinvariant.KIND, placementinvariant.to_invariant, self._invariant_changed
+        )
         self._others = [
+            self._invariants,
             self._reflector(
                 "PlacementDecision", state.read_record, self._record_changed, own_version
             ),
@@ -146,10 +151,14 @@ class Hosting:
                     )
 
     def _came_later(self, reflector: Reflector[Any]) -> bool:
-        """Whether the host does not serve a workload kind, because its definition came with this
-        version and is still to be installed. Not where it serves none of our kinds, or has had this
-        one: a decision names it then."""
-        if reflector not in self._workloads or not isinstance(reflector.trouble, errors.NotFound):
+        """Whether the host does not serve a workload kind or invariants, because its definition
+        came with this version and is still to be installed. Not where it serves none of our kinds,
+        or has had this one: a decision names it then."""
+        if not isinstance(reflector.trouble, errors.NotFound):
+            return False
+        if reflector is self._invariants:
+            return True
+        if reflector not in self._workloads:
             return False
         kinds = {registry.KINDS[record.key.kind].plural for record in self.state.records.values()}
         served = any(
@@ -399,6 +408,12 @@ class Hosting:
             self.state.signals.accounts()
         trees = (before, requeueing.top(key[1], quotas))
         self.requeueing.quota_changed(trees, old, new, tell=_binds(old) != _binds(new))
+
+    def _invariant_changed(self, key: ObjectName, old: Any, new: Any) -> None:
+        if old == new:
+            return
+        self.state.observe_invariant(key[1], new)
+        self.state.signals.freed()  # it may refuse less now
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         """Brings all workloads that use the profile up to date, also when it was deleted."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
-from federator.api.placement import placementdecision
+from federator.api.placement import placementdecision, placementinvariant
 from federator.hub.cache import hostnames, policying
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions as records
@@ -23,6 +23,7 @@ from federator.model import names
 from federator.model.ask import Admitted, Ask, Former, FormerCopies, Support
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
@@ -350,6 +351,7 @@ def read(
                 federatedquota.to_account(obj) for obj in by_kind.get("FederatedQuota", ())
             ),
             levels=levels,
+            invariants=invariants_of(by_kind.get(placementinvariant.KIND, ())),
         ),
         rules=rules,
         workloads=found_workloads,
@@ -361,6 +363,11 @@ def read(
     for obj in by_kind.get("FederatedQuota", ()):
         _book_terminating(situation, obj)
     return situation
+
+
+def invariants_of(objs: Iterable[Mapping[str, Any]]) -> tuple[Invariant, ...]:
+    """The PlacementInvariants among the objects, by name."""
+    return tuple(sorted(map(placementinvariant.to_invariant, objs), key=lambda each: each.name))
 
 
 def _book_terminating(situation: Situation, account: Mapping[str, Any]) -> None:

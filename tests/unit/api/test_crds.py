@@ -188,6 +188,7 @@ def test_names_scope_subresources_and_category() -> None:
         "ClusterPlacementPolicy": ["cpp"],
         "PlacementDecision": ["pd"],
         "FederatedQuota": ["fq"],
+        "PlacementInvariant": ["pi"],
         "ClusterStandard": ["cstd"],
         "ClusterCapacity": ["ccap"],
     }

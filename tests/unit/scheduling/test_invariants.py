@@ -159,7 +159,7 @@ def test_what_is_in_every_cluster_has_no_share() -> None:
 
 # -- any fleet, any policy ----------------------------------------------------
 
-_states = st.dictionaries(
+_states: st.SearchStrategy[dict[str, dict[str, Any]]] = st.dictionaries(
     st.sampled_from(worlds.NAMES),
     st.sampled_from(({"dead": True, "ready": False}, {"draining": True}, {"unreachable": True})),
     max_size=2,
