@@ -276,6 +276,12 @@ FIGURES: tuple[Row, ...] = (
         ("cluster", "tier"),
     ),
     Row(
+        "federator_invariant_breached_workloads",
+        Gauge,
+        "Workloads that break this PlacementInvariant now, or that its loss would leave short.",
+        ("invariant",),
+    ),
+    Row(
         "federator_drill_recovery_seconds",
         Gauge,
         "How long all others there would take to get another place, at the budget of failovers.",

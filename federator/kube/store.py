@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
+N = TypeVar("N", bound=Hashable)
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for cluster-scoped kinds."""
@@ -39,6 +40,14 @@ def version_number(resource_version: str) -> int:
     if resource_version.isascii() and resource_version.isdigit() and len(resource_version) < 40:
         return int(resource_version)
     return -1
+
+
+def put(table: dict[N, T], name: N, row: T | None) -> None:
+    """Stores a row in a table; None removes the one that is there."""
+    if row is None:
+        table.pop(name, None)
+    else:
+        table[name] = row
 
 
 class Versioned(Protocol):

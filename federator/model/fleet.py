@@ -14,13 +14,13 @@ from typing import TypeVar
 from federator.model import shards
 from federator.model.ask import Ask, Former, PodShape, Tier, Unit
 from federator.model.decision import Share
-from federator.model.invariant import Invariant
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
+from federator.model.rules.invariant import Invariant
 from federator.model.shards import Ranges
 
 _Given = TypeVar("_Given", bound="Holding | Share")

@@ -35,7 +35,6 @@ from federator.scheduling import (
 from federator.scheduling.admission import (
     confining,
     edits,
-    invariants,
     making_room,
     preempting,
     rooms,
@@ -321,7 +320,7 @@ class _Batch:
 
     def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
         """The decision, what the workload holds after it, and what bounded it in clusters."""
-        kept = invariants.of(turn.entry, self.ledger) if turn.leaves is None else None
+        kept = confining.kept(turn.entry, self.ledger) if turn.leaves is None else None
         if self.used is None and kept is None:
             return *self._attempted(turn, self.seq()), {}
         seq, numbers = self.seq(), self._numbers

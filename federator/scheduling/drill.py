@@ -13,8 +13,8 @@ from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
-from federator.model.invariant import UNLABELLED, Survives
 from federator.model.names import WorkloadKey
+from federator.model.rules.invariant import UNLABELLED, Survives
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import MINUTE_S, Rehearsed

@@ -120,6 +120,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "room", "division"),
         ("selection",),
         ("contradictions", "inputs", "verdicts"),
+        ("invariants",),
         ("simple", "everynode", "gangs", "placing", "sharing"),
         ("engine", "explain"),
         (
@@ -132,7 +133,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
         ("ask",),
-        ("decision",),
+        ("decision", "rules"),
         ("fleet",),
     ),
     "cli": (

@@ -21,9 +21,9 @@ from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.kinds import registry
 from federator.model.fleet import ClusterView
-from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
+from federator.model.rules.invariant import Invariant
 from federator.placement.policy import holds
 from federator.placement.policy.policies import Policies
 

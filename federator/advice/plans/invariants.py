@@ -9,10 +9,10 @@ from federator.advice.drills import Each
 from federator.api.placement import placementinvariant
 from federator.hub.placing.offline import Situation
 from federator.model.fleet import copies_of
-from federator.model.invariant import Invariant, MaxShare, Survives
+from federator.model.rules.invariant import Invariant, MaxShare, Survives
+from federator.placement import invariants
 from federator.placement.policy import holds
 from federator.scheduling import drill
-from federator.scheduling.admission import invariants
 
 ROWS: Final = 5
 """Breaches that are named of one invariant."""

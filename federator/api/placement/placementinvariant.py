@@ -25,13 +25,14 @@ from federator.api.placement.placementpolicy import ClusterWorkloads
 from federator.api.raw import Obj
 from federator.model import plaintext
 from federator.model.ask import Tier
-from federator.model.invariant import Invariant, MaxShare, Survives
+from federator.model.rules.invariant import Invariant, MaxShare, Survives
 
 KIND: Final = "PlacementInvariant"
 HOLDS: Final = "Holds"
 """The condition that says whether the invariant holds."""
 VALID: Final = "Valid"
 """The condition that says whether it can hold."""
+OWNED: Final = (HOLDS, VALID)
 BREACHES_MAX: Final = 20
 LOSS_MAX: Final = 3
 ONE_RULE: Final = "exactly one of maxShare and survives is expected"

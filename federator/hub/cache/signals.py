@@ -51,6 +51,8 @@ class Signals:
     """A namespace of the host came or went, or its Pod Security level changed."""
     on_accounts: list[Callable[[], None]] = field(default_factory=list)
     """A FederatedQuota allows other service accounts, or binds other namespaces or projects."""
+    on_invariant: list[Callable[[], None]] = field(default_factory=list)
+    """A PlacementInvariant came, changed or went."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause has ended: work that was held back is due."""
     heeded: bool = False
@@ -137,6 +139,10 @@ class Signals:
 
     def accounts(self) -> None:
         for listener in self.on_accounts if self.heeded else ():
+            listener()
+
+    def invariant(self) -> None:
+        for listener in self.on_invariant:
             listener()
 
     def resumed(self) -> None:

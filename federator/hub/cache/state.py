@@ -17,7 +17,7 @@ from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
-from federator.hub.records import decisions, packing, tables
+from federator.hub.records import decisions, packing
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
 from federator.hub.records.seals import Seals
@@ -25,6 +25,7 @@ from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
 from federator.hub.records.workloads import Served, Workload
 from federator.kinds import registry
+from federator.kube import store
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
@@ -33,11 +34,11 @@ from federator.model import seq as seqs
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
 from federator.model.fleet import FleetSnapshot, QuotaAccount
-from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.table import Hashes, Packed, Table
+from federator.model.rules.invariant import Invariant
 from federator.placement.policy import permitted
 from federator.placement.policy.permitted import Refused
 from federator.placement.policy.policies import Bindings, Policies, Rule
@@ -223,7 +224,7 @@ class HubState:
 
     def serve(self, key: WorkloadKey, served: Served | None) -> None:
         """Sets the spec in force while an edit is held back; None when no edit is."""
-        tables.put(self.served, key, served)
+        store.put(self.served, key, served)
 
     def add_member(self, member: Member) -> None:
         """Adds a member about which nothing is known yet; replaces one of the same name."""
@@ -267,16 +268,16 @@ class HubState:
 
     def observe_quota(self, name: str, account: QuotaAccount | None) -> None:
         """Stores a FederatedQuota; None removes it."""
-        tables.put(self.quotas, name, account)
+        store.put(self.quotas, name, account)
         self._bindings = None
 
     def observe_invariant(self, name: str, invariant: Invariant | None) -> None:
         """Stores a PlacementInvariant; None removes it."""
-        tables.put(self.invariants, name, invariant)
+        store.put(self.invariants, name, invariant)
 
     def observe_profile(self, name: str, profile: Mapping[str, Any] | None) -> None:
         """Stores a RuntimeProfile (object, hash and the copy for members); None removes it."""
-        tables.put(self.profiles, name, profile)
+        store.put(self.profiles, name, profile)
 
     def observe_pause(self, pause: Pause | None) -> None:
         """There is a pause, or there is none."""
@@ -327,7 +328,7 @@ class HubState:
     def observe_namespace(self, name: str, new: Enforced | None) -> None:
         """Stores a namespace of the host; None removes it."""
         levels = {space: level for space, level in self.levels.items() if space != name}
-        tables.put(self.spaces, name, new)
+        store.put(self.spaces, name, new)
         if new is not None and new.level is not pod_security.DEFAULT:
             levels[name] = new.level
         self.levels = levels

@@ -21,6 +21,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.model.decision import Decision, Reason
 from federator.model.names import ObjectName, WorkloadKey
+from federator.model.rules.invariant import Invariant
 from federator.model.steps import EmitEvent, ObjectRef
 from federator.status.conditions import Condition
 
@@ -170,6 +171,12 @@ class Events:
         self._enqueue(
             EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare")
         )
+
+    def about_invariant(self, invariant: Invariant, reason: str, note: str, warning: bool) -> None:
+        """An Event on a PlacementInvariant."""
+        regarding = registry.KINDS["PlacementInvariant"].ref("", invariant.name)
+        event = EmitEvent(regarding, invariant.uid, reason, note, warning=warning, action="Check")
+        self._enqueue(event)
 
     def about_space(self, name: str, uid: str, reason: str, note: str) -> None:
         """A Warning on a namespace of the host."""

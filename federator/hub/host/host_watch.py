@@ -413,6 +413,7 @@ class Hosting:
         if old == new:
             return
         self.state.observe_invariant(key[1], new)
+        self.state.signals.invariant()
         self.state.signals.freed()  # it may refuse less now
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:

@@ -45,6 +45,7 @@ from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.security.foreign import Foreign
 from federator.hub.security.renewing import Renewing
 from federator.hub.security.sealing import Sealing
+from federator.hub.status.invariant_status import InvariantStatus
 from federator.hub.status.member_status import Reporting
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
@@ -129,6 +130,8 @@ class Controllers:
             state, self.placing, events, governing=governing, clock=clock, rng=rng
         )
         self.drilling = Drilling(state, self.placing, clock=clock)
+        lose, tell = self.drilling.outcome, events.about_invariant
+        self.invariants = InvariantStatus(state, client, lose=lose, tell=tell, clock=clock)
         history = Revisions(client, applier, documents, fleet=state.options.fleet)
         self.view = RolloutView(state, self.caps.lasting)
         self.keeping = ProfileKeeping(state, client, clock=clock, rng=rng)
@@ -210,6 +213,7 @@ class Controllers:
             Task("expiry", leading, self.expiry.run),
             Task("figures", leading, self.figures.run),
             Task("drilling", leading, self.drilling.run),
+            Task("invariants", leading, self.invariants.run),
         )
 
     def begin_term(self) -> None:

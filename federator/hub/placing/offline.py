@@ -23,10 +23,10 @@ from federator.model import names
 from federator.model.ask import Admitted, Ask, Former, FormerCopies, Support
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
-from federator.model.invariant import Invariant
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
+from federator.model.rules.invariant import Invariant
 from federator.placement.policy import hostclaims, permitted, policies
 from federator.placement.policy.hostclaims import HostClaims
 from federator.placement.policy.policies import Policies

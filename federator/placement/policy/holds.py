@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from federator.model.fleet import ClusterView, FleetSnapshot
-from federator.model.invariant import UNLABELLED, Invariant, MaxShare, Survives
+from federator.model.rules.invariant import UNLABELLED, Invariant, MaxShare, Survives
 
 
 @dataclass(frozen=True, slots=True)

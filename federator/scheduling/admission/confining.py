@@ -17,6 +17,8 @@ from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Commitment, Holding, copies_of
 from federator.model.resources import UNLIMITED
+from federator.placement import invariants
+from federator.placement.invariants import Kept
 from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
@@ -24,7 +26,6 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.selection import leaving
 from federator.placement.selection.leaving import Allowance, Leave
 from federator.scheduling import editing
-from federator.scheduling.admission.invariants import Kept
 from federator.scheduling.entry import Entry
 
 Made = tuple[Decision, Commitment]
@@ -48,36 +49,44 @@ def in_domains(
     return used
 
 
+def kept(entry: Entry, ledger: Ledger) -> Kept | None:
+    """The invariants that refuse copies of the workload; None where none does."""
+    if not ledger.snapshot.invariants:
+        return None
+    held, done = entry.standing.held, entry.standing.done
+    return invariants.of(entry.ask, held, ledger, done=done, lost=entry.lost(ledger.snapshot))
+
+
 def decide(
-    entry: Entry, used: InDomains | None, kept: Kept | None, ledger: Ledger, attempt: Attempt
+    entry: Entry, used: InDomains | None, under: Kept | None, ledger: Ledger, attempt: Attempt
 ) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
     """The decision that breaks no limit of a domain and no invariant, with the ceilings under which
     it was made. The ledger is charged for it alone. `used`: None where no account has limits in
-    domains. `kept`: None where no invariant refuses copies of it."""
+    domains. `under`: None where no invariant refuses copies of it."""
     if used is not None and not used.speak_of(entry.ask.project):
         used = None
-    if used is None and kept is None:
+    if used is None and under is None:
         return *attempt(entry), _ANYWHERE
     mark, rulings = ledger.mark(), ledger.rulings
-    search = _Search(entry, used, kept, ledger, attempt, mark)
+    search = _Search(entry, used, under, ledger, attempt, mark)
     try:
-        if kept is not None:
-            search = _within_invariants(search, kept)
+        if under is not None:
+            search = _within_invariants(search, under)
         return *search.decide(), ledger.ceilings
     finally:
         ledger.ceilings, ledger.rulings = _ANYWHERE, rulings
 
 
-def _within_invariants(search: "_Search", kept: Kept) -> "_Search":
+def _within_invariants(search: "_Search", under: Kept) -> "_Search":
     """The search under the invariants, as far as they cost the workload no copy that it has: those
     are worth more. Leaves the ceilings and rulings under which it is decided then."""
     ledger, rulings = search.ledger, search.ledger.rulings
-    missing = kept.missing(search.alone()[1])
+    missing = under.missing(search.alone()[1])
     if not missing:
         return search
-    best = kept
+    best = under
     for more in (missing, UNLIMITED):
-        wider = kept.beyond(more)
+        wider = under.beyond(more)
         ledger.rulings = wider.rulings(rulings)
         left = wider.missing(search.again(wider).alone()[1])
         if left < missing:
@@ -115,7 +124,7 @@ class _Search:
 
     entry: Entry
     used: InDomains | None
-    kept: Kept | None
+    under: Kept | None
     """The invariants that refuse; None where none speaks of it."""
     ledger: Ledger
     attempt: Attempt
@@ -130,15 +139,15 @@ class _Search:
         entry = self.entry
         if entry.leave is None:
             return self.run(entry)
-        if self.kept is not None or (self.used is not None and not _roomy(entry, self.used)):
+        if self.under is not None or (self.used is not None and not _roomy(entry, self.used)):
             # The pace counts what it lets leave, so it is asked only once.
             self.alone()
         return self.run(replace(entry, leave=_once(entry.leave)))
 
-    def again(self, kept: Kept) -> "_Search":
+    def again(self, under: Kept) -> "_Search":
         """The search from its beginning, under these invariants."""
         self.ledger.ceilings = _ANYWHERE
-        return _Search(self.entry, self.used, kept, self.ledger, self.attempt, self.mark)
+        return _Search(self.entry, self.used, under, self.ledger, self.attempt, self.mark)
 
     def alone(self) -> Made:
         """What it would get now if all that moves might move. Nothing is charged."""
@@ -150,7 +159,7 @@ class _Search:
         while True:
             decision, after = self.attempt(entry)
             over = self.used.over(after) if self.used is not None else []
-            over += self.kept.over(after) if self.kept is not None else []
+            over += self.under.over(after) if self.under is not None else []
             if not over or not self._tightened(over, decision, after):
                 return decision, after
             self.ledger.rollback(self.mark)

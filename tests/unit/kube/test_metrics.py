@@ -236,6 +236,7 @@ ASSERTED = {
         "federator_drill_unplaceable_replicas",
         "federator_drill_recovery_seconds",
     },
+    "tests/unit/hub/test_invariants.py": {"federator_invariant_breached_workloads"},
     "tests/unit/hub/test_dearer_profiles.py": {"federator_profile_held_back"},
     "tests/unit/hub/test_hardening.py": {"federator_hardening_warnings"},
     "tests/unit/hub/test_vitals.py": {"federator_member_clock_skew_seconds"},
@@ -284,6 +285,7 @@ def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
         "health",
         "brake",
         "profile",
+        "invariant",
     }
     every = (*metrics.TABLE, *metrics.FIGURES)
     assert {label for row in every for label in row.labels} <= allowed

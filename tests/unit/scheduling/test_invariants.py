@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from federator.model.ask import Ask, Division, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
-from federator.model.invariant import Invariant, MaxShare
+from federator.model.rules.invariant import Invariant, MaxShare
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
 from federator.scheduling.entry import Entry, Standing

@@ -5,21 +5,21 @@ with copies that have to leave a lost or drained cluster gets as many copies els
 within the invariant as far as there is capacity, and against it beyond that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from federator.model.ask import Ask
 from federator.model.decision import Reason
-from federator.model.fleet import Commitment, FleetSnapshot, copies_of, remaining
-from federator.model.invariant import Invariant, MaxShare
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
+from federator.model.rules.invariant import Invariant, MaxShare
+from federator.model.shards import Ranges
 from federator.placement import verdicts
 from federator.placement.policy import holds
 from federator.placement.quota.domain_usage import Over
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection.leaving import everywhere
-from federator.scheduling.entry import Entry
 
 NO_GROWTH: Final = (
     "copies that have to leave their cluster go where an invariant does not allow them, and no"
@@ -109,11 +109,12 @@ class Kept:
         return replace(self, more=copies)
 
 
-def of(entry: Entry, ledger: Ledger) -> Kept | None:
-    """The invariants that refuse copies of the workload; None where none does."""
-    ask, snapshot = entry.ask, ledger.snapshot
-    if not snapshot.invariants:
-        return None
+def of(
+    ask: Ask, held: Iterable[Holding], ledger: Ledger, *, done: Ranges = (), lost: int = 0
+) -> Kept | None:
+    """The invariants that refuse copies of the workload; None where none does. `lost`: copies that
+    have lost their cluster, or have to leave one now that is being emptied."""
+    snapshot = ledger.snapshot
     rules = tuple(
         (invariant, invariant.rule)
         for invariant in snapshot.invariants
@@ -121,11 +122,11 @@ def of(entry: Entry, ledger: Ledger) -> Kept | None:
     )
     if not rules or not speaks_of(ask):
         return None
-    done, views = entry.standing.done, snapshot.clusters
-    had = {held.cluster: copies_of(remaining(held, done)) for held in entry.standing.held}
+    views = snapshot.clusters
+    had = {share.cluster: copies_of(remaining(share, done)) for share in held}
     stays = sum(
         copies
         for name, copies in had.items()
         if (view := views.get(name)) is None or not view.empties  # one that left the fleet is lost
     )
-    return Kept(ask, snapshot, rules, had, stays + entry.lost(snapshot))
+    return Kept(ask, snapshot, rules, had, stays + lost)

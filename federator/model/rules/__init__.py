@@ -1,0 +1,1 @@
+"""What operators lay down for all workloads, as values."""
