@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from federator.model.fleet import ClusterView, QuotaAccount
 from federator.model.kubernetes.pod_security import Level
+from federator.model.rules.invariant import Invariant
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
 from federator.simulate.outcome import Placed, Wanted
@@ -78,6 +79,8 @@ class Inputs:
     rules: tuple[Rule, ...] = ()
     """PlacementPolicies and ClusterPlacementPolicies."""
     quotas: tuple[QuotaAccount, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
+    """By name."""
     events: tuple[Event, ...] = ()
     """By time; at one second in the order of the scenario."""
     seed: int = 0

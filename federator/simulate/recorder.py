@@ -118,6 +118,7 @@ def document(
         "fleet": {"occupied": True, "objects": fleet},
         "policies": [_bare(obj) for kind in POLICIES for obj in by_kind.get(kind, ())],
         "quotas": [_bare(obj) for obj in by_kind.get("FederatedQuota", ())],
+        "invariants": [_bare(obj) for obj in by_kind.get("PlacementInvariant", ())],
         "demand": {
             "recording": {
                 "version": RECORDING_VERSION,

@@ -48,6 +48,7 @@ class World:
         self.seq = 0
         """Of the last decision."""
         self.rules = inputs.rules
+        self.invariants = inputs.invariants
         self.levels = inputs.levels
         self.quotas: tuple[QuotaAccount, ...] = inputs.quotas
         self._accounts = _Accounts(self.commitments, self.quotas)
@@ -73,7 +74,9 @@ class World:
             return self._held
         last, views = self._last, self.fleet.views(self.seq)
         if last.clusters is not views or last.as_of != self.now_s or last.quotas is not self.quotas:
-            last = self._last = FleetSnapshot(float(self.now_s), views, self.quotas, self.levels)
+            last = self._last = FleetSnapshot(
+                float(self.now_s), views, self.quotas, self.levels, self.invariants
+            )
         return last
 
     @property

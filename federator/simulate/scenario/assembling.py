@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from federator.api import federatedquota, raw
 from federator.api.decoding import FILE_LIMITS
-from federator.api.placement import placementpolicy
+from federator.api.placement import placementinvariant, placementpolicy
 from federator.kinds import read as kinds_read
 from federator.model.errors import FieldError, join
 from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY, Resources
+from federator.model.rules.invariant import Invariant
 from federator.placement.policy.policies import Rule
 from federator.placement.quota.quota import ASSUMED
 from federator.simulate import bounded
@@ -111,6 +112,11 @@ class Files:
         objs = self.objects(given, path, ("FederatedQuota",))
         return tuple(federatedquota.to_account(_with_uid(obj)) for obj in objs)
 
+    def invariants(self, given: Sequence[Object], path: str) -> tuple[Invariant, ...]:
+        objs = self.objects(given, path, (placementinvariant.KIND,))
+        made = (placementinvariant.to_invariant(_with_uid(obj)) for obj in objs)
+        return tuple(sorted(made, key=lambda invariant: invariant.name))
+
 
 def _with_uid(obj: dict[str, Any]) -> dict[str, Any]:
     meta = raw.mapping(obj, "metadata")
@@ -155,6 +161,7 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         works=works,
         rules=files.rules(scenario.policies, "policies"),
         quotas=quotas(scenario.quotas, "quotas"),
+        invariants=files.invariants(scenario.invariants, "invariants"),
         events=changes,
         seed=scenario.seed,
         drawn=scenario.drawn,

@@ -501,6 +501,9 @@ class Scenario(Model):
     """PlacementPolicies and ClusterPlacementPolicies, or `{file: PATH}` with some."""
     quotas: list[Object] = Field(default_factory=list)
     """FederatedQuotas, or `{file: PATH}` with some."""
+    invariants: list[Object] = Field(default_factory=list)
+    """PlacementInvariants, or `{file: PATH}` with some. Those with enforcement Refuse bound where
+    copies are placed."""
     events: list[Event] = Field(default_factory=list)
     measures: dict[Name, Wanted] = Field(default_factory=dict)
     """Name -> which figure, and within which bounds it is good."""
