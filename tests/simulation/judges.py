@@ -45,6 +45,7 @@ from tests.simulation.shardruns import ShardRuns
 from tests.simulation.silence import Silence
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
+from tests.simulation.upheld import Upheld
 from tests.simulation.world import Listener, World
 from tests.worlds import WRITER
 
@@ -103,7 +104,7 @@ class Judges:
         self.one_place, self.scaled = OnePlace(), Scaled()
         self.endings = Endings(world.federation.clock.monotonic, lambda: self._any_of(JUMPS))
         self.claimed = Claimed(lambda: self._any_of(MOVES))
-        self.every_node = EveryNode()
+        self.every_node, self.upheld = EveryNode(), Upheld()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -172,6 +173,7 @@ class Judges:
             **self.every_node.judged,
             **self.booked.judged,
             **self.paid.judged,
+            **self.upheld.judged,
         )
 
     def _any_of(self, faults: Iterable[str]) -> bool:
@@ -264,6 +266,7 @@ class Judges:
         return [
             *invariants.breaches(step),
             *confined.breaches(step),
+            *self.upheld.breaches(step),
             *self.world.patience.breaches(step, now_s),
             *self.tombstones.breaches(step, now_s),
             *self.removals.breaches(step, now_s),

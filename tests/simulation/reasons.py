@@ -89,6 +89,8 @@ OWN: Mapping[str, frozenset[str]] = {
     ),
     "MemberCluster Maintenance": frozenset({"Scheduled", "Announced", "UnderWay", "NeverComes"}),
     "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
+    "PlacementInvariant Holds": frozenset({"InvariantHolds", "InvariantBroken", "NotDrilled"}),
+    "PlacementInvariant Valid": frozenset({"Valid", "NeverHolds"}),
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset(
         {
@@ -127,7 +129,8 @@ OWN: Mapping[str, frozenset[str]] = {
     }
     | {"PodFailurePolicy", "DeadlineExceeded"}
     | {"RunMade", "RunsMissed", "RunRefused", "RunNameTaken"}
-    | {"HandedOver", "TakenBack", "HandoverRefused"},
+    | {"HandedOver", "TakenBack", "HandoverRefused"}
+    | {"InvariantBroken", "InvariantHolds"},
 }
 """Where -> the reasons that are that place's own."""
 

@@ -21,7 +21,17 @@ from federator.model.steps import ObjectRef
 from tests import heap, virtual_time
 from tests.faults.episodes import timing
 from tests.faults.lives import keeper
-from tests.simulation import daemons, guard, halfdone, invariants, lives, rest, rulings, script
+from tests.simulation import (
+    daemons,
+    guard,
+    halfdone,
+    invariants,
+    lives,
+    rest,
+    rulings,
+    script,
+    upheld,
+)
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
@@ -213,6 +223,7 @@ class Run:
             or self.parameters.two_kinds
             or self.parameters.backlog
             or self.parameters.contest
+            or any(action.kind == upheld.KIND for action in self.script)
         )
         return limited or rulings.bind([action.body for action in self.script])
 

@@ -32,6 +32,7 @@ from tests.simulation import (
     ordinals,
     recurrences,
     rulings,
+    upheld,
 )
 from tests.simulation.drawing import SOME_PER_MILLE, Parameters, generator
 
@@ -160,6 +161,7 @@ class _Author:
         self.backlog = backlog.Backlog(parameters, self.clusters)
         self.duplicates = duplicates.Duplicates(parameters)
         self.contest = contest.Contest(parameters)
+        self.upheld = upheld.Drawn(parameters.seed)
         refused = generator(parameters.seed, "unknown projects").randrange(1000) < SOME_PER_MILLE
         self.by_clusters = True
         """Whether clusters decide the runs of the cron job that goes to and fro."""
@@ -216,6 +218,7 @@ class _Author:
                 spec |= {"parent": "company", "tiers": {"OnDemand": below}}
             more = {} if self.tree else self.strangers
             yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **more}})
+        yield from (Action(*move) for move in self.upheld.begin())
         yield self._made(self.rng.choice(NAMES))
         for name, body in self.contest.accounts():
             yield Action(0.0, "create", "FederatedQuota", "", name, body)
@@ -268,7 +271,7 @@ class _Author:
             for body in self.numbered.moves()
         ]
         others = (*self.duplicates.begin(), *self.duplicates.moves(), *self.lives.moves())
-        others = (*others, *self.daemons.moves())
+        others = (*others, *self.daemons.moves(), *self.upheld.moves())
         contested = [_contested(self.pause_s, move) for move in self.contest.moves()]
         return [*(Action(*move) for move in others), *scales, *contested]
 
