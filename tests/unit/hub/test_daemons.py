@@ -220,6 +220,7 @@ def test_nodes_that_come_are_charged_where_it_only_stays_too() -> None:
         await world.settle()
         await add_node(world, second, "more-2")
         await nodes_are(world, {first: 6, second: 5})
+        await asyncio.sleep(30)  # the status of a quota is written after the decision
         used = await world.get("FederatedQuota", "", "infra")
         assert used is not None
         assert used["status"]["usage"][0]["used"]["pods"] == "11"
