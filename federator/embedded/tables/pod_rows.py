@@ -12,38 +12,23 @@ from federator.embedded.tables import ages
 _NONE = "<none>"
 
 
-def cells(pod: JsonObject, now: float) -> list[Any]:
-    """Name, Ready, Status, Restarts, Age, and the wide ones: IP, Node, Nominated Node, Readiness
-    Gates."""
+def cells(pod: JsonObject, now: float) -> dict[str, Any]:
+    """The cells of a pod that take more than a look at a field, by column."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     ready, total, reason, restarts, restarted_at = _summary(spec, status)
-    phase = status.get("phase", "")
     if "deletionTimestamp" in metadata:
         if status.get("reason") == "NodeLost":
             reason = "Unknown"
-        elif phase not in {"Succeeded", "Failed"}:
+        elif status.get("phase") not in {"Succeeded", "Failed"}:
             reason = "Terminating"
-    shown = (
-        f"{restarts} ({ages.since(restarted_at, now)} ago)"
-        if restarts and restarted_at
-        else str(restarts)
-    )
-    addresses = status.get("podIPs") or [{}]
-    wide = [
-        addresses[0].get("ip"),
-        spec.get("nodeName"),
-        status.get("nominatedNodeName"),
-        _gates(spec, status),
-    ]
-    age = ages.since(metadata.get("creationTimestamp"), now)
-    return [
-        metadata["name"],
-        f"{ready}/{total}",
-        reason,
-        shown,
-        age,
-        *(cell or _NONE for cell in wide),
-    ]
+    since = f" ({ages.since(restarted_at, now)} ago)" if restarts and restarted_at else ""
+    return {
+        "Ready": f"{ready}/{total}",
+        "Status": reason,
+        "Restarts": f"{restarts}{since}",
+        "IP": (status.get("podIPs") or [{}])[0].get("ip") or _NONE,
+        "Readiness Gates": _gates(spec, status),
+    }
 
 
 def _summary(spec: JsonObject, status: JsonObject) -> tuple[int, int, str, int, str]:

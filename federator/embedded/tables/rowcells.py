@@ -2,6 +2,7 @@
 lists."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import ages
@@ -24,18 +25,35 @@ def status_of(obj: JsonObject) -> JsonObject:
     return obj.get("status") or {}
 
 
-def containers_of(spec: JsonObject) -> list[str]:
-    """Names and images of a pod spec's containers, each joined by commas."""
-    containers = spec.get("containers") or []
-    return [
-        ",".join(container.get(field, "") for container in containers)
-        for field in ("name", "image")
-    ]
+def phase_of(obj: JsonObject) -> str:
+    """The phase of a volume or of a claim."""
+    phase: str = status_of(obj).get("phase", "")
+    return "Terminating" if "deletionTimestamp" in obj["metadata"] else phase
+
+
+def at(obj: JsonObject, path: Sequence[str], absent: Any) -> Any:
+    """The value of a field; `absent` for none, null and an empty text."""
+    value: Any = obj
+    for name in path:
+        value = (value or {}).get(name)
+    return absent if value is None or value == "" else value
+
+
+def job_of(obj: JsonObject) -> JsonObject:
+    """What says which pods there are: the spec of the object or of a CronJob's jobs."""
+    spec: JsonObject = obj.get("spec") or obj
+    return (spec.get("jobTemplate") or {}).get("spec") or spec
 
 
 def pod_of(obj: JsonObject) -> JsonObject:
-    spec: JsonObject = (obj["spec"].get("template") or {}).get("spec") or {}
+    """The spec of the pods that it makes."""
+    spec: JsonObject = (job_of(obj).get("template") or {}).get("spec") or {}
     return spec
+
+
+def containers_of(obj: JsonObject, field: str) -> str:
+    """The names or the images of its pods' containers."""
+    return ",".join(each.get(field, "") for each in pod_of(obj).get("containers") or ())
 
 
 def selector_text(selector: JsonObject | None) -> str:

@@ -1,69 +1,31 @@
-"""Table rows of workloads and what they claim, as the printers of Kubernetes 1.37 make them. Used
-by `columns` only."""
+"""Cells of workloads and of what they claim that take more than a look at a field, as the printers
+of Kubernetes 1.37 make them. Used by `columns` only."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import ages, pod_rows, rowcells
 
+Own = Mapping[str, Any]
 
-def deployment(obj: JsonObject, now: float) -> list[Any]:
+
+def deployment(obj: JsonObject, now: float) -> Own:
     status = rowcells.status_of(obj)
-    ready = f"{status.get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
-    counts = [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
-    return [
-        rowcells.name_of(obj),
-        *counts,
-        rowcells.age_of(obj, now),
-        *rowcells.containers_of(rowcells.pod_of(obj)),
-        rowcells.selector_text(obj["spec"].get("selector")),
-    ]
+    return {
+        **stateful_set(obj, now),
+        "Up-to-date": status.get("updatedReplicas", 0),
+        "Available": status.get("availableReplicas", 0),
+    }
 
 
-def replica_set(obj: JsonObject, now: float) -> list[Any]:
-    status = rowcells.status_of(obj)
-    counts = [
-        obj["spec"].get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-    ]
-    return [
-        rowcells.name_of(obj),
-        *counts,
-        rowcells.age_of(obj, now),
-        *rowcells.containers_of(rowcells.pod_of(obj)),
-        rowcells.selector_text(obj["spec"].get("selector")),
-    ]
+def stateful_set(obj: JsonObject, now: float) -> Own:
+    ready = rowcells.status_of(obj).get("readyReplicas", 0)
+    return {"Ready": f"{ready}/{obj['spec'].get('replicas', 0)}"}
 
 
-def stateful_set(obj: JsonObject, now: float) -> list[Any]:
-    ready = f"{rowcells.status_of(obj).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
-    return [
-        rowcells.name_of(obj),
-        ready,
-        rowcells.age_of(obj, now),
-        *rowcells.containers_of(rowcells.pod_of(obj)),
-    ]
-
-
-def daemon_set(obj: JsonObject, now: float) -> list[Any]:
-    status, pod = rowcells.status_of(obj), rowcells.pod_of(obj)
-    fields = (
-        "desiredNumberScheduled",
-        "currentNumberScheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberAvailable",
-    )
-    counts = [status.get(field, 0) for field in fields]
-    wide = [*rowcells.containers_of(pod), rowcells.selector_text(obj["spec"].get("selector"))]
-    return [
-        rowcells.name_of(obj),
-        *counts,
-        rowcells.labels_text(pod.get("nodeSelector")),
-        rowcells.age_of(obj, now),
-        *wide,
-    ]
+def daemon_set(obj: JsonObject, now: float) -> Own:
+    return {"Node Selector": rowcells.labels_text(rowcells.pod_of(obj).get("nodeSelector"))}
 
 
 _JOB_STATES = (
@@ -78,7 +40,7 @@ _JOB_STATES = (
 deleted."""
 
 
-def job(obj: JsonObject, now: float) -> list[Any]:
+def job(obj: JsonObject, now: float) -> Own:
     spec, status = obj["spec"], rowcells.status_of(obj)
     succeeded, parallelism = status.get("succeeded", 0), spec.get("parallelism") or 0
     if spec.get("completions") is not None:
@@ -88,95 +50,65 @@ def job(obj: JsonObject, now: float) -> list[Any]:
     true = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
     if "deletionTimestamp" in obj["metadata"]:
         true.add("")
-    state = next((word for condition, word in _JOB_STATES if condition in true), "Running")
     start, end = status.get("startTime"), status.get("completionTime")
-    took = "" if not start else ages.since(start, ages.epoch(end) if end else now)
-    wide = [
-        *rowcells.containers_of(rowcells.pod_of(obj)),
-        rowcells.selector_text(spec.get("selector")),
-    ]
-    return [rowcells.name_of(obj), state, completions, took, rowcells.age_of(obj, now), *wide]
+    return {
+        "Status": next((word for condition, word in _JOB_STATES if condition in true), "Running"),
+        "Completions": completions,
+        "Duration": "" if not start else ages.since(start, ages.epoch(end) if end else now),
+    }
 
 
-def cron_job(obj: JsonObject, now: float) -> list[Any]:
-    spec, status = obj["spec"], rowcells.status_of(obj)
+def cron_job(obj: JsonObject, now: float) -> Own:
+    status = rowcells.status_of(obj)
     last = status.get("lastScheduleTime")
-    job = (spec.get("jobTemplate") or {}).get("spec") or {}
-    pod = (job.get("template") or {}).get("spec") or {}
-    suspend = str(spec.get("suspend", "<unset>"))
-    cells = [
-        spec.get("schedule"),
-        spec.get("timeZone") or rowcells.NONE,
-        suspend,
-        len(status.get("active") or ()),
-    ]
-    seen = ages.since(last, now) if last else rowcells.NONE
-    return [
-        rowcells.name_of(obj),
-        *cells,
-        seen,
-        rowcells.age_of(obj, now),
-        *rowcells.containers_of(pod),
-        rowcells.selector_text(job.get("selector")),
-    ]
+    return {
+        "Suspend": str(obj["spec"].get("suspend", "<unset>")),
+        "Active": len(status.get("active") or ()),
+        "Last Schedule": ages.since(last, now) if last else rowcells.NONE,
+    }
 
 
-def disruption_budget(obj: JsonObject, now: float) -> list[Any]:
+def disruption_budget(obj: JsonObject, now: float) -> Own:
     spec = obj.get("spec") or {}
-    bounds = [str(spec.get(field, "N/A")) for field in ("minAvailable", "maxUnavailable")]
-    return [
-        rowcells.name_of(obj),
-        *bounds,
-        rowcells.status_of(obj).get("disruptionsAllowed", 0),
-        rowcells.age_of(obj, now),
-    ]
+    return {
+        "Min Available": str(spec.get("minAvailable", "N/A")),
+        "Max Unavailable": str(spec.get("maxUnavailable", "N/A")),
+    }
 
 
-def autoscaler(obj: JsonObject, now: float) -> list[Any]:
+def autoscaler(obj: JsonObject, now: float) -> Own:
     spec, status = obj["spec"], rowcells.status_of(obj)
     target = spec["scaleTargetRef"]
     wanted = [
         pod_rows.metric(metric, status.get("currentMetrics") or [], i)
         for i, metric in enumerate(spec.get("metrics") or [])
     ]
-    counts = [
-        str(spec.get("minReplicas", "<unset>")),
-        spec.get("maxReplicas", 0),
-        status.get("currentReplicas", 0),
-    ]
-    return [
-        rowcells.name_of(obj),
-        f"{target['kind']}/{target['name']}",
-        ", ".join(wanted) or rowcells.NONE,
-        *counts,
-        rowcells.age_of(obj, now),
-    ]
+    return {
+        "Reference": f"{target['kind']}/{target['name']}",
+        "Targets": ", ".join(wanted) or rowcells.NONE,
+        "MinPods": str(spec.get("minReplicas", "<unset>")),
+        "MaxPods": spec.get("maxReplicas", 0),
+        "Replicas": status.get("currentReplicas", 0),
+    }
 
 
-def claim(obj: JsonObject, now: float) -> list[Any]:
-    spec, status = obj.get("spec") or {}, rowcells.status_of(obj)
-    phase = "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", "")
-    volume = spec.get("volumeName") or ""
-    size = (status.get("capacity") or {}).get("storage", "") if volume else ""
-    modes = rowcells.access_modes(status.get("accessModes")) if volume else ""
-    cells = [phase, volume, size, modes, spec.get("storageClassName") or ""]
-    attributes = spec.get("volumeAttributesClassName") or "<unset>"
-    return [
-        rowcells.name_of(obj),
-        *cells,
-        attributes,
-        rowcells.age_of(obj, now),
-        spec.get("volumeMode") or "<unset>",
-    ]
+def claim(obj: JsonObject, now: float) -> Own:
+    status, is_bound = rowcells.status_of(obj), (obj.get("spec") or {}).get("volumeName")
+    return {
+        "Status": rowcells.phase_of(obj),
+        "Capacity": (status.get("capacity") or {}).get("storage", "") if is_bound else "",
+        "Access Modes": rowcells.access_modes(status.get("accessModes") if is_bound else ()),
+    }
 
 
-def quota(obj: JsonObject, now: float) -> list[Any]:
+def quota(obj: JsonObject, now: float) -> Own:
     status = rowcells.status_of(obj)
     used = status.get("used") or {}
     rows = [
         (name, f"{name}: {used.get(name, '0')}/{hard}")
         for name, hard in sorted((status.get("hard") or {}).items())
     ]
-    requests = ", ".join(text for name, text in rows if not name.startswith("limits."))
-    limits = ", ".join(text for name, text in rows if name.startswith("limits."))
-    return [rowcells.name_of(obj), requests, limits, rowcells.age_of(obj, now)]
+    return {
+        "Request": ", ".join(text for name, text in rows if not name.startswith("limits.")),
+        "Limit": ", ".join(text for name, text in rows if name.startswith("limits.")),
+    }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.embedded.tables import ages, pod_rows, tables
+from federator.embedded.tables import ages, columns, tables
 
 NOW = 1_700_000_000.0
 BORN = "2023-11-14T22:13:10Z"
@@ -44,7 +44,7 @@ def pod(status: dict[str, Any], spec: dict[str, Any] | None = None, **metadata: 
         "spec": {"containers": [{"name": "a"}, {"name": "b"}], **(spec or {})},
         "status": status,
     }
-    return pod_rows.cells(made, NOW)[:5]
+    return columns.LAYOUTS["", "pods"][1](made, NOW)[:5]
 
 
 def waiting(reason: str, **more: Any) -> dict[str, Any]:
