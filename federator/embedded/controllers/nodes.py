@@ -1,8 +1,8 @@
 """Nodes: descriptions of pools, the Node objects made of them, and the free capacity of each, kept
 as changes come in.
 
-`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers:
-cpu in milli, all else in base units.
+`NodeIndex` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are
+integers: cpu in milli, all else in base units.
 """
 
 import collections
@@ -13,7 +13,7 @@ from typing import Any, Final
 from federator.embedded.controllers import requests
 from federator.embedded.controllers.pods import Key, Pod
 from federator.embedded.controllers.requests import Amounts
-from federator.embedded.controllers.world import World, condition
+from federator.embedded.controllers.tools import Tools, condition
 from federator.embedded.schema import builtins
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import taints
@@ -136,12 +136,12 @@ class Node:
         return True
 
 
-class Fleet:
+class NodeIndex:
     """All nodes by name. `freed` grows whenever room may have appeared, so that waiting pods are
     tried again."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
         self.by_name: dict[str, Node] = {}
         self.freed = 0
         self.placed = 0
@@ -206,15 +206,15 @@ class Fleet:
         return "" if node is None else node.address
 
 
-def provide(world: World, pools: Sequence[NodePool]) -> Iterator[None]:
+def provide(tools: Tools, pools: Sequence[NodePool]) -> Iterator[None]:
     """Makes the nodes of the pools that do not exist yet."""
     number = 0
     for pool in pools:
         for index in range(pool.count):
             number += 1
             name = f"{pool.name}-{index}"
-            if world.store.get(world.kinds.nodes, "", name) is None:
-                world.store.create(world.kinds.nodes, node_object(pool, name, number, world.now()))
+            if tools.store.get(tools.kinds.nodes, "", name) is None:
+                tools.store.create(tools.kinds.nodes, node_object(pool, name, number, tools.now()))
             yield
 
 

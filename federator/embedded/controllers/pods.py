@@ -8,7 +8,7 @@ controller ever rescans pods.
 from collections.abc import Callable
 from typing import Any, Final
 
-from federator.embedded.controllers.world import controller_of
+from federator.embedded.controllers.tools import controller_of
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 Key = tuple[str, str]

@@ -19,12 +19,13 @@ from federator.embedded.controllers.cleanup.namespaces import Namespaces
 from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.controllers.kubelet.kubelet import Kubelet
 from federator.embedded.controllers.kubelet.nodelife import NodeLife
-from federator.embedded.controllers.nodes import Fleet, NodePool, provide
+from federator.embedded.controllers.nodes import NodeIndex, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.scheduling.gangs import RESOURCE, Gangs
 from federator.embedded.controllers.scheduling.neighbours import Neighbours
 from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
+from federator.embedded.controllers.tools import Controller, Tools
 from federator.embedded.controllers.workloads.autoscalers import Autoscalers
 from federator.embedded.controllers.workloads.cronjobs import CronJobs
 from federator.embedded.controllers.workloads.daemonsets import DaemonSets
@@ -32,7 +33,6 @@ from federator.embedded.controllers.workloads.deployments import Deployments
 from federator.embedded.controllers.workloads.jobs import Jobs
 from federator.embedded.controllers.workloads.replicasets import ReplicaSets
 from federator.embedded.controllers.workloads.statefulsets import Claims, StatefulSets
-from federator.embedded.controllers.world import Controller, World
 from federator.embedded.schema import builtins
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, Event
@@ -70,44 +70,44 @@ class Controllers:
         self._resources = resources
         self._wake = asyncio.Event()
         self._agenda = Agenda(self._wake.set)
-        self._world = World(store, clock, rng, self._agenda, events if workloads else 0)
+        self._tools = Tools(store, clock, rng, self._agenda, events if workloads else 0)
         self._pools = nodes if workloads else ()
         self._routes: dict[tuple[str, str], list[_Notice]] = {}
         self._everything: list[_Notice] = []
         self._controllers: list[Controller] = []
         self.steps = 0
         """Pieces of work done so far: a measure of load that does not depend on the machine."""
-        self._namespaces = namespaces = Namespaces(self._world)
-        garbage = Garbage(self._world, resources)
+        self._namespaces = namespaces = Namespaces(self._tools)
+        garbage = Garbage(self._tools, resources)
         self._everything += [garbage.notice, namespaces.notice]
         self._controllers += [namespaces, garbage]
         self._accounts: AccountTokens | None = None
         if tokens is not None:
-            self._accounts = AccountTokens(self._world, tokens)
-            for resource in (self._world.kinds.secrets, self._world.kinds.serviceaccounts):
+            self._accounts = AccountTokens(self._tools, tokens)
+            for resource in (self._tools.kinds.secrets, self._tools.kinds.serviceaccounts):
                 self._routes[resource.key] = [self._accounts.notice]
             self._controllers.append(self._accounts)
         if workloads:
             self._add_workloads(defaults)
 
     def _add_workloads(self, defaults: Defaults) -> None:
-        world, kinds = self._world, self._world.kinds
-        pods, fleet = PodIndex(), Fleet(self._world)
-        neighbours = Neighbours(fleet, pods)
-        pods.listeners += [neighbours.on_pod, fleet.on_pod]
-        deployments = Deployments(world, pods)
-        sets = ReplicaSets(world, pods)
-        jobs, crons = Jobs(world, pods), CronJobs(world)
+        tools, kinds = self._tools, self._tools.kinds
+        pods, nodes = PodIndex(), NodeIndex(self._tools)
+        neighbours = Neighbours(nodes, pods)
+        pods.listeners += [neighbours.on_pod, nodes.on_pod]
+        deployments = Deployments(tools, pods)
+        sets = ReplicaSets(tools, pods)
+        jobs, crons = Jobs(tools, pods), CronJobs(tools)
         gangs = Gangs(pods, self._serves_groups)
-        scheduler = Scheduler(world, pods, fleet, neighbours, gangs)
-        kubelet = Kubelet(world, pods, fleet, defaults)
-        stateful, claims = StatefulSets(world, pods), Claims(world)
-        daemons = DaemonSets(world, pods, fleet)
-        life = NodeLife(world, pods, fleet)
-        services, ingresses = Services(world, pods), Ingresses(world)
-        autoscalers = Autoscalers(world)
+        scheduler = Scheduler(tools, pods, nodes, neighbours, gangs)
+        kubelet = Kubelet(tools, pods, nodes, defaults)
+        stateful, claims = StatefulSets(tools, pods), Claims(tools)
+        daemons = DaemonSets(tools, pods, nodes)
+        life = NodeLife(tools, pods, nodes)
+        services, ingresses = Services(tools, pods), Ingresses(tools)
+        autoscalers = Autoscalers(tools)
         self._routes |= {
-            kinds.nodes.key: [fleet.notice, kubelet.notice, life.notice, daemons.notice],
+            kinds.nodes.key: [nodes.notice, kubelet.notice, life.notice, daemons.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice, autoscalers.notice],
@@ -130,7 +130,7 @@ class Controllers:
 
     def trust(self, root_ca: str) -> None:
         """Puts these PEM certificates into every kube-root-ca.crt and every token Secret."""
-        self._world.root_ca = root_ca
+        self._tools.root_ca = root_ca
         self._namespaces.recheck()
         if self._accounts is not None:
             self._accounts.recheck()
@@ -142,7 +142,7 @@ class Controllers:
         self._prime()
         subscription = self._store.subscribe_all(self._note)
         try:
-            await self._work_off(provide(self._world, self._pools))
+            await self._work_off(provide(self._tools, self._pools))
             self._wake.set()
             while True:
                 await self._wake.wait()
@@ -156,7 +156,7 @@ class Controllers:
     def _prime(self) -> None:
         """Shows the controllers what exists already, nodes first."""
         stored = {resource.key: resource for resource in self._resources() if resource.is_stored}
-        kinds = self._world.kinds
+        kinds = self._tools.kinds
         first = [kinds.nodes, kinds.namespaces, kinds.deployments, kinds.replicasets]
         rest = [resource for key, resource in sorted(stored.items()) if resource not in first]
         for resource in first + rest:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.pods import Pod, PodIndex
-from federator.embedded.controllers.world import Key, World, owner_reference
+from federator.embedded.controllers.tools import Key, Tools, owner_reference
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
@@ -28,9 +28,9 @@ Pair = tuple[str, str]
 class Services:
     """One controller for all Services of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex) -> None:
-        self._world = world
-        self._resource = world.kinds.services
+    def __init__(self, tools: Tools, pods: PodIndex) -> None:
+        self._tools = tools
+        self._resource = tools.kinds.services
         self._members: dict[Key, set[str]] = {}
         """Names of the pods each Service selects."""
         self._by_pair: dict[tuple[str, Pair], dict[Key, Mapping[str, str]]] = {}
@@ -43,7 +43,7 @@ class Services:
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
-        if event.resource.key == self._world.kinds.endpointslices.key:
+        if event.resource.key == self._tools.kinds.endpointslices.key:
             name = (event.current.obj["metadata"].get("labels") or {}).get(SERVICE_LABEL)
             if name and event.type is DELETED:
                 self._dirty.add((event.key[0], name))
@@ -110,14 +110,14 @@ class Services:
             if key in self._paused:
                 self._late.add(key)
                 continue
-            obj = self._world.get(self._resource, key)
+            obj = self._tools.get(self._resource, key)
             if obj is None or "deletionTimestamp" in obj["metadata"]:
                 continue
             # Changes during the pause are taken up at its end.
             self._paused.add(key)
-            self._world.agenda.after(_PAUSE_S, self._resume, key)
+            self._tools.agenda.after(_PAUSE_S, self._resume, key)
             if obj["spec"].get("type") == "LoadBalancer":
-                balance(self._world, self._resource, obj)
+                balance(self._tools, self._resource, obj)
             if obj["spec"].get("selector"):
                 yield from self._write(key, obj)
             yield
@@ -135,7 +135,7 @@ class Services:
             endpoints[at : at + _PER_SLICE] for at in range(0, len(endpoints), _PER_SLICE)
         ] or [[]]
         ports = _ports(service, pods)
-        resource = self._world.kinds.endpointslices
+        resource = self._tools.kinds.endpointslices
         for number, chunk in enumerate(chunks):
             name = slice_name(key[1], number)
             metadata: dict[str, Any] = {
@@ -157,28 +157,28 @@ class Services:
                 "endpoints": chunk,
                 "ports": ports,
             }
-            have = self._world.get(resource, (key[0], name))
+            have = self._tools.get(resource, (key[0], name))
             if have is None:
-                self._world.store.create(resource, obj)
+                self._tools.store.create(resource, obj)
             elif any(have.get(field) != obj[field] for field in ("endpoints", "ports")):
-                self._world.store.update(
+                self._tools.store.update(
                     resource, {**obj, "metadata": {**have["metadata"], **metadata}}
                 )
             yield
         number = len(chunks)
         while (
-            extra := self._world.get(resource, (key[0], slice_name(key[1], number)))
+            extra := self._tools.get(resource, (key[0], slice_name(key[1], number)))
         ) is not None:
-            self._world.delete(resource, extra)
+            self._tools.delete(resource, extra)
             number += 1
 
 
 class Ingresses:
     """Gives every Ingress an address."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._resource = world.kinds.ingresses
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._resource = tools.kinds.ingresses
         self._dirty: Dirty[Key] = Dirty()
 
     def notice(self, event: Event) -> None:
@@ -187,29 +187,29 @@ class Ingresses:
 
     def steps(self) -> Iterator[None]:
         for key in self._dirty.drain():
-            obj = self._world.get(self._resource, key)
+            obj = self._tools.get(self._resource, key)
             if obj is not None and "deletionTimestamp" not in obj["metadata"]:
-                balance(self._world, self._resource, obj)
+                balance(self._tools, self._resource, obj)
                 yield
 
 
-def balance(world: World, resource: ResourceInfo, obj: JsonObject) -> None:
+def balance(tools: Tools, resource: ResourceInfo, obj: JsonObject) -> None:
     """Asks for an address: it is there a little later and stays the same."""
     status = obj.get("status") or {}
     if not (status.get("loadBalancer") or {}).get("ingress"):
         metadata = obj["metadata"]
         key = (metadata["namespace"], metadata["name"])
-        world.agenda.after(_BALANCER_S, _balanced, world, resource, key, metadata["uid"])
+        tools.agenda.after(_BALANCER_S, _balanced, tools, resource, key, metadata["uid"])
 
 
-def _balanced(world: World, resource: ResourceInfo, key: Key, uid: str) -> None:
-    obj = world.get(resource, key)
+def _balanced(tools: Tools, resource: ResourceInfo, key: Key, uid: str) -> None:
+    obj = tools.get(resource, key)
     if obj is None or obj["metadata"]["uid"] != uid:
         return
     entry: dict[str, Any] = {"ip": address_of(uid)}
-    if resource is world.kinds.services:
+    if resource is tools.kinds.services:
         entry["ipMode"] = "VIP"
-    world.set_status(
+    tools.set_status(
         resource, obj, {**(obj.get("status") or {}), "loadBalancer": {"ingress": [entry]}}
     )
 

@@ -9,7 +9,7 @@ adds to a pod is added once per template.
 from typing import Any, Final
 
 from federator.embedded.admission import pod_security
-from federator.embedded.controllers.world import World, owner_reference
+from federator.embedded.controllers.tools import Tools, owner_reference
 from federator.embedded.storage import refusals
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
@@ -39,14 +39,14 @@ class Mould:
         "_judged",
         "_owners",
         "_qos",
-        "_world",
+        "_tools",
         "labels",
         "namespace",
         "spec",
         "template",
     )
 
-    def __init__(self, world: World, resource: ResourceInfo, owner: JsonObject) -> None:
+    def __init__(self, tools: Tools, resource: ResourceInfo, owner: JsonObject) -> None:
         template = owner["spec"]["template"]
         metadata = template.get("metadata") or {}
         self.template = template
@@ -55,16 +55,16 @@ class Mould:
         self._annotations: dict[str, str] = metadata.get("annotations") or {}
         self._finalizers: list[str] = metadata.get("finalizers") or []
         self._owners = [owner_reference(resource, owner)]
-        self.spec = admitted(world, template.get("spec") or {})
+        self.spec = admitted(tools, template.get("spec") or {})
         self._qos = qos_class(self.spec)
-        self._world = world
+        self._tools = tools
         self._judged: tuple[Any, str] = (None, "")
         """Labels of the namespace, and what they have against the template."""
 
     def refusal(self, name: str) -> str:
         """Why an API server would not take a pod of this name in the words of its answer; empty
         when it does."""
-        namespace = self._world.get(self._world.kinds.namespaces, ("", self.namespace))
+        namespace = self._tools.get(self._tools.kinds.namespaces, ("", self.namespace))
         labels = None if namespace is None else namespace["metadata"].get("labels")
         if labels is not self._judged[0]:
             # What controllers add to a template for each pod, no standard has anything against.
@@ -112,10 +112,10 @@ class Mould:
 class Moulds:
     """One mould per owner, made anew when the owner's template changes."""
 
-    __slots__ = ("_moulds", "_resource", "_world")
+    __slots__ = ("_moulds", "_resource", "_tools")
 
-    def __init__(self, world: World, resource: ResourceInfo) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, resource: ResourceInfo) -> None:
+        self._tools = tools
         self._resource = resource
         self._moulds: dict[str, Mould] = {}
 
@@ -123,16 +123,16 @@ class Moulds:
         uid = owner["metadata"]["uid"]
         mould = self._moulds.get(uid)
         if mould is None or mould.template is not owner["spec"]["template"]:
-            mould = self._moulds[uid] = Mould(self._world, self._resource, owner)
+            mould = self._moulds[uid] = Mould(self._tools, self._resource, owner)
         return mould
 
     def forget(self, uid: str) -> None:
         self._moulds.pop(uid, None)
 
 
-def admitted(world: World, spec: dict[str, Any]) -> dict[str, Any]:
+def admitted(tools: Tools, spec: dict[str, Any]) -> dict[str, Any]:
     """A pod spec as API defaulting and the default admission plugins leave it."""
-    name, priority, preemption = priority_of(world, spec)
+    name, priority, preemption = priority_of(tools, spec)
     full: dict[str, Any] = {
         "dnsPolicy": "ClusterFirst",
         "restartPolicy": "Always",
@@ -154,17 +154,17 @@ def admitted(world: World, spec: dict[str, Any]) -> dict[str, Any]:
     return full
 
 
-def priority_of(world: World, spec: dict[str, Any]) -> tuple[str, int, str]:
+def priority_of(tools: Tools, spec: dict[str, Any]) -> tuple[str, int, str]:
     """(class name, priority, preemption policy) of a pod spec, from its PriorityClass or the
     cluster's default one."""
     name = spec.get("priorityClassName")
     if name:
-        priority_class = world.get(world.kinds.priorityclasses, ("", name))
+        priority_class = tools.get(tools.kinds.priorityclasses, ("", name))
         candidates = [priority_class] if priority_class else []
     else:
         candidates = [
             r.obj
-            for r in world.store.items(world.kinds.priorityclasses)
+            for r in tools.store.items(tools.kinds.priorityclasses)
             if r.obj.get("globalDefault")
         ]
     if not candidates:

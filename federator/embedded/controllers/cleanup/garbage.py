@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.world import Key, World
+from federator.embedded.controllers.tools import Key, Tools
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
@@ -25,10 +25,10 @@ objects."""
 class Garbage:
     """One collector for a cluster; wants to hear of every change."""
 
-    def __init__(self, world: World, resources: Callable[[], Iterable[ResourceInfo]]) -> None:
+    def __init__(self, tools: Tools, resources: Callable[[], Iterable[ResourceInfo]]) -> None:
         """`resources` lists all kinds served now; asked when an owner of an unknown kind is
         named."""
-        self._world = world
+        self._tools = tools
         self._resources = resources
         self._kinds: set[tuple[str, str]] = set()
         self._infos: dict[tuple[str, str], ResourceInfo] = {}
@@ -99,7 +99,7 @@ class Garbage:
                     del self._dependents[reference["uid"]]
 
     def _get(self, item: _Item) -> JsonObject | None:
-        return self._world.get(self._infos[item[0]], item[1])
+        return self._tools.get(self._infos[item[0]], item[1])
 
     def steps(self) -> Iterator[None]:
         while self._owners or self._checks:
@@ -143,7 +143,7 @@ class Garbage:
         metadata = {**obj["metadata"], "finalizers": left}
         if not left:
             del metadata["finalizers"]
-        self._world.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
+        self._tools.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
 
     def _drop_references(self, item: _Item, uids: set[str]) -> None:
         obj = self._get(item)
@@ -157,7 +157,7 @@ class Garbage:
         metadata = {**obj["metadata"], "ownerReferences": left}
         if not left:
             del metadata["ownerReferences"]
-        self._world.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
+        self._tools.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
 
     # Dependents
 
@@ -189,9 +189,9 @@ class Garbage:
             and self._dependents.get(obj["metadata"]["uid"])
         ):
             # The owner waits for this one, so this one must wait for its own dependents.
-            self._world.delete(resource, obj, finalizers=[*finalizers, FOREGROUND])
+            self._tools.delete(resource, obj, finalizers=[*finalizers, FOREGROUND])
         else:
-            self._world.delete(resource, obj)
+            self._tools.delete(resource, obj)
 
     def _state_of(self, reference: dict[str, Any], key: Key) -> str:
         """solid, waiting (its owner is being deleted in the foreground) or absent."""

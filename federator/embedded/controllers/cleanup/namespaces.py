@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.world import World, condition
+from federator.embedded.controllers.tools import Tools, condition
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
@@ -26,8 +26,8 @@ _CA_TEXT: Final = (
 class Namespaces:
     """One controller for all namespaces of a cluster; wants to hear of every change."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
         self._content: dict[str, collections.Counter[ResourceInfo]] = {}
         self._latest: dict[tuple[str, str], ResourceInfo] = {}
         self._dirty: Dirty[str] = Dirty()
@@ -35,7 +35,7 @@ class Namespaces:
         self._unswept: set[str] = set()
 
     def notice(self, event: Event) -> None:
-        kinds = self._world.kinds
+        kinds = self._tools.kinds
         namespace = event.key[0]
         if event.resource is kinds.namespaces:
             self._notice_namespace(event)
@@ -74,12 +74,12 @@ class Namespaces:
 
     def recheck(self) -> None:
         """Looks at what every namespace is given again."""
-        for revision in self._world.store.items(self._world.kinds.namespaces):
+        for revision in self._tools.store.items(self._tools.kinds.namespaces):
             self._dirty.add(revision.key[1])
 
     def steps(self) -> Iterator[None]:
         for name in self._dirty.drain():
-            obj = self._world.get(self._world.kinds.namespaces, ("", name))
+            obj = self._tools.get(self._tools.kinds.namespaces, ("", name))
             if obj is None:
                 continue
             if "deletionTimestamp" in obj["metadata"]:
@@ -89,26 +89,26 @@ class Namespaces:
             yield
 
     def _furnish(self, name: str) -> None:
-        world, kinds = self._world, self._world.kinds
-        if world.get(kinds.serviceaccounts, (name, "default")) is None:
+        tools, kinds = self._tools, self._tools.kinds
+        if tools.get(kinds.serviceaccounts, (name, "default")) is None:
             account = {
                 "apiVersion": "v1",
                 "kind": "ServiceAccount",
                 "metadata": {"name": "default", "namespace": name},
             }
-            world.store.create(kinds.serviceaccounts, account)
-        if not world.root_ca:
+            tools.store.create(kinds.serviceaccounts, account)
+        if not tools.root_ca:
             # Nothing outside this process can reach the server, so there is nothing to trust.
             return
-        data = {"ca.crt": world.root_ca}
-        have = world.get(kinds.configmaps, (name, CA_CONFIGMAP))
+        data = {"ca.crt": tools.root_ca}
+        have = tools.get(kinds.configmaps, (name, CA_CONFIGMAP))
         if have is not None:
-            world.store.update(kinds.configmaps, {**have, "data": data})
+            tools.store.update(kinds.configmaps, {**have, "data": data})
             return
         metadata: dict[str, Any] = {"name": CA_CONFIGMAP, "namespace": name}
         metadata["annotations"] = {"kubernetes.io/description": _CA_TEXT}
         obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        world.store.create(kinds.configmaps, obj)
+        tools.store.create(kinds.configmaps, obj)
 
     def _empty(self, name: str) -> Iterator[None]:
         if name in self._unswept:
@@ -116,17 +116,17 @@ class Namespaces:
             # Pods last: their controllers must be gone before, or they would make new ones.
             resources = sorted(
                 self._content.get(name, ()),
-                key=lambda resource: (resource is self._world.kinds.pods, resource.key),
+                key=lambda resource: (resource is self._tools.kinds.pods, resource.key),
             )
             for resource in resources:
-                for revision in self._world.store.items(resource, name):
+                for revision in self._tools.store.items(resource, name):
                     if "deletionTimestamp" not in revision.obj["metadata"]:
-                        self._world.delete(resource, revision.obj)
+                        self._tools.delete(resource, revision.obj)
                         yield
             if self._content.get(name):
                 self._explain(name)
         if not self._content.get(name):
-            obj = self._world.get(self._world.kinds.namespaces, ("", name))
+            obj = self._tools.get(self._tools.kinds.namespaces, ("", name))
             if obj is not None:
                 left = [
                     finalizer
@@ -136,16 +136,16 @@ class Namespaces:
                 spec = {**obj["spec"], "finalizers": left}
                 if not left:
                     del spec["finalizers"]
-                self._world.store.update(self._world.kinds.namespaces, {**obj, "spec": spec})
+                self._tools.store.update(self._tools.kinds.namespaces, {**obj, "spec": spec})
 
     def _explain(self, name: str) -> None:
         """Conditions that say what the namespace still waits for."""
-        obj = self._world.get(self._world.kinds.namespaces, ("", name))
+        obj = self._tools.get(self._tools.kinds.namespaces, ("", name))
         if obj is None:
             return
         remaining, finalizers = [], collections.Counter[str]()
         for resource in sorted(self._content.get(name, ()), key=lambda resource: resource.key):
-            present = self._world.store.items(resource, name)
+            present = self._tools.store.items(resource, name)
             remaining.append(
                 f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(present)}"
                 " resource instances"
@@ -157,7 +157,7 @@ class Namespaces:
             for finalizer, count in sorted(finalizers.items())
         ]
         status = dict(obj.get("status") or {})
-        old, now = status.get("conditions"), self._world.now()
+        old, now = status.get("conditions"), self._tools.now()
         rows = [
             *_FINE,
             (
@@ -183,7 +183,7 @@ class Namespaces:
             ),
         ]
         status["conditions"] = [_row(old, now, row) for row in rows]
-        self._world.set_status(self._world.kinds.namespaces, obj, status)
+        self._tools.set_status(self._tools.kinds.namespaces, obj, status)
 
 
 _FINE: Final = (

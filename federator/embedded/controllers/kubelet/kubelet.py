@@ -12,9 +12,9 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.kubelet import behaviour, mounts, podstatus
 from federator.embedded.controllers.kubelet.behaviour import Behaviour, Defaults
-from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
-from federator.embedded.controllers.world import KUBELET, World
+from federator.embedded.controllers.tools import KUBELET, Tools
 from federator.embedded.storage.revisions import Event, JsonObject
 from federator.kube import clock as clocks
 
@@ -33,10 +33,10 @@ _Due = tuple[str, Key, str]
 class Kubelet:
     """The kubelets of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex, fleet: Fleet, defaults: Defaults) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex, defaults: Defaults) -> None:
+        self._tools = tools
         self._pods = pods
-        self._fleet = fleet
+        self._nodes = nodes
         self._defaults = defaults
         self._due: Dirty[_Due] = Dirty()
         self._held: dict[str, list[_Due]] = {}
@@ -62,15 +62,15 @@ class Kubelet:
         """A node that is ready again takes up what came due meanwhile, and reports its pods
         ready."""
         name = event.key[1]
-        if name in self._held and not self._fleet.is_down(name):
+        if name in self._held and not self._nodes.is_down(name):
             for due in self._held.pop(name):
                 self._due.add(due)
-            node = self._fleet.by_name.get(name)
+            node = self._nodes.by_name.get(name)
             for key in sorted(node.pods) if node is not None else ():
                 pod = self._pods.by_key[key]
                 if pod.phase == "Running" and not pod.ready and not self._plan(pod).never_ready:
                     self._due.add(("ready", key, pod.uid))
-        elif self._fleet.is_down(name):
+        elif self._nodes.is_down(name):
             self._held.setdefault(name, [])
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
@@ -92,7 +92,7 @@ class Kubelet:
             pod = self._pods.by_key.get(key)
             if pod is None or pod.uid != uid:
                 continue
-            if self._fleet.is_down(pod.node):
+            if self._nodes.is_down(pod.node):
                 self._held.setdefault(pod.node, []).append((action, key, uid))
             else:
                 self._actions[action](pod)
@@ -102,14 +102,14 @@ class Kubelet:
         if seconds <= 0:
             self._due.add((action, pod.key, pod.uid))
         else:
-            self._world.agenda.after(seconds, self._due.add, (action, pod.key, pod.uid))
+            self._tools.agenda.after(seconds, self._due.add, (action, pod.key, pod.uid))
 
     def _plan(self, pod: Pod) -> Behaviour:
         plan = self._plans.get(pod.uid)
         if plan is None:
-            notes = self._fleet.annotations(pod.node)
+            notes = self._nodes.annotations(pod.node)
             plan = self._plans[pod.uid] = behaviour.of(
-                pod.obj, notes, self._defaults, self._world.rng
+                pod.obj, notes, self._defaults, self._tools.rng
             )
         return plan
 
@@ -124,8 +124,8 @@ class Kubelet:
         if pod.phase != "Running":
             self._later(plan.start, "start", pod)
             return
-        passed = self._world.clock.now() - clocks.parse(
-            pod.status.get("startTime") or self._world.now()
+        passed = self._tools.clock.now() - clocks.parse(
+            pod.status.get("startTime") or self._tools.now()
         )
         if not pod.ready and not plan.never_ready:
             self._later(plan.ready - passed, "ready", pod)
@@ -135,7 +135,7 @@ class Kubelet:
     def _start(self, pod: Pod) -> None:
         if pod.phase == "Running" or pod.finished or pod.deleting:
             return
-        plan, now = self._plan(pod), self._world.now()
+        plan, now = self._plan(pod), self._tools.now()
         if self._lacks_a_volume(pod):
             return
         if plan.unpulled:
@@ -143,14 +143,14 @@ class Kubelet:
             text = (
                 f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
             )
-            self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
+            self._tools.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
             self._later(_BACKOFF_FIRST_S, "backoff", pod)
             return
         if self._lacks_a_variable(pod):
             return
         ready = not plan.never_ready and plan.ready <= 0
         address = self._addresses.take()
-        host = self._fleet.address(pod.node)
+        host = self._nodes.address(pod.node)
         self._write(pod, self._texts.running(pod.obj, now, address=address, host=host, ready=ready))
         if not ready and not plan.never_ready:
             self._later(plan.ready, "ready", pod)
@@ -158,25 +158,25 @@ class Kubelet:
             self._later(plan.run, "finish", pod)
 
     def _lacks_a_volume(self, pod: Pod) -> bool:
-        missing = mounts.unmounted(self._world, pod.obj)
+        missing = mounts.unmounted(self._tools, pod.obj)
         if missing is None:
             self._mounting.pop(pod.uid, None)
             return False
-        self._world.events.emit(pod.obj, "FailedMount", missing.text, "kubelet", warning=True)
+        self._tools.events.emit(pod.obj, "FailedMount", missing.text, "kubelet", warning=True)
         wait_s = self._mounting.get(pod.uid, _MOUNT_FIRST_S)
         self._mounting[pod.uid] = min(2 * wait_s, _MOUNT_MAX_S)
         self._later(wait_s, "start", pod)
         return True
 
     def _lacks_a_variable(self, pod: Pod) -> bool:
-        missing = mounts.unset(self._world, pod.obj)
+        missing = mounts.unset(self._tools, pod.obj)
         if missing is None:
             return False
         self._write(
             pod,
-            podstatus.config_failed(pod.obj, missing.container, missing.text, self._world.now()),
+            podstatus.config_failed(pod.obj, missing.container, missing.text, self._tools.now()),
         )
-        self._world.events.emit(
+        self._tools.events.emit(
             pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True
         )
         self._later(_CONFIG_S, "start", pod)
@@ -184,7 +184,7 @@ class Kubelet:
 
     def _back_off(self, pod: Pod) -> None:
         if pod.phase == "Pending" and not pod.deleting:
-            unpulled, now = self._plan(pod).unpulled, self._world.now()
+            unpulled, now = self._plan(pod).unpulled, self._tools.now()
             self._write(pod, podstatus.pull_failed(pod.obj, unpulled, "ImagePullBackOff", now))
 
     def _ready(self, pod: Pod) -> None:
@@ -192,14 +192,14 @@ class Kubelet:
             "waiting" in status["state"] for status in pod.status.get("containerStatuses") or ()
         )
         if pod.phase == "Running" and not pod.ready and not pod.deleting and not waits:
-            self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
+            self._write(pod, podstatus.with_ready(pod.obj, self._tools.now(), ready=True))
 
     # Ending
 
     def _finish(self, pod: Pod) -> None:
         if pod.phase != "Running" or pod.deleting:
             return
-        code, now = self._plan(pod).exit_code, self._world.now()
+        code, now = self._plan(pod).exit_code, self._tools.now()
         policy = pod.obj["spec"].get("restartPolicy", "Always")
         if policy == "Never" or (policy == "OnFailure" and code == 0):
             self._write(pod, podstatus.ended(pod.obj, "Failed" if code else "Succeeded", code, now))
@@ -207,7 +207,7 @@ class Kubelet:
         restarts = podstatus.restarts(pod.obj)
         wait = min(_BACKOFF_FIRST_S * 2.0 ** min(restarts, 10), _BACKOFF_MAX_S)
         self._write(pod, podstatus.crashed(pod.obj, code, wait, now))
-        self._world.events.emit(
+        self._tools.events.emit(
             pod.obj,
             "BackOff",
             f"Back-off restarting failed container in pod {pod.name}",
@@ -219,7 +219,7 @@ class Kubelet:
     def _restart(self, pod: Pod) -> None:
         if pod.phase != "Running" or pod.deleting:
             return
-        plan, now = self._plan(pod), self._world.now()
+        plan, now = self._plan(pod), self._tools.now()
         ready = not plan.never_ready and plan.ready <= 0
         self._write(pod, podstatus.restarted(pod.obj, now, ready=ready))
         if not ready and not plan.never_ready:
@@ -236,13 +236,13 @@ class Kubelet:
             return
         if pod.obj["metadata"].get("finalizers") and not pod.finished:
             # A controller waits for the outcome: a stopped container exits with 143 (SIGTERM).
-            self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._world.now()))
-        self._world.store.delete(
-            self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0
+            self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._tools.now()))
+        self._tools.store.delete(
+            self._tools.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0
         )
 
     def _write(self, pod: Pod, status: dict[str, Any]) -> None:
-        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=KUBELET)
+        self._tools.set_status(self._tools.kinds.pods, pod.obj, status, manager=KUBELET)
 
 
 def bound_status(obj: JsonObject, node: Node, now: str) -> dict[str, Any]:

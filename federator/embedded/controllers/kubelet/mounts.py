@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.embedded.controllers.world import World
+from federator.embedded.controllers.tools import Tools
 from federator.embedded.storage.revisions import JsonObject
 
 _KINDS: Final = (("configMap", "name", "configmap"), ("secret", "secretName", "secret"))
@@ -27,12 +27,12 @@ class Missing:
     text: str
 
 
-def unmounted(world: World, pod: JsonObject) -> Missing | None:
+def unmounted(tools: Tools, pod: JsonObject) -> Missing | None:
     """The first volume that cannot be set up."""
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"].get("volumes") or ():
         for kind, name in _of_volume(volume):
-            if not _exists(world, kind, namespace, name):
+            if not _exists(tools, kind, namespace, name):
                 text = (
                     f'MountVolume.SetUp failed for volume "{volume["name"]}" :'
                     f' {kind} "{name}" not found'
@@ -41,12 +41,12 @@ def unmounted(world: World, pod: JsonObject) -> Missing | None:
     return None
 
 
-def unset(world: World, pod: JsonObject) -> Missing | None:
+def unset(tools: Tools, pod: JsonObject) -> Missing | None:
     """The first container with variables that cannot be made; init containers first."""
     spec, namespace = pod["spec"], pod["metadata"]["namespace"]
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         for kind, name, key in _of_container(container):
-            data = _data(world, kind, namespace, name)
+            data = _data(tools, kind, namespace, name)
             if data is None:
                 return Missing(container["name"], f'{kind} "{name}" not found')
             if key and key not in data:
@@ -90,13 +90,13 @@ def _of_container(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]
                 yield kind, named["name"], named.get("key", "")
 
 
-def _exists(world: World, kind: str, namespace: str, name: str) -> bool:
-    return _data(world, kind, namespace, name) is not None
+def _exists(tools: Tools, kind: str, namespace: str, name: str) -> bool:
+    return _data(tools, kind, namespace, name) is not None
 
 
-def _data(world: World, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
-    resource = world.kinds.secrets if kind == "secret" else world.kinds.configmaps
-    revision = world.get(resource, (namespace, name))
+def _data(tools: Tools, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+    resource = tools.kinds.secrets if kind == "secret" else tools.kinds.configmaps
+    revision = tools.get(resource, (namespace, name))
     if revision is None:
         return None
     return {**(revision.get("data") or {}), **(revision.get("binaryData") or {})}

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.kubelet import podstatus
-from federator.embedded.controllers.nodes import Fleet
+from federator.embedded.controllers.nodes import NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
-from federator.embedded.controllers.world import World, condition
+from federator.embedded.controllers.tools import Tools, condition
 from federator.embedded.storage.revisions import Event, JsonObject
 from federator.model.kubernetes import taints
 
@@ -29,10 +29,10 @@ _COMPONENT: Final = "taint-eviction-controller"
 class NodeLife:
     """One controller for all nodes of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex, fleet: Fleet) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._fleet = fleet
+        self._nodes = nodes
         self._dirty: Dirty[str] = Dirty()
         self._evictions: Dirty[tuple[Key, str]] = Dirty()
         self._bound: dict[str, set[Key]] = {}
@@ -48,16 +48,16 @@ class NodeLife:
             return
         if new.node and (old is None or not old.node):
             self._bound.setdefault(new.node, set()).add(new.key)
-            node = self._fleet.by_name.get(new.node)
+            node = self._nodes.by_name.get(new.node)
             if node is None or not node.ready or node.taints:
                 self._dirty.add(new.node)
 
     def steps(self) -> Iterator[None]:
         for name in self._dirty.drain():
-            obj = self._world.get(self._world.kinds.nodes, ("", name))
+            obj = self._tools.get(self._tools.kinds.nodes, ("", name))
             if obj is None:
                 if self._bound.get(name):
-                    self._world.agenda.after(_GONE_S, self._mark_gone, name)
+                    self._tools.agenda.after(_GONE_S, self._mark_gone, name)
                 continue
             self._taint(obj)
             yield
@@ -90,16 +90,16 @@ class NodeLife:
         ]
         for taint in new:
             if taint["effect"] == "NoExecute":
-                taint["timeAdded"] = self._world.now()
+                taint["timeAdded"] = self._tools.now()
         if not new and len(kept) == len(have):
             return
         spec = {**obj["spec"], "taints": kept + new}
         if not spec["taints"]:
             del spec["taints"]
-        self._world.store.update(self._world.kinds.nodes, {**obj, "spec": spec})
+        self._tools.store.update(self._tools.kinds.nodes, {**obj, "spec": spec})
 
     def _look_after(self, name: str) -> Iterator[None]:
-        node = self._fleet.by_name.get(name)
+        node = self._nodes.by_name.get(name)
         if node is None:
             return
         for key in sorted(self._bound.get(name, ())):
@@ -107,8 +107,8 @@ class NodeLife:
             if pod is None or not pod.active:
                 continue
             if not node.ready and pod.ready:
-                status = podstatus.with_ready(pod.obj, self._world.now(), ready=False)
-                self._world.set_status(self._world.kinds.pods, pod.obj, status)
+                status = podstatus.with_ready(pod.obj, self._tools.now(), ready=False)
+                self._tools.set_status(self._tools.kinds.pods, pod.obj, status)
                 yield
             self._judge(pod, [taint for taint in node.taints if taint.effect == "NoExecute"])
 
@@ -130,11 +130,11 @@ class NodeLife:
             if limits and (soonest is None or min(limits) < soonest):
                 soonest = min(limits)
         if soonest is not None:
-            self._world.agenda.after(float(soonest), self._evict_if_still, pod.key, pod.uid)
+            self._tools.agenda.after(float(soonest), self._evict_if_still, pod.key, pod.uid)
 
     def _evict_if_still(self, key: Key, uid: str) -> None:
         pod = self._pods.by_key.get(key)
-        node = self._fleet.by_name.get(pod.node) if pod is not None else None
+        node = self._nodes.by_name.get(pod.node) if pod is not None else None
         if (
             pod is not None
             and node is not None
@@ -143,20 +143,20 @@ class NodeLife:
             self._evictions.add((key, uid))
 
     def _mark_gone(self, name: str) -> None:
-        if name not in self._fleet.by_name:
+        if name not in self._nodes.by_name:
             for key in sorted(self._bound.get(name, ())):
                 pod = self._pods.by_key.get(key)
                 if pod is not None:
                     self._evictions.add((key, pod.uid))
 
     def _evict(self, pod: Pod) -> None:
-        world, gone = self._world, pod.node not in self._fleet.by_name
+        tools, gone = self._tools, pod.node not in self._nodes.by_name
         status = dict(pod.status)
         entry = {
             "type": "DisruptionTarget",
             "status": "True",
             "lastProbeTime": None,
-            "lastTransitionTime": world.now(),
+            "lastTransitionTime": tools.now(),
             "reason": "DeletionByPodGC" if gone else "DeletionByTaintManager",
             "message": "PodGC: node no longer exists"
             if gone
@@ -170,8 +170,8 @@ class NodeLife:
         status["conditions"] = [*others, entry]
         if gone:
             status["phase"] = "Failed"  # no kubelet is left to report how it ended
-        revision = world.set_status(world.kinds.pods, pod.obj, status)
+        revision = tools.set_status(tools.kinds.pods, pod.obj, status)
         if not gone:
             text = f"Marking for deletion Pod {pod.key[0]}/{pod.name}"
-            world.events.emit(revision.obj, "TaintManagerEviction", text, _COMPONENT)
-        world.delete(world.kinds.pods, revision.obj)
+            tools.events.emit(revision.obj, "TaintManagerEviction", text, _COMPONENT)
+        tools.delete(tools.kinds.pods, revision.obj)

@@ -7,7 +7,7 @@ are equal for all pods of a template in the same second are shared.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from federator.embedded.controllers.world import condition
+from federator.embedded.controllers.tools import condition
 from federator.embedded.storage.revisions import JsonObject
 
 Status = dict[str, Any]

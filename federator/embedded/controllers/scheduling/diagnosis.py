@@ -7,7 +7,7 @@ import collections
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.embedded.controllers.nodes import Fleet
+from federator.embedded.controllers.nodes import NodeIndex
 from federator.embedded.controllers.scheduling import fit, neighbours
 from federator.embedded.controllers.scheduling.fit import Shape
 from federator.embedded.controllers.scheduling.neighbours import Rules
@@ -17,19 +17,19 @@ _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
 
 def explain(
-    shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, Any], *, preempted: bool
+    shape: Shape, rules: Rules | None, nodes: NodeIndex, spec: Mapping[str, Any], *, preempted: bool
 ) -> str:
     """The message of the PodScheduled condition: counts per reason over all nodes, then what
     preemption could do.
 
     `preempted`: it did help, others make way; then nothing is said about it.
     """
-    nodes = fleet.by_name.values()
-    if not nodes:
+    there = nodes.by_name.values()
+    if not there:
         return "no nodes available to schedule pods"
     reasons: collections.Counter[str] = collections.Counter()
     preemption: collections.Counter[str] = collections.Counter()
-    for node in nodes:
+    for node in there:
         fixed = fit.refusal(shape, node)
         if fixed is not None:
             reasons[fixed] += 1
@@ -47,7 +47,7 @@ def explain(
                 "(missing required label)"
             )
             preemption[_NO_HELP if hopeless else _NO_VICTIMS] += 1
-    head = f"0/{len(nodes)} nodes are available:"
+    head = f"0/{len(there)} nodes are available:"
     if preempted:
         return f"{head} {_listed(reasons)}."
     if spec.get("preemptionPolicy") == "Never":

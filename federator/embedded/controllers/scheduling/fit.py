@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.controllers.requests import Amounts
-from federator.embedded.controllers.scheduling.neighbours import Wanted, wanted_of
+from federator.embedded.controllers.scheduling.neighbours import NeighbourRules, neighbour_rules_of
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Taint, Toleration
 
@@ -35,7 +35,7 @@ class Shape:
     named: tuple[str, ...] | None
     """The only nodes that its terms name (pods of DaemonSets), or None when any node may match."""
     tolerations: tuple[Toleration, ...]
-    neighbours: Wanted
+    neighbours: NeighbourRules
     kept: tuple[Any, ...]
 
 
@@ -55,7 +55,7 @@ def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> 
         tolerations=tuple(
             taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()
         ),
-        neighbours=wanted_of(pod),
+        neighbours=neighbour_rules_of(pod),
         kept=kept,
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
@@ -75,7 +75,7 @@ def spreads_of(pod: Mapping[str, Any]) -> tuple[Spread, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NeighbourRules:
     """What a pod asks of the pods beside it; false when it asks for nothing."""
 
     apart: tuple[Term, ...] = ()
@@ -86,10 +86,10 @@ class Wanted:
         return bool(self.apart or self.together or self.spread)
 
 
-def wanted_of(pod: Mapping[str, Any]) -> Wanted:
+def neighbour_rules_of(pod: Mapping[str, Any]) -> NeighbourRules:
     """The rules of a pod about its neighbours."""
     affinity = pod["spec"].get("affinity") or {}
-    return Wanted(
+    return NeighbourRules(
         apart=terms_of(pod, affinity.get("podAntiAffinity")),
         together=terms_of(pod, affinity.get("podAffinity")),
         spread=spreads_of(pod),
@@ -138,11 +138,11 @@ class _Counts:
 
 
 class Neighbours:
-    """The counts of one cluster. A listener of pods; register before the fleet, so that a
+    """The counts of one cluster. A listener of pods; register before the node index, so that a
     pod being bound is not yet among those of its node."""
 
-    def __init__(self, fleet: Fleet, pods: PodIndex) -> None:
-        self._fleet = fleet
+    def __init__(self, nodes: NodeIndex, pods: PodIndex) -> None:
+        self._nodes = nodes
         self._pods = pods
         self._counts: dict[Term, _Counts] = {}
         self._by_label: dict[tuple[str, str], list[Term]] = {}
@@ -161,7 +161,7 @@ class Neighbours:
             self._place(new)
 
     def rules(
-        self, pod: Pod, wanted: Wanted, domains: Mapping[str, frozenset[str]]
+        self, pod: Pod, wanted: NeighbourRules, domains: Mapping[str, frozenset[str]]
     ) -> "Rules | None":
         """What placing this pod must respect, or None when that is nothing.
 
@@ -192,7 +192,7 @@ class Neighbours:
         )
 
     def _place(self, pod: Pod) -> None:
-        node = self._fleet.by_name.get(pod.node)
+        node = self._nodes.by_name.get(pod.node)
         if node is None:
             return
         entries: list[tuple[collections.Counter[str], str]] = []
@@ -230,11 +230,11 @@ class Neighbours:
         else:
             self._unlabelled.append(term)
         for pod in self._pods.by_key.values():  # once per distinct rule
-            node = self._fleet.by_name.get(pod.node) if pod.node and not pod.finished else None
+            node = self._nodes.by_name.get(pod.node) if pod.node and not pod.finished else None
             value = node.labels.get(term.topology_key) if node is not None else None
             if (
                 value is not None
-                and pod.key in self._fleet.by_name[pod.node].pods
+                and pod.key in self._nodes.by_name[pod.node].pods
                 and term.matches(pod)
             ):
                 counts.matching[value] += 1

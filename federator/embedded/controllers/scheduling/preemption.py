@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.requests import Amounts
 from federator.embedded.controllers.scheduling import fit
 from federator.embedded.controllers.scheduling.fit import Shape
 from federator.embedded.controllers.scheduling.neighbours import Rules
-from federator.embedded.controllers.world import SCHEDULER, World
+from federator.embedded.controllers.tools import SCHEDULER, Tools
 
 _MESSAGE: Final = "default-scheduler: preempting to accommodate a higher priority pod"
 
@@ -31,10 +31,10 @@ class _Claim:
 class Preemption:
     """The nominations of one cluster."""
 
-    def __init__(self, world: World, pods: PodIndex, fleet: Fleet) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._fleet = fleet
+        self._nodes = nodes
         self._claims: dict[Key, _Claim] = {}
         self._by_node: dict[str, dict[Key, _Claim]] = {}
 
@@ -69,7 +69,7 @@ class Preemption:
                 return claim.node
             self.forget(pod.key)
         best: tuple[tuple[int, int, int, str], Node, list[Pod]] | None = None
-        for node in self._fleet.by_name.values():
+        for node in self._nodes.by_name.values():
             if fit.refusal(shape, node) is not None:
                 continue
             if rules is not None and rules.refusal(node) is not None:
@@ -92,7 +92,7 @@ class Preemption:
 
     def _still_leaving(self, claim: _Claim) -> bool:
         """Whether less important pods are on their way out of the nominated node."""
-        node = self._fleet.by_name.get(claim.node)
+        node = self._nodes.by_name.get(claim.node)
         pods = [self._pods.by_key.get(key) for key in node.pods] if node is not None else []
         return any(
             pod is not None and pod.deleting and _priority(pod) < claim.priority for pod in pods
@@ -137,13 +137,13 @@ class Preemption:
         return victims
 
     def _evict(self, victim: Pod, winner: Pod) -> None:
-        world = self._world
+        tools = self._tools
         status = dict(victim.status)
         entry = {
             "type": "DisruptionTarget",
             "status": "True",
             "lastProbeTime": None,
-            "lastTransitionTime": world.now(),
+            "lastTransitionTime": tools.now(),
             "reason": "PreemptionByScheduler",
             "message": _MESSAGE,
         }
@@ -153,10 +153,10 @@ class Preemption:
             if condition["type"] != "DisruptionTarget"
         ]
         status["conditions"] = [*others, entry]
-        revision = world.set_status(world.kinds.pods, victim.obj, status, manager=SCHEDULER)
+        revision = tools.set_status(tools.kinds.pods, victim.obj, status, manager=SCHEDULER)
         text = f"Preempted by pod {winner.uid} on node {victim.node}"
-        world.events.emit(revision.obj, "Preempted", text, "default-scheduler")
-        world.delete(world.kinds.pods, revision.obj)
+        tools.events.emit(revision.obj, "Preempted", text, "default-scheduler")
+        tools.delete(tools.kinds.pods, revision.obj)
 
 
 def _priority(pod: Pod) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from federator.embedded.controllers import templates
 from federator.embedded.controllers.kubelet import mounts
 from federator.embedded.controllers.kubelet.kubelet import bound_status
-from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.requests import Sizes
 from federator.embedded.controllers.scheduling import fit
@@ -22,7 +22,7 @@ from federator.embedded.controllers.scheduling.fit import Shape
 from federator.embedded.controllers.scheduling.gangs import Gangs, Ticket
 from federator.embedded.controllers.scheduling.neighbours import Neighbours, Rules
 from federator.embedded.controllers.scheduling.preemption import Preemption
-from federator.embedded.controllers.world import SCHEDULER, World, condition
+from federator.embedded.controllers.tools import SCHEDULER, Tools, condition
 from federator.embedded.storage.revisions import ADDED, Event
 
 _COMPONENT: Final = "default-scheduler"
@@ -64,11 +64,11 @@ class Scheduler:
     """One scheduler for a cluster."""
 
     def __init__(
-        self, world: World, pods: PodIndex, fleet: Fleet, neighbours: Neighbours, gangs: Gangs
+        self, tools: Tools, pods: PodIndex, nodes: NodeIndex, neighbours: Neighbours, gangs: Gangs
     ) -> None:
-        self._world = world
+        self._tools = tools
         self._pods = pods
-        self._fleet = fleet
+        self._nodes = nodes
         self._neighbours = neighbours
         self._gangs = gangs
         self._sizes = Sizes()
@@ -78,12 +78,12 @@ class Scheduler:
         self._tried_at = (-1, -1)
         self._claimless: dict[Key, list[_Entry]] = {}
         """Pods by the claim (namespace, name) that they wait for."""
-        self._preemption = Preemption(world, pods, fleet)
+        self._preemption = Preemption(tools, pods, nodes)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
-        """A claim that comes is what its pods wait for; nodes are followed by the fleet."""
-        if event.resource.key == self._world.kinds.claims.key and event.type is ADDED:
+        """A claim that comes is what its pods wait for; nodes are followed by the index."""
+        if event.resource.key == self._tools.kinds.claims.key and event.type is ADDED:
             for entry in self._claimless.pop(event.key, ()):
                 heapq.heappush(self._queue, entry)
 
@@ -101,12 +101,12 @@ class Scheduler:
             return
         priority = spec.get("priority")
         if priority is None:
-            priority = templates.priority_of(self._world, spec)[1]
+            priority = templates.priority_of(self._tools, spec)[1]
         self._arrivals += 1
         heapq.heappush(self._queue, (-priority, self._arrivals, pod.key, pod.uid, None))
 
     def steps(self) -> Iterator[None]:
-        now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
+        now, before = (self._nodes.freed, self._nodes.placed), self._tried_at
         for ticket in self._gangs.retry(freed=now[0] != before[0]):
             heapq.heappush(self._queue, (*ticket, None))
         if now != before:
@@ -151,7 +151,7 @@ class Scheduler:
             return
         shape_queue = self._shape_queue(pod)
         entry = (*entry[:4], shape_queue)
-        if shape_queue.epoch == self._fleet.freed and not shape_queue.heap and shape_queue.message:
+        if shape_queue.epoch == self._nodes.freed and not shape_queue.heap and shape_queue.message:
             # Nothing was freed since this shape was refused; there is no need to look at the nodes
             # again.
             heapq.heappush(shape_queue.waiting, entry)
@@ -169,12 +169,12 @@ class Scheduler:
             return
         heapq.heappush(shape_queue.waiting, entry)
         nominated = self._make_way(shape_queue, pod, entry)
-        now = self._world.clock.monotonic()
+        now = self._tools.clock.monotonic()
         fresh = shape_queue.message and now - shape_queue.message_at < _REWRITE_S
         if fresh and not nominated and condition(pod.status.get("conditions"), "PodScheduled"):
             return
         shape_queue.message = explain(
-            shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated)
+            shape_queue.shape, rules, self._nodes, pod.obj["spec"], preempted=bool(nominated)
         )
         shape_queue.message_at = now
         self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
@@ -199,7 +199,7 @@ class Scheduler:
         """(pods and the nodes that they find together, those that find none, why the first of these
         does not). Nodes are charged with each pod in turn, and given back before anybody else
         looks."""
-        freed, placed = self._fleet.freed, self._fleet.placed
+        freed, placed = self._nodes.freed, self._nodes.placed
         nodes: list[tuple[Ticket, Node]] = []
         left: list[Ticket] = []
         charged: list[tuple[Pod, Pod]] = []
@@ -217,24 +217,24 @@ class Scheduler:
             if node is None:
                 left.append(ticket)
                 message = message or explain(
-                    shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=False
+                    shape_queue.shape, rules, self._nodes, pod.obj["spec"], preempted=False
                 )
                 continue
             there = Pod({**pod.obj, "spec": {**pod.obj["spec"], "nodeName": node.name}})
-            for follow in (self._fleet.on_pod, self._neighbours.on_pod):
+            for follow in (self._nodes.on_pod, self._neighbours.on_pod):
                 follow(pod, there)
             charged.append((pod, there))
             nodes.append((ticket, node))
         for pod, there in charged:
-            for follow in (self._fleet.on_pod, self._neighbours.on_pod):
+            for follow in (self._nodes.on_pod, self._neighbours.on_pod):
                 follow(there, pod)
-        self._fleet.freed, self._fleet.placed = freed, placed
+        self._nodes.freed, self._nodes.placed = freed, placed
         return nodes, left, message or _TOO_FEW
 
     def _waits_for_a_claim(self, pod: Pod, entry: _Entry) -> bool:
-        world, nodes = self._world, len(self._fleet.by_name)
+        tools, nodes = self._tools, len(self._nodes.by_name)
         for claim in mounts.claims(pod.obj):
-            if world.get(world.kinds.claims, (pod.key[0], claim)) is not None:
+            if tools.get(tools.kinds.claims, (pod.key[0], claim)) is not None:
                 continue
             self._claimless.setdefault((pod.key[0], claim), []).append((*entry[:4], None))
             self._advance(entry[4])
@@ -251,12 +251,12 @@ class Scheduler:
     def _make_way(self, shape_queue: ShapeQueue, pod: Pod, entry: _Entry) -> str:
         """The node that others leave for this pod, or "". Tried again only after something was
         freed."""
-        if shape_queue.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
+        if shape_queue.hopeless_at == self._nodes.freed or not self._nodes.has_below(-entry[0]):
             return ""
         rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, shape_queue.domains)
         nominated = self._preemption.make_way(pod, shape_queue.shape, rules, -entry[0])
         if nominated is None:
-            shape_queue.hopeless_at = self._fleet.freed
+            shape_queue.hopeless_at = self._nodes.freed
         return nominated or ""
 
     def _shape_queue(self, pod: Pod) -> ShapeQueue:
@@ -284,10 +284,10 @@ class Scheduler:
     def _domains(self, shape_queue: ShapeQueue) -> dict[str, frozenset[str]]:
         """Rebuilds the node heap when room was freed since. Returns the topology values, by key, of
         the nodes that may take these pods."""
-        if shape_queue.epoch == self._fleet.freed:
+        if shape_queue.epoch == self._nodes.freed:
             return shape_queue.domains
-        shape_queue.epoch = self._fleet.freed
-        shape, by_name = shape_queue.shape, self._fleet.by_name
+        shape_queue.epoch = self._nodes.freed
+        shape, by_name = shape_queue.shape, self._nodes.by_name
         nodes = (
             by_name.values()
             if shape.named is None
@@ -311,7 +311,7 @@ class Scheduler:
         chosen = None
         while heap:
             best = heapq.heappop(heap)
-            node = self._fleet.by_name.get(best[2])
+            node = self._nodes.by_name.get(best[2])
             if node is None or not fit.fits(shape, node):
                 continue
             if node.version != best[3]:
@@ -331,16 +331,16 @@ class Scheduler:
         return chosen
 
     def _bind(self, pod: Pod, node: Node) -> None:
-        world = self._world
+        tools = self._tools
         obj = pod.obj
-        status = bound_status(obj, node, world.now())
-        world.store.update(
-            world.kinds.pods,
+        status = bound_status(obj, node, tools.now())
+        tools.store.update(
+            tools.kinds.pods,
             {**obj, "spec": {**obj["spec"], "nodeName": node.name}, "status": status},
             same_generation=True,
         )
         text = f"Successfully assigned {pod.key[0]}/{pod.name} to {node.name}"
-        world.events.emit(obj, "Scheduled", text, _COMPONENT)
+        tools.events.emit(obj, "Scheduled", text, _COMPONENT)
 
     def _refuse(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
         status = dict(pod.status)
@@ -348,7 +348,7 @@ class Scheduler:
         before = (have["reason"], have["message"]) if have is not None else ("", "")
         if before == (reason, message) and status.get("nominatedNodeName", "") == nominated:
             return
-        since = self._world.now()
+        since = self._tools.now()
         if have is not None and have["status"] == "False":
             since = have["lastTransitionTime"]
         entry = {
@@ -368,9 +368,9 @@ class Scheduler:
             status["nominatedNodeName"] = nominated
         else:
             status.pop("nominatedNodeName", None)
-        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=SCHEDULER)
+        self._tools.set_status(self._tools.kinds.pods, pod.obj, status, manager=SCHEDULER)
         if reason == "Unschedulable":
-            self._world.events.emit(pod.obj, "FailedScheduling", message, _COMPONENT, warning=True)
+            self._tools.events.emit(pod.obj, "FailedScheduling", message, _COMPONENT, warning=True)
 
 
 def _score(node: Node) -> tuple[int, int, str, int]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.apply import ownership
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.world import MANAGER, Key, World, condition
+from federator.embedded.controllers.tools import MANAGER, Key, Tools, condition
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
 WANTED: Final = "embedded.federator/wanted-replicas"
@@ -23,10 +23,10 @@ class Autoscalers:
     """One controller for all HorizontalPodAutoscalers of a cluster, and the Deployments that they
     name."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._resource = world.kinds.autoscalers
-        self._targets = world.kinds.deployments
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._resource = tools.kinds.autoscalers
+        self._targets = tools.kinds.deployments
         self._dirty: Dirty[Key] = Dirty()
         self._by_target: dict[Key, Key] = {}
         """Deployment -> its autoscaler."""
@@ -45,7 +45,7 @@ class Autoscalers:
             self._by_target[target] = event.key
             if event.type is ADDED:
                 self._new.add(event.key)
-                self._world.agenda.after(SYNC_S, self._first, event.key)
+                self._tools.agenda.after(SYNC_S, self._first, event.key)
             else:
                 self._dirty.add(event.key)
 
@@ -60,13 +60,13 @@ class Autoscalers:
                 yield
 
     def _sync(self, key: Key) -> None:
-        obj = self._world.get(self._resource, key)
+        obj = self._tools.get(self._resource, key)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             return
         reference = obj["spec"]["scaleTargetRef"]
         target = None
         if (reference.get("apiVersion"), reference["kind"]) == ("apps/v1", "Deployment"):
-            target = self._world.get(self._targets, (key[0], reference["name"]))
+            target = self._tools.get(self._targets, (key[0], reference["name"]))
         if target is None or "deletionTimestamp" in target["metadata"]:
             text = f'{reference["kind"].lower()}s.apps "{reference["name"]}" not found'
             self._report(obj, {}, [_condition("AbleToScale", "False", "FailedGetScale", text)])
@@ -75,7 +75,7 @@ class Autoscalers:
         desired = _bounded(obj, now if wanted is None else wanted) if now else 0
         if desired != now:
             self._scale(target, desired)
-            self._world.events.emit(obj, "SuccessfulRescale", f"New size: {desired}", _COMPONENT)
+            self._tools.events.emit(obj, "SuccessfulRescale", f"New size: {desired}", _COMPONENT)
         able = _condition("AbleToScale", "True", "ReadyForNewScale", "it is as recommended")
         current = [able, _active(wanted, now), _limited(wanted, desired)]
         replicas = (target.get("status") or {}).get("replicas", 0)
@@ -87,10 +87,10 @@ class Autoscalers:
         metadata = target["metadata"]
         if metadata.get("managedFields"):
             entries = ownership.track(
-                target, fresh, MANAGER, "Update", self._targets, self._world.now(), "scale"
+                target, fresh, MANAGER, "Update", self._targets, self._tools.now(), "scale"
             )
             fresh["metadata"] = {**metadata, "managedFields": entries}
-        self._world.store.update(self._targets, fresh)
+        self._tools.store.update(self._targets, fresh)
 
     def _report(
         self, obj: JsonObject, figures: dict[str, Any], current: list[dict[str, Any]]
@@ -100,14 +100,14 @@ class Autoscalers:
         for said in current:
             before = condition(live.get("conditions"), said["type"])
             same = before is not None and before["status"] == said["status"]
-            since = before["lastTransitionTime"] if same and before else self._world.now()
+            since = before["lastTransitionTime"] if same and before else self._tools.now()
             conditions.append({**said, "lastTransitionTime": since})
         status = {"currentReplicas": 0, "desiredReplicas": 0, **figures, "conditions": conditions}
-        stored = self._world.get(
+        stored = self._tools.get(
             self._resource, (obj["metadata"]["namespace"], obj["metadata"]["name"])
         )
         if stored is not None:
-            self._world.set_status(self._resource, stored, {**live, **status})
+            self._tools.set_status(self._resource, stored, {**live, **status})
 
 
 def _wanted(obj: JsonObject) -> int | None:

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from federator.embedded.catalogue import natives
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.workloads import jobs
-from federator.embedded.controllers.world import (
+from federator.embedded.controllers.tools import (
     Key,
-    World,
+    Tools,
     condition,
     controller_of,
     owner_reference,
 )
+from federator.embedded.controllers.workloads import jobs
 from federator.embedded.schema import defaults
 from federator.embedded.schema.pruning import copy_json
 from federator.embedded.storage import refusals
@@ -35,10 +35,10 @@ LATE_S: Final = 0.1
 class CronJobs:
     """One controller for all CronJobs of a cluster."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._resource = world.kinds.cronjobs
-        self._jobs = world.kinds.jobs
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._resource = tools.kinds.cronjobs
+        self._jobs = tools.kinds.jobs
         self._dirty: Dirty[Key] = Dirty()
         self._children: dict[str, dict[Key, None]] = {}
         """Jobs by the uid of the CronJob that controls them, in the order of their making."""
@@ -66,7 +66,7 @@ class CronJobs:
 
     def _sync(self, key: Key) -> bool:
         """One look at a CronJob; whether there is one."""
-        cron = self._world.get(self._resource, key)
+        cron = self._tools.get(self._resource, key)
         if cron is None:
             return False
         status = dict(cron.get("status") or {})
@@ -78,14 +78,14 @@ class CronJobs:
         self._clean(cron, children)
         if not status["active"]:
             del status["active"]
-        current = self._world.get(self._resource, key)
+        current = self._tools.get(self._resource, key)
         if current is not None and current["metadata"]["uid"] == cron["metadata"]["uid"]:
-            self._world.set_status(self._resource, current, status)
+            self._tools.set_status(self._resource, current, status)
         return True
 
     def _own(self, cron: JsonObject) -> list[JsonObject]:
         keys = self._children.get(cron["metadata"]["uid"], {})
-        return [job for key in keys if (job := self._world.get(self._jobs, key)) is not None]
+        return [job for key in keys if (job := self._tools.get(self._jobs, key)) is not None]
 
     def _account(
         self, cron: JsonObject, status: dict[str, Any], children: list[JsonObject]
@@ -101,7 +101,7 @@ class CronJobs:
             name = reference["name"]
             gone = f"Active job went missing: {name}", "MissingJob"
             text, reason = (f"Saw completed job: {name}", "SawCompletedJob") if job else gone
-            self._world.events.emit(cron, reason, text, _COMPONENT)
+            self._tools.events.emit(cron, reason, text, _COMPONENT)
         status["active"] = kept
         done = [
             (job.get("status") or {}).get("completionTime", "")
@@ -112,16 +112,16 @@ class CronJobs:
             status["lastSuccessfulTime"] = newest
 
     def _run(self, key: Key, cron: JsonObject, status: dict[str, Any]) -> None:
-        spec, now_s = cron["spec"], int(self._world.clock.now())
+        spec, now_s = cron["spec"], int(self._tools.clock.now())
         try:
             zone = schedule.zone_of(spec.get("timeZone") or "")
         except BadSchedule as bad:
-            self._world.events.emit(cron, "UnknownTimeZone", str(bad), _COMPONENT, warning=True)
+            self._tools.events.emit(cron, "UnknownTimeZone", str(bad), _COMPONENT, warning=True)
             return
         try:
             times = schedule.parse(spec["schedule"])
         except BadSchedule as bad:
-            self._world.events.emit(cron, "UnparseableSchedule", str(bad), _COMPONENT, warning=True)
+            self._tools.events.emit(cron, "UnparseableSchedule", str(bad), _COMPONENT, warning=True)
             return
         last = status.get("lastScheduleTime")
         since_s = int(clocks.parse(last or cron["metadata"]["creationTimestamp"]))
@@ -130,8 +130,8 @@ class CronJobs:
         due_s = times.latest(from_s, now_s, zone) if from_s < now_s else None
         next_s = times.after(max(now_s, since_s), zone)
         if next_s is not None:
-            wait_s = next_s - self._world.clock.now() + LATE_S
-            self._world.agenda.after(wait_s, self._dirty.add, key)
+            wait_s = next_s - self._tools.clock.now() + LATE_S
+            self._tools.agenda.after(wait_s, self._dirty.add, key)
         if due_s is None:
             return
         name = f"{key[1]}-{due_s // 60}"
@@ -140,7 +140,7 @@ class CronJobs:
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy == "Forbid" and status["active"]:
             text = "Not starting job because prior execution is running and policy is Forbid"
-            self._world.events.emit(cron, "JobAlreadyActive", text, _COMPONENT)
+            self._tools.events.emit(cron, "JobAlreadyActive", text, _COMPONENT)
             return
         if policy == "Replace":
             self._replace(cron, status)
@@ -148,16 +148,16 @@ class CronJobs:
 
     def _replace(self, cron: JsonObject, status: dict[str, Any]) -> None:
         for reference in status["active"]:
-            job = self._world.get(self._jobs, (reference["namespace"], reference["name"]))
+            job = self._tools.get(self._jobs, (reference["namespace"], reference["name"]))
             if job is not None and job["metadata"]["uid"] == reference["uid"]:
-                self._world.delete(self._jobs, job)
+                self._tools.delete(self._jobs, job)
                 text = f"Deleted job {reference['name']}"
-                self._world.events.emit(cron, "SuccessfulDelete", text, _COMPONENT)
+                self._tools.events.emit(cron, "SuccessfulDelete", text, _COMPONENT)
         status["active"] = []
 
     def _begin(self, cron: JsonObject, status: dict[str, Any], name: str, due_s: int) -> None:
         namespace, stamp = cron["metadata"]["namespace"], clocks.stamp(due_s)
-        existing = self._world.get(self._jobs, (namespace, name))
+        existing = self._tools.get(self._jobs, (namespace, name))
         if existing is not None:
             owner = controller_of(existing)
             if owner is None or owner["uid"] != cron["metadata"]["uid"]:
@@ -166,12 +166,12 @@ class CronJobs:
         else:
             job = self._job(cron, name, stamp)
             try:
-                job = self._world.store.create(self._jobs, job).obj
+                job = self._tools.store.create(self._jobs, job).obj
             except refusals.Refusal as why:
                 text = f"Error creating job: {why.message}"
-                self._world.events.emit(cron, "FailedCreate", text, _COMPONENT, warning=True)
+                self._tools.events.emit(cron, "FailedCreate", text, _COMPONENT, warning=True)
                 return
-            self._world.events.emit(cron, "SuccessfulCreate", f"Created job {name}", _COMPONENT)
+            self._tools.events.emit(cron, "SuccessfulCreate", f"Created job {name}", _COMPONENT)
         meta = job["metadata"]
         reference = {
             "apiVersion": "batch/v1",
@@ -189,7 +189,7 @@ class CronJobs:
         """As the API server stores it."""
         template = cron["spec"]["jobTemplate"]
         given = template.get("metadata") or {}
-        uid = self._world.store.new_uid()
+        uid = self._tools.store.new_uid()
         metadata: dict[str, Any] = {
             "name": name,
             "namespace": cron["metadata"]["namespace"],
@@ -218,7 +218,7 @@ class CronJobs:
             over = [job for job in children if _ended(job) == ended]
             over.sort(key=lambda job: (job["metadata"]["creationTimestamp"], _name(job)))
             for job in over[: max(len(over) - keep, 0)]:
-                self._world.delete(self._jobs, job)
+                self._tools.delete(self._jobs, job)
 
 
 def _ended(job: JsonObject) -> str:

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Backoff, Dirty
-from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.scheduling import fit
 from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.tools import Key, Tools
 from federator.embedded.controllers.workloads import rolling
 from federator.embedded.controllers.workloads.history import template_hash
 from federator.embedded.controllers.workloads.replicasets import available_pods
-from federator.embedded.controllers.world import Key, World
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import taints
 
@@ -41,19 +41,19 @@ _TOLERATED: Final = [
 class DaemonSets:
     """One controller for all DaemonSets of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex, fleet: Fleet) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._fleet = fleet
-        self._resource = world.kinds.daemonsets
+        self._nodes = nodes
+        self._resource = tools.kinds.daemonsets
         self._dirty: Dirty[Key] = Dirty()
-        self._moulds = Moulds(world, self._resource)
-        self._backoff = Backoff(world.agenda, self._dirty.add)
+        self._moulds = Moulds(tools, self._resource)
+        self._backoff = Backoff(tools.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
         if event.resource.kind == "Node":
-            for revision in self._world.store.items(self._resource):
+            for revision in self._tools.store.items(self._resource):
                 self._dirty.add(revision.key)
         elif event.type is DELETED:
             self._moulds.forget(event.current.obj["metadata"]["uid"])
@@ -76,13 +76,13 @@ class DaemonSets:
             self._dirty.add(pod.owner_key)
 
     def _sync(self, key: Key) -> Iterator[None]:
-        obj = self._world.get(self._resource, key)
+        obj = self._tools.get(self._resource, key)
         if obj is None:
             return
         by_node: dict[str, list[Pod]] = {}
         for pod in self._pods.group(obj["metadata"]["uid"]).pods.values():
             by_node.setdefault(_target(pod), []).append(pod)
-        wanted = [node for _, node in sorted(self._fleet.by_name.items()) if _takes(obj, node)]
+        wanted = [node for _, node in sorted(self._nodes.by_name.items()) if _takes(obj, node)]
         digest = template_hash(obj["spec"]["template"])
         if "deletionTimestamp" not in obj["metadata"]:
             yield from self._place(key, obj, wanted, by_node, digest)
@@ -98,18 +98,18 @@ class DaemonSets:
         by_node: dict[str, list[Pod]],
         digest: str,
     ) -> Iterator[None]:
-        world, refused = self._world, ""
+        tools, refused = self._tools, ""
         for node in wanted:
             pods = by_node.get(node.name, ())
             for pod in pods:
                 if pod.finished and not pod.deleting:
-                    world.delete(world.kinds.pods, pod.obj)
+                    tools.delete(tools.kinds.pods, pod.obj)
                     yield
             if any(not pod.finished for pod in pods):
                 continue
             mould = self._moulds.of(obj)
             base = f"{obj['metadata']['name']}-"
-            name = base + world.suffix()
+            name = base + tools.suffix()
             if refused := mould.refusal(name):
                 break
             spec = {
@@ -120,8 +120,8 @@ class DaemonSets:
                 name, generate_name=base, labels={REVISION_LABEL: digest}, spec=spec
             )
             if (mould.namespace, pod_obj["metadata"]["name"]) not in self._pods.by_key:
-                world.store.create(world.kinds.pods, pod_obj)
-                world.events.emit(
+                tools.store.create(tools.kinds.pods, pod_obj)
+                tools.events.emit(
                     obj,
                     "SuccessfulCreate",
                     f"Created pod: {pod_obj['metadata']['name']}",
@@ -131,7 +131,7 @@ class DaemonSets:
         if not refused:
             self._backoff.forget(key)
         elif not self._backoff.waits(key):
-            world.events.emit(
+            tools.events.emit(
                 obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True
             )
             self._backoff.failed(key)
@@ -142,7 +142,7 @@ class DaemonSets:
             if name not in names:
                 for pod in pods:
                     if pod.active:
-                        world.delete(world.kinds.pods, pod.obj)
+                        tools.delete(tools.kinds.pods, pod.obj)
                         yield
 
     def _roll(
@@ -165,7 +165,7 @@ class DaemonSets:
                 if budget <= 0:
                     return
                 budget -= 1
-            self._world.delete(self._world.kinds.pods, pod.obj)
+            self._tools.delete(self._tools.kinds.pods, pod.obj)
             yield
 
     def _report(
@@ -185,7 +185,7 @@ class DaemonSets:
         )
         group = self._pods.group(obj["metadata"]["uid"])
         available, next_change = available_pods(
-            self._world, group, obj["spec"].get("minReadySeconds") or 0
+            self._tools, group, obj["spec"].get("minReadySeconds") or 0
         )
         status: dict[str, Any] = {
             "currentNumberScheduled": len(active),
@@ -201,11 +201,11 @@ class DaemonSets:
         }
         optional = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
         status = {name: value for name, value in status.items() if value or name not in optional}
-        current = self._world.get(self._resource, key)
+        current = self._tools.get(self._resource, key)
         if current is not None and current["metadata"]["uid"] == obj["metadata"]["uid"]:
-            self._world.set_status(self._resource, current, status)
+            self._tools.set_status(self._resource, current, status)
         if next_change is not None:
-            self._world.agenda.after(next_change, self._dirty.add, key)
+            self._tools.agenda.after(next_change, self._dirty.add, key)
 
 
 def _target(pod: Pod) -> str:

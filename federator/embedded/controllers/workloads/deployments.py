@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.pods import Pod, PodIndex
+from federator.embedded.controllers.tools import Key, Tools, controller_of, owner_reference
 from federator.embedded.controllers.workloads import rolling, rollouts
 from federator.embedded.controllers.workloads.history import (
     DESIRED,
@@ -25,7 +26,6 @@ from federator.embedded.controllers.workloads.history import (
     view,
 )
 from federator.embedded.controllers.workloads.replicasets import wanted_replicas
-from federator.embedded.controllers.world import Key, World, controller_of, owner_reference
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import selectors
 
@@ -35,11 +35,11 @@ _COMPONENT: Final = "deployment-controller"
 class Deployments:
     """One controller for all Deployments of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._resource = world.kinds.deployments
-        self._sets = world.kinds.replicasets
+        self._resource = tools.kinds.deployments
+        self._sets = tools.kinds.replicasets
         self._dirty: Dirty[Key] = Dirty()
         self._owned: dict[str, set[Key]] = {}
         self._orphans: dict[str, set[Key]] = {}
@@ -68,7 +68,7 @@ class Deployments:
         owner = controller_of(obj)
         if owner is None:
             self._orphans.setdefault(key[0], set()).add(key)
-            for revision in self._world.store.items(self._resource, key[0]):
+            for revision in self._tools.store.items(self._resource, key[0]):
                 if _selects(revision.obj, obj):
                     self._dirty.add(revision.key)
         elif owner["kind"] == "Deployment":
@@ -93,17 +93,17 @@ class Deployments:
             and old.owner[0] == "ReplicaSet"
             and old.owner_key
         ):
-            owner = self._world.get(self._sets, old.owner_key)
+            owner = self._tools.get(self._sets, old.owner_key)
             reference = controller_of(owner) if owner else None
             if reference is None or reference["kind"] != "Deployment":
                 return
             key = (old.key[0], reference["name"])
-            deployment = self._world.get(self._resource, key)
+            deployment = self._tools.get(self._resource, key)
             if deployment is not None and _recreates(deployment):
                 self._dirty.add(key)
 
     def _sync(self, key: Key) -> Iterator[None]:
-        deployment = self._world.get(self._resource, key)
+        deployment = self._tools.get(self._resource, key)
         if deployment is None:
             return
         if "deletionTimestamp" in deployment["metadata"]:
@@ -127,7 +127,7 @@ class Deployments:
 
     def _owned_sets(self, deployment: JsonObject) -> list[JsonObject]:
         keys = self._owned.get(deployment["metadata"]["uid"], ())
-        revisions = [self._world.get(self._sets, key) for key in sorted(keys)]
+        revisions = [self._tools.get(self._sets, key) for key in sorted(keys)]
         sets = [replica_set for replica_set in revisions if replica_set is not None]
         sets.sort(
             key=lambda replica_set: (
@@ -139,7 +139,7 @@ class Deployments:
 
     def _adopt(self, deployment: JsonObject) -> None:
         for key in sorted(self._orphans.get(deployment["metadata"]["namespace"], ())):
-            orphan = self._world.get(self._sets, key)
+            orphan = self._tools.get(self._sets, key)
             if (
                 orphan is None
                 or "deletionTimestamp" in orphan["metadata"]
@@ -151,7 +151,7 @@ class Deployments:
                 owner_reference(self._resource, deployment),
             ]
             metadata = {**orphan["metadata"], "ownerReferences": references}
-            self._world.store.update(self._sets, {**orphan, "metadata": metadata})
+            self._tools.store.update(self._sets, {**orphan, "metadata": metadata})
 
     # Growing and shrinking
 
@@ -234,7 +234,7 @@ class Deployments:
             "annotations": {**(replica_set["metadata"].get("annotations") or {})},
         }
         metadata["annotations"].update(self._sizes(deployment))
-        self._world.store.update(
+        self._tools.store.update(
             self._sets,
             {
                 **replica_set,
@@ -248,7 +248,7 @@ class Deployments:
     def _say_scaled(self, deployment: JsonObject, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
         text = f"Scaled {way} replica set {name} from {before} to {size}"
-        self._world.events.emit(deployment, "ScalingReplicaSet", text, _COMPONENT)
+        self._tools.events.emit(deployment, "ScalingReplicaSet", text, _COMPONENT)
 
     def _sizes(self, deployment: JsonObject) -> dict[str, str]:
         wanted = wanted_replicas(deployment)
@@ -275,7 +275,7 @@ class Deployments:
         if (spec.get("minReadySeconds") or 0) != ready_s:
             spec = {**spec, "minReadySeconds": ready_s}
         if wanted != have or spec is not new["spec"]:
-            self._world.store.update(
+            self._tools.store.update(
                 self._sets,
                 {**new, "metadata": {**new["metadata"], "annotations": wanted}, "spec": spec},
             )
@@ -285,7 +285,7 @@ class Deployments:
         collisions = (deployment.get("status") or {}).get("collisionCount", 0)
         digest = template_hash(spec["template"], collisions)
         name = f"{metadata['name'][:242]}-{digest}"
-        while self._world.store.get(self._sets, metadata["namespace"], name) is not None:
+        while self._tools.store.get(self._sets, metadata["namespace"], name) is not None:
             collisions += 1
             digest = template_hash(spec["template"], collisions)
             name = f"{metadata['name'][:242]}-{digest}"
@@ -317,7 +317,7 @@ class Deployments:
         }
         if spec.get("minReadySeconds"):
             obj["spec"]["minReadySeconds"] = spec["minReadySeconds"]
-        self._world.store.create(self._sets, obj)
+        self._tools.store.create(self._sets, obj)
         if size:
             self._say_scaled(deployment, name, 0, size)
 
@@ -334,14 +334,14 @@ class Deployments:
             if idle and replica_set["metadata"]["generation"] <= status.get(
                 "observedGeneration", 0
             ):
-                self._world.delete(self._sets, replica_set)
+                self._tools.delete(self._sets, replica_set)
 
     # Reporting
 
     def _report(
         self, key: Key, deployment: JsonObject, sets: list[JsonObject], *, rollout: bool
     ) -> None:
-        world, now = self._world, self._world.now()
+        tools, now = self._tools, self._tools.now()
         new, old = split(deployment, sets)
         status = rollouts.counted(deployment, sets, new, now)
         rollouts.note_pause(deployment, status, now)
@@ -369,17 +369,17 @@ class Deployments:
             have = deployment["metadata"].get("annotations") or {}
             if revision and have.get(REVISION) != revision:
                 annotations = {**have, REVISION: revision}
-        world.set_status(
+        tools.set_status(
             self._resource, deployment, rollouts.trimmed(status), annotations=annotations
         )
         if done or deployment["spec"].get("paused"):
             self._clean_up(deployment, old)
-        check = rollouts.check_in_s(deployment, status, world.clock.now()) if rollout else None
-        if check is not None and (due := world.clock.now() + check) < self._checks.get(
+        check = rollouts.check_in_s(deployment, status, tools.clock.now()) if rollout else None
+        if check is not None and (due := tools.clock.now() + check) < self._checks.get(
             key, math.inf
         ):
             self._checks[key] = due
-            world.agenda.after(check, self._check, key)
+            tools.agenda.after(check, self._check, key)
 
     def _check(self, key: Key) -> None:
         self._checks.pop(key, None)

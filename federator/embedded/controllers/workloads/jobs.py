@@ -12,6 +12,7 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.tools import Key, Tools, condition
 from federator.embedded.controllers.workloads import job_rules
 from federator.embedded.controllers.workloads.job_state import (
     INDEX_LABEL,
@@ -20,7 +21,6 @@ from federator.embedded.controllers.workloads.job_state import (
     index_of,
 )
 from federator.embedded.controllers.workloads.replicasets import least_needed
-from federator.embedded.controllers.world import Key, World, condition
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.kube import clock as clocks
 
@@ -37,16 +37,16 @@ _INDEX_ENV: Final = {
 class Jobs:
     """One controller for all Jobs of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._resource = world.kinds.jobs
+        self._resource = tools.kinds.jobs
         self._dirty: Dirty[Key] = Dirty()
         self._states: dict[str, JobState] = {}
         self._ended: dict[str, dict[str, tuple[Pod, bool]]] = {}
-        self._moulds = Moulds(world, self._resource)
+        self._moulds = Moulds(tools, self._resource)
         self._indexed_specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._backoff = Backoff(world.agenda, self._dirty.add, first_s=1.0, most_s=60.0)
+        self._backoff = Backoff(tools.agenda, self._dirty.add, first_s=1.0, most_s=60.0)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -78,7 +78,7 @@ class Jobs:
         self._moulds.forget(uid)
 
     def _sync(self, key: Key) -> Iterator[None]:
-        job = self._world.get(self._resource, key)
+        job = self._tools.get(self._resource, key)
         if job is None:
             return
         uid = job["metadata"]["uid"]
@@ -91,7 +91,7 @@ class Jobs:
         if state is None:
             state = self._states[uid] = JobState(job, group)
         state.resize(job)
-        now = self._world.clock.now()
+        now = self._tools.clock.now()
         for pod, gone in self._ended.pop(uid, {}).values():
             state.count(job, pod, now, gone=gone)
         status = self._status(job, state)
@@ -103,10 +103,10 @@ class Jobs:
             ending = self._completion(job, state)
         group = self._pods.group(uid)
         self._conclude(job, group, status, ending)
-        job = self._world.get(self._resource, key)
+        job = self._tools.get(self._resource, key)
         if job is not None and job["metadata"]["uid"] == uid:
             self._count_into(job, state, group, status)
-            self._world.set_status(self._resource, job, status)
+            self._tools.set_status(self._resource, job, status)
         yield
 
     # What the Job should come to
@@ -116,14 +116,14 @@ class Jobs:
         status["conditions"] = list(status.get("conditions") or ())
         suspended = bool(job["spec"].get("suspend"))
         have = condition(status["conditions"], "Suspended")
-        now = self._world.now()
+        now = self._tools.now()
         if suspended and (have is None or have["status"] != "True"):
             _put(status, ("Suspended", "True", "JobSuspended", "Job suspended"), now)
-            self._world.events.emit(job, "Suspended", "Job suspended", _COMPONENT)
+            self._tools.events.emit(job, "Suspended", "Job suspended", _COMPONENT)
             status.pop("startTime", None)
         elif not suspended and have is not None and have["status"] == "True":
             _put(status, ("Suspended", "False", "JobResumed", "Job resumed"), now)
-            self._world.events.emit(job, "Resumed", "Job resumed", _COMPONENT)
+            self._tools.events.emit(job, "Resumed", "Job resumed", _COMPONENT)
             status["startTime"] = now
         if not suspended:
             status.setdefault("startTime", now)
@@ -157,7 +157,7 @@ class Jobs:
                     "DeadlineExceeded",
                     "Job was active longer than specified deadline",
                 )
-            self._world.agenda.after(left, self._dirty.add, key)
+            self._tools.agenda.after(left, self._dirty.add, key)
         if state.indexed and state.per_index is not None:
             most, failed = spec.get("maxFailedIndexes"), state.failed_indexes.total
             if most is not None and failed > most:
@@ -206,17 +206,17 @@ class Jobs:
         if ending is None:
             return
         type_, reason, message = ending
-        now = self._world.now()
+        now = self._tools.now()
         _put(status, (type_, "True", reason, message), now)
         if group.active or group.terminating:
             return
         if type_ == "SuccessCriteriaMet":
             _put(status, ("Complete", "True", reason, message), now)
             status["completionTime"] = now
-            self._world.events.emit(job, "Completed", "Job completed", _COMPONENT)
+            self._tools.events.emit(job, "Completed", "Job completed", _COMPONENT)
         else:
             _put(status, ("Failed", "True", reason, message), now)
-            self._world.events.emit(job, reason, message, _COMPONENT, warning=True)
+            self._tools.events.emit(job, reason, message, _COMPONENT, warning=True)
 
     def _count_into(
         self, job: JsonObject, state: JobState, group: Group, status: dict[str, Any]
@@ -244,7 +244,7 @@ class Jobs:
     def _manage(self, key: Key, job: JsonObject, state: JobState) -> Iterator[None]:
         uid, created = job["metadata"]["uid"], 0
         while True:
-            current = self._world.get(self._resource, key)
+            current = self._tools.get(self._resource, key)
             if (
                 current is None
                 or current["metadata"]["uid"] != uid
@@ -271,28 +271,28 @@ class Jobs:
 
     def _create_one(self, key: Key, job: JsonObject, state: JobState, *, quiet: bool) -> bool:
         """Creates a pod if its back-off is over; else asks to be called again."""
-        now = self._world.clock.now()
+        now = self._tools.clock.now()
         index: int | None = None
         if state.per_index is None:
             wait = state.last_failure + job_rules.backoff_s(state.failures_in_row) - now
             if state.failures_in_row and wait > 0:
-                self._world.agenda.after(wait, self._dirty.add, key)
+                self._tools.agenda.after(wait, self._dirty.add, key)
                 return False
         if state.indexed:
             index, wait_s = state.next_index(job, now)
             if index is None:
                 if wait_s is not None:
-                    self._world.agenda.after(wait_s, self._dirty.add, key)
+                    self._tools.agenda.after(wait_s, self._dirty.add, key)
                 return False
         base = key[1] if index is None else f"{key[1]}-{index}"
-        name = f"{base[:57]}-{self._world.suffix()}"
+        name = f"{base[:57]}-{self._tools.suffix()}"
         while (key[0], name) in self._pods.by_key:
-            name = f"{base[:57]}-{self._world.suffix()}"
+            name = f"{base[:57]}-{self._tools.suffix()}"
         mould = self._moulds.of(job)
         if why := mould.refusal(name):
             state.give_back(index)
             if not self._backoff.waits(key):
-                self._world.events.emit(
+                self._tools.events.emit(
                     job, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
                 )
                 self._backoff.failed(key)
@@ -307,9 +307,9 @@ class Jobs:
             pod = mould.pod(
                 name, generate_name=base + "-", labels=labels, annotations=annotations, spec=spec
             )
-        self._world.store.create(self._world.kinds.pods, pod)
+        self._tools.store.create(self._tools.kinds.pods, pod)
         if not quiet:
-            self._world.events.emit(job, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
+            self._tools.events.emit(job, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
         return True
 
     def _with_index_env(self, job: JsonObject, spec: dict[str, Any]) -> dict[str, Any]:
@@ -333,13 +333,13 @@ class Jobs:
             if dismiss:
                 self._dismiss(job, pod, state)
             else:
-                self._world.delete(self._world.kinds.pods, pod.obj)
+                self._tools.delete(self._tools.kinds.pods, pod.obj)
             yield
 
     def _dismiss(self, job: JsonObject, pod: Pod, state: JobState) -> None:
         state.dismissed.add(pod.uid)
-        self._world.delete(self._world.kinds.pods, pod.obj)
-        self._world.events.emit(job, "SuccessfulDelete", f"Deleted pod: {pod.name}", _COMPONENT)
+        self._tools.delete(self._tools.kinds.pods, pod.obj)
+        self._tools.events.emit(job, "SuccessfulDelete", f"Deleted pod: {pod.name}", _COMPONENT)
 
     def _expire(self, key: Key, job: JsonObject) -> None:
         """Deletes a finished Job when its time to live is over."""
@@ -351,14 +351,14 @@ class Jobs:
             for c in job["status"]["conditions"]
             if c["type"] in _TERMINAL and c["status"] == "True"
         )
-        left = clocks.parse(ended["lastTransitionTime"]) + ttl - self._world.clock.now()
+        left = clocks.parse(ended["lastTransitionTime"]) + ttl - self._tools.clock.now()
         if left > 0:
-            self._world.agenda.after(left, self._dirty.add, key)
+            self._tools.agenda.after(left, self._dirty.add, key)
             return
         keep = [
             name for name in job["metadata"].get("finalizers") or () if name != "foregroundDeletion"
         ]
-        self._world.delete(self._resource, job, finalizers=[*keep, "foregroundDeletion"])
+        self._tools.delete(self._resource, job, finalizers=[*keep, "foregroundDeletion"])
 
 
 def finished(job: JsonObject) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
-from federator.embedded.controllers.world import Key, World, condition, owner_reference
+from federator.embedded.controllers.tools import Key, Tools, condition, owner_reference
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.kube import clock as clocks
 from federator.model.kubernetes import selectors
@@ -22,18 +22,18 @@ REPLICA_FAILURE = "ReplicaFailure"
 class ReplicaSets:
     """One controller for all ReplicaSets of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._resource = world.kinds.replicasets
+        self._resource = tools.kinds.replicasets
         self._dirty: Dirty[Key] = Dirty()
         self._relabelled: set[Key] = set()
         self._odd: set[str] = set()
         """Uids of sets with pods that may carry other labels than the template says."""
-        self._moulds = Moulds(world, self._resource)
+        self._moulds = Moulds(tools, self._resource)
         self._refused: dict[Key, str] = {}
         """Why the last pod of a set could not be made."""
-        self._backoff = Backoff(world.agenda, self._dirty.add)
+        self._backoff = Backoff(tools.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -73,18 +73,18 @@ class ReplicaSets:
             and (old is None or old.labels != new.labels or old.owner is not None)
         ):
             # An orphan may be adopted by any set of its namespace; there are few of both.
-            for revision in self._world.store.items(self._resource, new.key[0]):
+            for revision in self._tools.store.items(self._resource, new.key[0]):
                 if selectors.from_dict(revision.obj["spec"].get("selector")).matches(new.labels):
                     self._dirty.add(revision.key)
 
     def _sync(self, key: Key) -> Iterator[None]:
-        obj = self._world.get(self._resource, key)
+        obj = self._tools.get(self._resource, key)
         if obj is None:
             return
         if "deletionTimestamp" not in obj["metadata"]:
             yield from self._claim(key, obj)
             yield from self._manage(key)
-            obj = self._world.get(self._resource, key)
+            obj = self._tools.get(self._resource, key)
             if obj is None:
                 return
         self._report(key, obj)
@@ -121,21 +121,21 @@ class ReplicaSets:
         metadata = {**pod.obj["metadata"], "ownerReferences": references}
         if not references:
             del metadata["ownerReferences"]
-        self._world.store.update(self._world.kinds.pods, {**pod.obj, "metadata": metadata})
+        self._tools.store.update(self._tools.kinds.pods, {**pod.obj, "metadata": metadata})
 
     def _manage(self, key: Key) -> Iterator[None]:
         """Creates or deletes one pod at a time, looking again after each: people may change the set
         meanwhile."""
-        world, created, deleted = self._world, 0, 0
+        tools, created, deleted = self._tools, 0, 0
         victims: list[Pod] | None = None
         while True:
-            obj = world.get(self._resource, key)
+            obj = tools.get(self._resource, key)
             if obj is None or "deletionTimestamp" in obj["metadata"]:
                 return
             wanted = wanted_replicas(obj)
             group = self._pods.group(obj["metadata"]["uid"])
             if group.active < wanted:
-                name = f"{key[1]}-{world.suffix()}"
+                name = f"{key[1]}-{tools.suffix()}"
                 if (key[0], name) in self._pods.by_key:
                     continue
                 mould = self._moulds.of(obj)
@@ -143,10 +143,10 @@ class ReplicaSets:
                     self._fail(key, obj, why)
                     return
                 pod = mould.pod(name, generate_name=key[1] + "-")
-                world.store.create(world.kinds.pods, pod)
+                tools.store.create(tools.kinds.pods, pod)
                 created += 1
                 if created <= 10:
-                    world.events.emit(obj, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
+                    tools.events.emit(obj, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
             elif group.active > wanted:
                 if not victims:
                     victims = least_needed(group, group.active - wanted)
@@ -154,10 +154,10 @@ class ReplicaSets:
                 pod_to_go = self._pods.by_key.get(victims.pop().key)
                 if pod_to_go is None or not pod_to_go.active:
                     continue
-                world.delete_pod(pod_to_go.obj)
+                tools.delete_pod(pod_to_go.obj)
                 deleted += 1
                 if deleted <= 10:
-                    world.events.emit(
+                    tools.events.emit(
                         obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT
                     )
             else:
@@ -168,7 +168,7 @@ class ReplicaSets:
 
     def _fail(self, key: Key, obj: JsonObject, why: str) -> None:
         if not self._backoff.waits(key):
-            self._world.events.emit(
+            self._tools.events.emit(
                 obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
             )
         self._refused[key] = why
@@ -180,7 +180,7 @@ class ReplicaSets:
         others = [entry for entry in old or () if entry is not have]
         if why is None:
             return others
-        made = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": self._world.now()}
+        made = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": self._tools.now()}
         return [*others, have or {**made, "reason": "FailedCreate", "message": why}]
 
     def _report(self, key: Key, obj: JsonObject) -> None:
@@ -195,7 +195,7 @@ class ReplicaSets:
                 pod.active and template_labels <= pod.labels.items() for pod in group.pods.values()
             )
         available, next_change = available_pods(
-            self._world, group, obj["spec"].get("minReadySeconds") or 0
+            self._tools, group, obj["spec"].get("minReadySeconds") or 0
         )
         status: dict[str, Any] = {
             "replicas": group.active,
@@ -209,13 +209,13 @@ class ReplicaSets:
         # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a
         # pointer) are not.
         kept = ("replicas", "terminatingReplicas")
-        self._world.set_status(
+        self._tools.set_status(
             self._resource,
             obj,
             {name: value for name, value in status.items() if value or name in kept},
         )
         if next_change is not None:
-            self._world.agenda.after(next_change, self._dirty.add, key)
+            self._tools.agenda.after(next_change, self._dirty.add, key)
 
 
 def wanted_replicas(obj: JsonObject) -> int:
@@ -224,12 +224,12 @@ def wanted_replicas(obj: JsonObject) -> int:
     return 1 if replicas is None else int(replicas)
 
 
-def available_pods(world: World, group: Group, min_ready_s: int) -> tuple[int, float | None]:
+def available_pods(tools: Tools, group: Group, min_ready_s: int) -> tuple[int, float | None]:
     """(pods ready for at least `min_ready_s` seconds, seconds until the next becomes so or
     None)."""
     if min_ready_s == 0:
         return group.ready, None
-    now, available, soonest = world.clock.now(), 0, None
+    now, available, soonest = tools.clock.now(), 0, None
     for pod in group.pods.values():
         if pod.ready and pod.active:
             left = clocks.parse(pod.ready_since) + min_ready_s - now

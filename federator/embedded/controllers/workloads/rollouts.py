@@ -7,8 +7,8 @@ Reasons and messages are those of the Kubernetes deployment controller 1.37. Cal
 
 from typing import Any, Final
 
+from federator.embedded.controllers.tools import condition
 from federator.embedded.controllers.workloads import rolling
-from federator.embedded.controllers.world import condition
 from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.tools import Key, Tools
 from federator.embedded.controllers.workloads.history import template_hash
 from federator.embedded.controllers.workloads.replicasets import available_pods, wanted_replicas
 from federator.embedded.controllers.workloads.rolling import scaled
-from federator.embedded.controllers.world import Key, World
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 REVISION_LABEL: Final = "controller-revision-hash"
@@ -28,13 +28,13 @@ _COMPONENT: Final = "statefulset-controller"
 class StatefulSets:
     """One controller for all StatefulSets of a cluster."""
 
-    def __init__(self, world: World, pods: PodIndex) -> None:
-        self._world = world
+    def __init__(self, tools: Tools, pods: PodIndex) -> None:
+        self._tools = tools
         self._pods = pods
-        self._resource = world.kinds.statefulsets
+        self._resource = tools.kinds.statefulsets
         self._dirty: Dirty[Key] = Dirty()
-        self._moulds = Moulds(world, self._resource)
-        self._backoff = Backoff(world.agenda, self._dirty.add)
+        self._moulds = Moulds(tools, self._resource)
+        self._backoff = Backoff(tools.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -46,7 +46,7 @@ class StatefulSets:
 
     def steps(self) -> Iterator[None]:
         for key in self._dirty.drain():
-            obj = self._world.get(self._resource, key)
+            obj = self._tools.get(self._resource, key)
             if obj is None:
                 continue
             digest = f"{key[1]}-{template_hash(obj['spec']['template'])}"
@@ -79,7 +79,7 @@ class StatefulSets:
                     return
                 yield
             elif pod.finished and not pod.deleting:
-                self._world.delete(self._world.kinds.pods, pod.obj)
+                self._tools.delete(self._tools.kinds.pods, pod.obj)
                 yield
             elif pod.ready and not pod.deleting:
                 continue
@@ -125,7 +125,7 @@ class StatefulSets:
 
     def _create(self, obj: JsonObject, ordinal: int, digest: str) -> bool:
         """Whether the round goes on: not after a refusal."""
-        world, mould = self._world, self._moulds.of(obj)
+        tools, mould = self._tools, self._moulds.of(obj)
         set_name = obj["metadata"]["name"]
         name, key = f"{set_name}-{ordinal}", (mould.namespace, set_name)
         if (mould.namespace, name) in self._pods.by_key:
@@ -146,7 +146,7 @@ class StatefulSets:
         if why := mould.refusal(name):
             if not self._backoff.waits(key):
                 text = f"Create Pod {name} in StatefulSet {set_name} failed error: {why}"
-                world.events.emit(obj, "FailedCreate", text, _COMPONENT, warning=True)
+                tools.events.emit(obj, "FailedCreate", text, _COMPONENT, warning=True)
                 self._backoff.failed(key)
             return False
         self._backoff.forget(key)
@@ -156,18 +156,18 @@ class StatefulSets:
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
         base = f"{set_name}-"
-        world.store.create(
-            world.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec)
+        tools.store.create(
+            tools.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec)
         )
         text = f"Create Pod {name} in StatefulSet {set_name} successful"
-        world.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
+        tools.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
         return True
 
     def _claim(self, obj: JsonObject, template: JsonObject, name: str, namespace: str) -> None:
-        claims, owners = self._world.kinds.claims, []
+        claims, owners = self._tools.kinds.claims, []
         if _retention(obj, "whenDeleted") == "Delete":
             owners = [_owner("apps/v1", "StatefulSet", obj)]
-        if (there := self._world.get(claims, (namespace, name))) is not None:
+        if (there := self._tools.get(claims, (namespace, name))) is not None:
             self._give(there, owners)
             return
         given = template.get("metadata") or {}
@@ -184,7 +184,7 @@ class StatefulSets:
             "metadata": metadata,
             "spec": template["spec"],
         }
-        self._world.store.create(claims, {**full, "status": {"phase": "Pending"}})
+        self._tools.store.create(claims, {**full, "status": {"phase": "Pending"}})
 
     def _condemn(self, obj: JsonObject, pod: Pod) -> None:
         """The claims of an ordinal that is scaled away go with its pod, where the set says so."""
@@ -193,7 +193,7 @@ class StatefulSets:
         owners = [_owner("v1", "Pod", pod.obj)]
         for template in obj["spec"].get("volumeClaimTemplates") or ():
             key = (obj["metadata"]["namespace"], f"{template['metadata']['name']}-{pod.name}")
-            if (claim := self._world.get(self._world.kinds.claims, key)) is not None:
+            if (claim := self._tools.get(self._tools.kinds.claims, key)) is not None:
                 self._give(claim, owners)
 
     def _give(self, claim: JsonObject, owners: list[JsonObject]) -> None:
@@ -203,17 +203,17 @@ class StatefulSets:
         others = [owner for owner in before if owner["kind"] not in ("StatefulSet", "Pod")]
         if before != [*others, *owners]:
             fresh = {**metadata, "ownerReferences": [*others, *owners]}
-            self._world.store.update(
-                self._world.kinds.claims, {**claim, "metadata": fresh}, same_generation=True
+            self._tools.store.update(
+                self._tools.kinds.claims, {**claim, "metadata": fresh}, same_generation=True
             )
 
     def _remove(self, obj: JsonObject, pod: Pod) -> None:
-        self._world.delete(self._world.kinds.pods, pod.obj)
+        self._tools.delete(self._tools.kinds.pods, pod.obj)
         text = f"delete Pod {pod.name} in StatefulSet {obj['metadata']['name']} successful"
-        self._world.events.emit(obj, "SuccessfulDelete", text, _COMPONENT)
+        self._tools.events.emit(obj, "SuccessfulDelete", text, _COMPONENT)
 
     def _report(self, key: Key, digest: str) -> None:
-        obj = self._world.get(self._resource, key)
+        obj = self._tools.get(self._resource, key)
         if obj is None:
             return
         old = obj.get("status") or {}
@@ -225,7 +225,7 @@ class StatefulSets:
         if updated == group.ready == wanted == len(pods):
             current = digest  # the roll-out is over
         available, next_change = available_pods(
-            self._world, group, obj["spec"].get("minReadySeconds") or 0
+            self._tools, group, obj["spec"].get("minReadySeconds") or 0
         )
         status: dict[str, Any] = {
             "observedGeneration": obj["metadata"]["generation"],
@@ -242,18 +242,18 @@ class StatefulSets:
         }
         kept = ("replicas", "collisionCount", "availableReplicas")
         shown = {name: value for name, value in status.items() if value or name in kept}
-        self._world.set_status(self._resource, obj, shown)
+        self._tools.set_status(self._resource, obj, shown)
         if next_change is not None:
-            self._world.agenda.after(next_change, self._dirty.add, key)
+            self._tools.agenda.after(next_change, self._dirty.add, key)
 
 
 class Claims:
     """Binds every PersistentVolumeClaim to a volume without an object, a moment after it was
     made."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._resource = world.kinds.claims
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._resource = tools.kinds.claims
         self._dirty: Dirty[Key] = Dirty()
 
     def notice(self, event: Event) -> None:
@@ -262,7 +262,7 @@ class Claims:
 
     def steps(self) -> Iterator[None]:
         for key in self._dirty.drain():
-            obj = self._world.get(self._resource, key)
+            obj = self._tools.get(self._resource, key)
             if obj is None or (obj.get("status") or {}).get("phase") == "Bound":
                 continue
             spec = obj["spec"]
@@ -272,7 +272,7 @@ class Claims:
                 "capacity": (spec.get("resources") or {}).get("requests") or {},
             }
             spec = {**spec, "volumeName": spec.get("volumeName") or f"pvc-{obj['metadata']['uid']}"}
-            self._world.store.update(
+            self._tools.store.update(
                 self._resource, {**obj, "spec": spec, "status": status}, same_generation=True
             )
             yield

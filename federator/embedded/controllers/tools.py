@@ -1,7 +1,7 @@
 """What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the
 small writes they have in common.
 
-A controller gets a `World` and nothing else. Objects are never changed in place.
+A controller gets its `Tools` and nothing else. Objects are never changed in place.
 """
 
 import random
@@ -39,8 +39,8 @@ class Controller(Protocol):
         ...
 
 
-class World:
-    """One cluster as its controllers see it."""
+class Tools:
+    """The tools of the controllers of one cluster."""
 
     __slots__ = ("agenda", "clock", "events", "kinds", "rng", "root_ca", "store")
 
