@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from federator.advice import patches, requests, rooms
-from federator.advice.trials import Change, Trials, World, least
+from federator.advice.trials import Change, HostState, Trials, least
 from federator.api import raw
 from federator.hub.placing.offline import Id
 from federator.kinds import registry
@@ -31,10 +31,10 @@ MAX_CLUSTERS: Final = 16
 """Closed clusters that are tried, those with most room first."""
 
 
-Source = Callable[[World, Trials, Decision], Iterator[Change]]
+Source = Callable[[HostState, Trials, Decision], Iterator[Change]]
 
 
-def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def clusters(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """Closed clusters opened, and clusters allowed to be filled further."""
     ask = world.ask
     assert ask is not None
@@ -49,7 +49,7 @@ def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
             yield Change(f"usable of {name} {now} -> 100%", made)
 
 
-def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     """Changes that lift the first refusal of a cluster."""
     refusal = filters.refusal(ask, view)
     if refusal is None:
@@ -100,7 +100,7 @@ def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
             return
 
 
-def _untainted(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+def _untainted(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     keeps_away = [taint for taint in view.taints if not _tolerated(ask.policy, taint)]
     named = ", ".join(str(taint) for taint in keeps_away)
     wanted = [_toleration(taint) for taint in keeps_away]
@@ -138,7 +138,7 @@ def _toleration(taint: Taint) -> dict[str, Any]:
     )
 
 
-def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+def _selected(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     """The policy's choice of clusters widened by this one, or the cluster labelled."""
     policy, fields, name = ask.policy, _policy_fields(world, ask.policy), view.name
     if name in policy.exclude:
@@ -170,7 +170,7 @@ def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
             yield Change(f"add {name} to group {policy.division.groups[at].name}", made)
 
 
-def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def spellings(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """Names that no cluster or policy has, replaced by the one probably meant."""
     ask = world.ask
     assert ask is not None
@@ -198,7 +198,7 @@ def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Chan
             yield Change(f"policyRef {wanted} -> {meant}", _own(world, "policyRef", meant))
 
 
-def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def quotas(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """All accounts that limit the workload raised to just what is needed, in one change; or the
     priority lowered."""
     ask = world.ask
@@ -237,7 +237,7 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
         )
 
 
-def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
+def _bindings(world: HostState, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
     """Bindings of namespaces and projects, where accounts do not match the workload."""
     namespace = ask.key.namespace
     owners = [account for account in world.snapshot.quotas if namespace in account.namespaces]
@@ -259,7 +259,7 @@ def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Itera
             )
 
 
-def _unknown(world: World, ask: Ask) -> Iterator[Change]:
+def _unknown(world: HostState, ask: Ask) -> Iterator[Change]:
     """An account for a project that no account names, and permission for all such projects."""
     every = world.snapshot.quotas
     if quota.allows_unknown(every):
@@ -305,7 +305,7 @@ def _line(tree: Tree, project: str) -> list[QuotaAccount]:
 
 
 def _raised(
-    world: World, ask: Ask, account: QuotaAccount, copies: int, uses: Uses
+    world: HostState, ask: Ask, account: QuotaAccount, copies: int, uses: Uses
 ) -> Iterator[tuple[tuple[str, ...], str, Any, str]]:
     """(path, from, to, field) of each limit of an account that is too low for this many copies."""
     commitments, tree = world.situation.commitments, uses.tree
@@ -342,7 +342,7 @@ def _higher(
     return path, texts[0], texts[1], f"tiers.{ask.tier}.{field}.{name}"
 
 
-def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """The policy's bounds on the division, loosened by as little as gains most."""
     ask = world.ask
     assert ask is not None
@@ -388,7 +388,7 @@ def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
 
 
 def _least(  # noqa: PLR0917 a field of one world, and between which numbers it is looked for
-    world: World,
+    world: HostState,
     trials: Trials,
     ask: Ask,
     path: Sequence[str | int],
@@ -399,7 +399,7 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
     """The smallest number above `now` that places as much as `high` does, if that is more than
     `now` does."""
 
-    def made(value: int) -> World:
+    def made(value: int) -> HostState:
         change = in_policy(world, ask.policy, path, value)
         assert change is not None
         return change
@@ -413,7 +413,7 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
     yield Change(f"{f'spread over {of}: ' if of else ''}{path[-1]} {now} -> {value}", made(value))
 
 
-def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def workload(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """The workload itself: resumed, with smaller requests in its template, or with fewer copies
     where all or none are wanted, or all or none are to be as an edit says."""
     ask = world.ask
@@ -427,7 +427,7 @@ def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
         return
     field = "parallelism" if ask.unit is Unit.SHARDS else "replicas"
 
-    def of(count: int) -> World:
+    def of(count: int) -> HostState:
         obj = world.obj(world.workload_id)
         assert obj is not None
         return world.with_object(patches.edited(obj, ("spec", field), count))
@@ -441,7 +441,7 @@ def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
         )
 
 
-def nodes(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def nodes(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """More nodes like those that hold most copies."""
     for text, made in rooms.more_nodes(world, trials, decision):
         yield Change(text, made, "add them, or let the cluster's autoscaler")
@@ -457,7 +457,7 @@ SOURCES: Final[Mapping[str, Source]] = {
 }
 
 
-def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
+def policy_target(world: HostState, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
     """The object with the policy in force, and the path in it; None when no object can be
     changed."""
     if policy.origin in ("match", "policyRef"):
@@ -468,7 +468,9 @@ def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | 
     return None
 
 
-def in_policy(world: World, policy: Policy, path: Sequence[str | int], value: Any) -> World | None:
+def in_policy(
+    world: HostState, policy: Policy, path: Sequence[str | int], value: Any
+) -> HostState | None:
     """The world with one field of the policy in force changed."""
     target = policy_target(world, policy)
     obj = world.obj(target[0]) if target is not None else None
@@ -477,18 +479,18 @@ def in_policy(world: World, policy: Policy, path: Sequence[str | int], value: An
     return world.with_object(patches.edited(obj, (*target[1], *path), value))
 
 
-def _policy_fields(world: World, policy: Policy) -> Mapping[str, Any]:
+def _policy_fields(world: HostState, policy: Policy) -> Mapping[str, Any]:
     target = policy_target(world, policy)
     obj = world.obj(target[0]) if target is not None else None
     return raw.mapping(obj, *target[1]) if target is not None and obj is not None else raw.NO_FIELDS
 
 
-def _member(world: World, name: str, path: Sequence[str], value: Any) -> World | None:
+def _member(world: HostState, name: str, path: Sequence[str], value: Any) -> HostState | None:
     obj = world.obj(("MemberCluster", "", name))
     return None if obj is None else world.with_object(patches.edited(obj, path, value))
 
 
-def _own(world: World, field: str, value: Any) -> World:
+def _own(world: HostState, field: str, value: Any) -> HostState:
     """The world with one field of the workload changed: in its spec, or in an annotation for kinds
     that are not ours."""
     obj = world.obj(world.workload_id)

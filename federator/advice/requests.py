@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from federator.advice import patches
-from federator.advice.trials import Change, Trials, World, least
+from federator.advice.trials import Change, HostState, Trials, least
 from federator.api import raw
 from federator.model.decision import Decision
 from federator.model.errors import FieldError
@@ -22,7 +22,7 @@ POD: Final[tuple[str, ...]] = ("spec", "template", "spec")
 Path = tuple[str | int, ...]
 
 
-def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+def smaller(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """Per resource: the largest smaller request of the container with the highest one, with which
     all copies have a place."""
     ask, obj = world.ask, world.obj(world.workload_id)
@@ -37,7 +37,7 @@ def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change
         if amount // unit <= lowest:
             continue
 
-        def made(units: int, path: Path = path, name: str = name, unit: int = unit) -> World:
+        def made(units: int, path: Path = path, name: str = name, unit: int = unit) -> HostState:
             return world.with_object(
                 patches.edited(obj, path, quantity.render_amount(name, units * unit))
             )
@@ -46,7 +46,7 @@ def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change
             continue
         most = (amount - 1) // unit
 
-        def enough(less: int, made: Callable[[int], World] = made, most: int = most) -> bool:
+        def enough(less: int, made: Callable[[int], HostState] = made, most: int = most) -> bool:
             return trials.placed(made(most - less)) >= wanted
 
         less = least(0, most - lowest, enough)

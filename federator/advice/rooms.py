@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from federator.advice.trials import Trials, World, least, placed
+from federator.advice.trials import HostState, Trials, least, placed
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, NodeRow
@@ -16,7 +16,7 @@ MAX_CLUSTERS: Final = 4
 """Clusters for which more nodes are tried."""
 
 
-def roomiest(world: World, ask: Ask) -> list[str]:
+def roomiest(world: HostState, ask: Ask) -> list[str]:
     """All clusters, open or not, those with most reported free room for a copy first."""
 
     def free(name: str) -> int:
@@ -26,7 +26,9 @@ def roomiest(world: World, ask: Ask) -> list[str]:
     return sorted(world.snapshot.clusters, key=lambda name: (-free(name), name))
 
 
-def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tuple[str, World]]:
+def more_nodes(
+    world: HostState, trials: Trials, decision: Decision
+) -> Iterator[tuple[str, HostState]]:
     """The fewest additional empty nodes of one cluster that gain most, like the node there that
     takes most copies."""
     ask, now = world.ask, placed(decision)
@@ -55,7 +57,7 @@ def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tup
         yield text, _with_nodes(world, ask, name, row, count)
 
 
-def _best_rows(world: World, ask: Ask) -> list[tuple[int, str, NodeRow]]:
+def _best_rows(world: HostState, ask: Ask) -> list[tuple[int, str, NodeRow]]:
     """(copies on one empty node, cluster, node) of the best node of each open cluster, the best
     first."""
     best: list[tuple[int, str, NodeRow]] = []
@@ -70,7 +72,7 @@ def _copies(ask: Ask, row: NodeRow) -> int:
     return capacity.copies((replace(row, count=1, free=row.allocatable),), ask.shape)
 
 
-def _with_nodes(world: World, ask: Ask, name: str, row: NodeRow, count: int) -> World:
+def _with_nodes(world: HostState, ask: Ask, name: str, row: NodeRow, count: int) -> HostState:
     """The world in which a cluster has reported `count` more empty nodes. Its exact count for the
     shape grows too."""
     view: ClusterView = world.snapshot.clusters[name]

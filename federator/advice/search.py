@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.advice import changes, trials
-from federator.advice.trials import Change, Stop, Trials, World
+from federator.advice.trials import Change, HostState, Stop, Trials
 from federator.hub.placing.offline import Situation
 from federator.kinds import registry
 from federator.model.decision import Decision
@@ -78,7 +78,7 @@ def advise(
     return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)
 
 
-def _slots(world: World) -> int:
+def _slots(world: HostState) -> int:
     return world.ask.slots if world.ask is not None else 0
 
 
@@ -101,7 +101,7 @@ def _pairs(seen: list[tuple[Change, int]], asked: Trials, now: int, missing: int
                 yield _fix((first, second), gains, missing)
 
 
-def _all(world: World, asked: Trials, decision: Decision, limit: int) -> Iterator[Change]:
+def _all(world: HostState, asked: Trials, decision: Decision, limit: int) -> Iterator[Change]:
     for source in changes.SOURCES.values():
         for change in source(world, asked, decision):
             yield change

@@ -1,8 +1,8 @@
 """Trials: the engine decides again with objects changed, a bounded number of times. Nothing is
 charged or written.
 
-A `World` is the host's objects with some of them changed, and what placing reads of them, built by
-the same code as for the present objects. Off the hot path.
+A `HostState` is the host's objects with some of them changed, and what placing reads of them, built
+by the same code as for the present objects. Off the hot path.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class HostState:
     """The host as it is, or with changes."""
 
     situation: Situation
@@ -63,7 +63,7 @@ class World:
     def obj(self, which: Id) -> Mapping[str, Any] | None:
         return self.changed.get(which) or self.situation.objects.get(which)
 
-    def with_object(self, obj: Mapping[str, Any]) -> "World":
+    def with_object(self, obj: Mapping[str, Any]) -> "HostState":
         """The world after this object was written."""
         which = offline.id_of(obj)
         world = replace(self, changed={**self.changed, which: obj})
@@ -85,7 +85,7 @@ class World:
         )
         return replace(world, rules=rules)
 
-    def with_view(self, view: ClusterView) -> "World":
+    def with_view(self, view: ClusterView) -> "HostState":
         """The world with this view of a cluster."""
         clusters = {**self.snapshot.clusters, view.name: view}
         return replace(self, snapshot=replace(self.snapshot, clusters=clusters))
@@ -107,14 +107,14 @@ class Change:
     the host is to be changed."""
 
     text: str
-    world: World
+    world: HostState
     advice: str = ""
     shrinks: bool = False
     """The workload asks for less. Not everyone can, so other ways are searched too."""
 
 
-def present(situation: Situation, key: WorkloadKey) -> World:
-    return World(situation, key, situation.snapshot, situation.rules, situation.workloads[key])
+def present(situation: Situation, key: WorkloadKey) -> HostState:
+    return HostState(situation, key, situation.snapshot, situation.rules, situation.workloads[key])
 
 
 class Trials:
@@ -129,7 +129,7 @@ class Trials:
         self._admitting = admitting
         """An edit is held back: only copies that are as it says count."""
 
-    def decide(self, world: World, *, without_quotas: bool = False) -> Decision | None:
+    def decide(self, world: HostState, *, without_quotas: bool = False) -> Decision | None:
         """The decision that the hub would make; None for an invalid workload. Raises `Stopped`."""
         if self._stop():
             raise Stopped
@@ -140,7 +140,7 @@ class Trials:
         snapshot = replace(world.snapshot, quotas=()) if without_quotas else world.snapshot
         return decided(world.situation, world.workload, ask, snapshot)
 
-    def placed(self, world: World, *, without_quotas: bool = False) -> int:
+    def placed(self, world: HostState, *, without_quotas: bool = False) -> int:
         """Copies or slots that would have a place; those that only stay for want of one do not
         count."""
         decision = self.decide(world, without_quotas=without_quotas)

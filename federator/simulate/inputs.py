@@ -13,7 +13,7 @@ from federator.model.kubernetes.pod_security import Level
 from federator.model.rules.invariant import Invariant
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
-from federator.simulate.outcome import Placed, Wanted
+from federator.simulate.outcome import Measure, Placed
 
 
 class EventKind(StrEnum):
@@ -100,7 +100,7 @@ class Inputs:
     """Whether each cluster is one node of its totals, so that fragmentation is not seen."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """Namespace -> the Pod Security level that it enforces."""
-    measures: tuple[Wanted, ...] = ()
+    measures: tuple[Measure, ...] = ()
     """What the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """The decisions of the live federation that was recorded, in their order."""

@@ -224,7 +224,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Measure:
     """A measure with its bounds."""
 
     name: str
@@ -239,7 +239,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationResult:
     """Result of one simulation."""
 
     name: str
@@ -261,7 +261,7 @@ class Outcome:
     happened: tuple[Happened, ...] = ()
     placed: tuple[Placed, ...] = ()
     """Decisions about recorded workloads, in the order in which they were taken."""
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[Measure, ...] = ()
     """The measures that the verdict is to be about."""
     recorded: tuple[Placed, ...] = ()
     """Those of the live federation that was recorded."""

@@ -31,10 +31,10 @@ from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
 from federator.simulate.demand import Work
 from federator.simulate.engine import run
-from federator.simulate.engine.world import World
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import Life
-from federator.simulate.outcome import Outcome as Played
+from federator.simulate.outcome import SimulationResult as Played
 from federator.simulate.scenario import loading
 from tests.bench.harness import Result
 
@@ -125,13 +125,13 @@ def _tier(work: Work, *, may: bool) -> Tier:
 class _Last:
     """The world of a simulation as it was last seen."""
 
-    world: World | None = None
+    world: Simulation | None = None
 
-    def see(self, world: World, _: object) -> None:
+    def see(self, world: Simulation, _: object) -> None:
         self.world = world
 
 
-def _settled(inputs: Inputs) -> World:
+def _settled(inputs: Inputs) -> Simulation:
     last = _Last()
     run.run(inputs, watch=last.see)
     assert last.world is not None
@@ -154,11 +154,11 @@ def _missing(outcomes: list[Outcome]) -> dict[str, int]:
     return {one.loss.name: one.missing(Tier.RESERVED) for one in outcomes}
 
 
-def _outcomes(world: World) -> list[Outcome]:
+def _outcomes(world: Simulation) -> list[Outcome]:
     return [_outcome(world, loss) for loss in drill.losses(world.snapshot())]
 
 
-def _outcome(world: World, loss: Loss) -> Outcome:
+def _outcome(world: Simulation, loss: Loss) -> Outcome:
     def entry(key: WorkloadKey) -> Entry | None:
         running = world.live.get(key)
         return Entry(ask=running.ask, standing=running.standing()) if running else None
@@ -212,7 +212,7 @@ def _lost(inputs: Inputs) -> Result:
     return Result("N1r", ours=sum(lacked.values()), notes=notes)
 
 
-def _without_node(world: World) -> dict[str, int]:
+def _without_node(world: Simulation) -> dict[str, int]:
     """Reserved work of the largest cluster that no node of the others could hold if all work of
     tier Preemptible left -> GPUs of one copy."""
     free = {name: _free_of_lent(world, name) for name in world.fleet.members if name != LARGEST}
@@ -228,7 +228,7 @@ def _without_node(world: World) -> dict[str, int]:
     }
 
 
-def _free_of_lent(world: World, cluster: str) -> Ints:
+def _free_of_lent(world: Simulation, cluster: str) -> Ints:
     """As `Member.free`, if all work of tier Preemptible had left the cluster."""
     member = world.fleet.members[cluster]
     free = member.free.copy()

@@ -28,7 +28,7 @@ from federator.scheduling.waiting.releases import Ran, Releases
 from federator.scheduling.waiting.starts import Interval
 from federator.simulate.demand import Work
 from federator.simulate.engine import run
-from federator.simulate.engine.world import World
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Inputs
 from federator.simulate.scenario import loading
 from tests.bench.harness import Result
@@ -60,7 +60,7 @@ class Scores:
     _seen: set[WorkloadKey] = dataclasses.field(default_factory=set)
     _ends: list[tuple[float, str, int, int | None]] = dataclasses.field(default_factory=list)
 
-    def watch(self, world: World, made: Cycle) -> None:
+    def watch(self, world: Simulation, made: Cycle) -> None:
         while self._ends and self._ends[0][0] <= world.now_s:
             _, project, ran_s, said_s = heapq.heappop(self._ends)
             self.releases.add(Ran(project, ran_s, said_s))
@@ -80,7 +80,7 @@ class Scores:
                 if len(self._seen) % EVERY == 0:
                     self.asked[key] = float(world.now_s), self._answer(world, key)
 
-    def _answer(self, world: World, key: WorkloadKey) -> Interval | None:
+    def _answer(self, world: Simulation, key: WorkloadKey) -> Interval | None:
         commitments, snapshot = world.commitments, world.snapshot()
         asks = [running.ask for running in world.live.values() if running.missing]
         ordered = ordering.order(asks, commitments, commitments.open(snapshot))

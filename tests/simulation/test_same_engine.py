@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.simulate.engine import run
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import SimulationResult
 from federator.simulate.scenario import loading
 from tests.simulation import live
 from tests.simulation.live import RUN, Act, Obj, Played, Trace
@@ -109,7 +109,7 @@ def acts(*given: tuple[int, Obj]) -> Sequence[Act]:
     return [Act(at_s, obj) for at_s, obj in given]
 
 
-def simulated(trace: Trace, played: Played) -> Outcome:
+def simulated(trace: Trace, played: Played) -> SimulationResult:
     """The simulator's outcome, after everything in it was found to add up."""
     inputs = loading.inputs(live.scenario(trace, played), Path("trace.yaml"), {})
     outcome = run.run(inputs)
@@ -117,7 +117,7 @@ def simulated(trace: Trace, played: Played) -> Outcome:
     return outcome
 
 
-def agree(trace: Trace, seed: int) -> Outcome:
+def agree(trace: Trace, seed: int) -> SimulationResult:
     """Fails unless hub and simulator take the same decisions in the same order."""
     played = live.play(trace, seed)
     outcome = simulated(trace, played)
@@ -140,7 +140,7 @@ def agree(trace: Trace, seed: int) -> Outcome:
     return outcome
 
 
-def crowded(outcome: Outcome, trace: Trace) -> list[str]:
+def crowded(outcome: SimulationResult, trace: Trace) -> list[str]:
     """Works that begin or end shortly before something else happens."""
     instants: dict[int, str] = {act.at_s: "" for act in trace.acts}
     for life in outcome.lives:

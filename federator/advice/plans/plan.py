@@ -16,7 +16,7 @@ from federator.hub.options import HubOptions
 from federator.hub.placing.offline import Situation
 
 
-class Verdict(IntEnum):
+class PlanVerdict(IntEnum):
     """What a plan comes to in a word: the exit code of `federator plan`. The highest counts."""
 
     NOTHING = 0
@@ -63,14 +63,14 @@ class Plan:
         """Until the last copy may move."""
         return max((pace.seconds for pace in self.paces), default=0.0)
 
-    def verdict(self, max_moves: int | None = None) -> Verdict:
+    def verdict(self, max_moves: int | None = None) -> PlanVerdict:
         if max_moves is not None and self.moves > max_moves:
-            return Verdict.TOO_MANY
+            return PlanVerdict.TOO_MANY
         if self.refused or self.uncovered or any(change.worse for change in self.changes):
-            return Verdict.SHORT
+            return PlanVerdict.SHORT
         if any(each.worse for each in self.broken):
-            return Verdict.SHORT
-        return Verdict.MOVES if self.changes else Verdict.NOTHING
+            return PlanVerdict.SHORT
+        return PlanVerdict.MOVES if self.changes else PlanVerdict.NOTHING
 
 
 def plan(

@@ -6,90 +6,94 @@ from typing import assert_never
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.running import Running
-from federator.simulate.engine.world import World
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Event, EventKind, Scaled
 
 
-def happen(world: World, event: Event) -> int:
+def happen(simulation: Simulation, event: Event) -> int:
     """Makes the change, and makes due what it may help or harm. Returns how many copies lost their
     place; of services that are scaled, how many they ask for beside those before.
     """
     harmed = 0
     match event.kind:
         case EventKind.LOST:
-            harmed = _empty(world, event.cluster)
-            world.drains.since_s.pop(event.cluster, None)
-            world.fleet.lose(event.cluster)
+            harmed = _empty(simulation, event.cluster)
+            simulation.drains.since_s.pop(event.cluster, None)
+            simulation.fleet.lose(event.cluster)
         case EventKind.DRAINED:
-            if event.cluster in world.fleet.members:
-                world.fleet.change(event.cluster, draining=True)
-                world.drains.since_s[event.cluster] = world.now_s
+            if event.cluster in simulation.fleet.members:
+                simulation.fleet.change(event.cluster, draining=True)
+                simulation.drains.since_s[event.cluster] = simulation.now_s
         case EventKind.RETURNED:
-            world.drains.since_s.pop(event.cluster, None)
-            if event.cluster in world.fleet.members:
-                world.fleet.change(event.cluster, cordoned=False, draining=False)
-            elif event.cluster in world.fleet.described:
-                world.fleet.join(world.fleet.described[event.cluster])
+            simulation.drains.since_s.pop(event.cluster, None)
+            if event.cluster in simulation.fleet.members:
+                simulation.fleet.change(event.cluster, cordoned=False, draining=False)
+            elif event.cluster in simulation.fleet.described:
+                simulation.fleet.join(simulation.fleet.described[event.cluster])
         case EventKind.ADDED:
             assert event.view is not None
-            world.fleet.join(event.view)
+            simulation.fleet.join(event.view)
         case EventKind.GROWN:
-            harmed = _regrow(world, event)
+            harmed = _regrow(simulation, event)
         case EventKind.PRICE_CHANGED:
-            world.fleet.reprice(event.cluster, event.price_per_hour)
+            simulation.fleet.reprice(event.cluster, event.price_per_hour)
             return 0
         case EventKind.QUOTA_CHANGED:
-            world.quotas = event.quotas
+            simulation.quotas = event.quotas
         case EventKind.POLICY_CHANGED:
-            world.rules = event.rules
+            simulation.rules = event.rules
         case EventKind.SCALED:
             assert event.scaled is not None
-            return _scale(world, event.scaled)
+            return _scale(simulation, event.scaled)
         case _:
             assert_never(event.kind)
-    world.changed()
+    simulation.changed()
     quota = event.kind is EventKind.QUOTA_CHANGED
-    world.requeue([Hint(HintKind.QUOTA) if quota else Hint(HintKind.CLUSTER, event.cluster)])
+    simulation.requeue([Hint(HintKind.QUOTA) if quota else Hint(HintKind.CLUSTER, event.cluster)])
     return harmed
 
 
-def _scale(world: World, scaled: Scaled) -> int:
+def _scale(simulation: Simulation, scaled: Scaled) -> int:
     named = set(scaled.works)
-    running = [live for live in world.live.values() if live.work.id in named and not live.is_job]
+    running = [
+        live for live in simulation.live.values() if live.work.id in named and not live.is_job
+    ]
     if scaled.copies is None:
-        return sum(world.scale(service, None, scaled.times) for service in running)
+        return sum(simulation.scale(service, None, scaled.times) for service in running)
     copies = scaled.copies
-    return sum(world.scale(service, copies[service.work.id], Fraction(1)) for service in running)
+    return sum(
+        simulation.scale(service, copies[service.work.id], Fraction(1)) for service in running
+    )
 
 
-def _empty(world: World, cluster: str) -> int:
+def _empty(simulation: Simulation, cluster: str) -> int:
     """Everything in the cluster loses its place, and is due again."""
-    holders = [running for running in world.live.values() if cluster in running.bound]
+    holders = [running for running in simulation.live.values() if cluster in running.bound]
     harmed = sum(running.copies(cluster) for running in holders)
     for running in holders:
-        _evict(world, running, cluster, world.fleet.members.get(cluster))
+        _evict(simulation, running, cluster, simulation.fleet.members.get(cluster))
     return harmed
 
 
-def _evict(world: World, running: Running, cluster: str, member: Member | None) -> None:
+def _evict(simulation: Simulation, running: Running, cluster: str, member: Member | None) -> None:
     if running.is_job:
-        running.break_off(world.now_s)
+        running.break_off(simulation.now_s)
     if member is not None:
         member.unbind(running.ask.shape, running.bound[cluster])
     running.displaced += running.copies(cluster)
-    hints = world.take_away(running, (cluster,))
-    running.waits_from(world.now_s, "ClusterUnhealthy")
-    world.put(running.ask.key)
-    world.requeue(hints)
+    hints = simulation.take_away(running, (cluster,))
+    running.waits_from(simulation.now_s, "ClusterUnhealthy")
+    simulation.put(running.ask.key)
+    simulation.requeue(hints)
 
 
-def _regrow(world: World, event: Event) -> int:
+def _regrow(simulation: Simulation, event: Event) -> int:
     """The cluster has other nodes: what runs there is bound to them, those that began first before
     the others. What does not fit any more is due again.
     """
     assert event.view is not None
-    holders = [running for running in world.live.values() if event.cluster in running.bound]
-    former, grown = world.fleet.replace(event.view)
+    holders = [running for running in simulation.live.values() if event.cluster in running.bound]
+    former, grown = simulation.fleet.replace(event.view)
     harmed = 0
     for running in sorted(holders, key=lambda running: (running.began_s, running.ask.key)):
         copies = running.copies(event.cluster)
@@ -101,5 +105,5 @@ def _regrow(world: World, event: Event) -> int:
         else:
             grown.unbind(shape, bound)
             harmed += copies
-            _evict(world, running, event.cluster, former)
+            _evict(simulation, running, event.cluster, former)
     return harmed

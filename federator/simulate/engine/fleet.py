@@ -8,7 +8,7 @@ from federator.simulate.engine.member import Member
 from federator.simulate.engine.shapes import Shapes
 
 
-class Fleet:
+class SimulatedFleet:
     """The members by name. A cluster that is lost is not in it; it comes back as it was
     described.
     """

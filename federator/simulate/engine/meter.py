@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from federator.simulate.engine.fleet import Fleet
+from federator.simulate.engine.fleet import SimulatedFleet
 from federator.simulate.engine.member import Member
 from federator.simulate.outcome import FLEET, Held
 
@@ -27,7 +27,7 @@ class Meter:
     def _gauge(self) -> "_Gauge":
         return _Gauge(len(self._names), self._begin_s, self._horizon_s)
 
-    def settle(self, now_s: int, fleet: Fleet) -> None:
+    def settle(self, now_s: int, fleet: SimulatedFleet) -> None:
         """From `now_s` on the fleet is as it is now: everything of that instant has happened."""
         whole = self._fleet
         whole.stood(now_s)

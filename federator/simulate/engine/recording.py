@@ -17,7 +17,7 @@ from federator.simulate.engine.member import Member
 from federator.simulate.engine.meter import Meter
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB
-from federator.simulate.engine.world import World
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import (
     ONE_NODE,
@@ -25,9 +25,9 @@ from federator.simulate.outcome import (
     Happened,
     Held,
     Life,
-    Outcome,
     Placed,
     Sample,
+    SimulationResult,
 )
 
 SAMPLES: Final = 400
@@ -77,22 +77,22 @@ class Recording:
         self._meter = Meter(self._resources, begin_s, inputs.horizon_s)
         self._stocks: dict[str, _Stock] = {}
 
-    def reach(self, now_s: int, world: World) -> None:
+    def reach(self, now_s: int, simulation: Simulation) -> None:
         """Time goes on to `now_s`: what stands now stood at every instant before it."""
         standing: Sample | None = None
         while self._next_s < now_s:
-            standing = replace(standing or self._sample(world), at_s=self._next_s)
+            standing = replace(standing or self._sample(simulation), at_s=self._next_s)
             self._samples.append(standing)
             if len(self._samples) >= SAMPLES_MAX:
                 self._thin()
-            behind = (now_s - 1 - self._next_s) // self._step_s if not world.live else 0
+            behind = (now_s - 1 - self._next_s) // self._step_s if not simulation.live else 0
             # An idle fleet needs no samples but the last.
             self._next_s += self._step_s * max(behind, 1)
 
-    def settle(self, world: World) -> None:
+    def settle(self, simulation: Simulation) -> None:
         """Everything of this instant has happened."""
-        if world.fleet.moved:
-            self._meter.settle(world.now_s, world.fleet)
+        if simulation.fleet.moved:
+            self._meter.settle(simulation.now_s, simulation.fleet)
 
     def happen(self, event: Event, copies: int) -> None:
         """An event happened, and so many copies lost their place, or are asked for beside those
@@ -117,20 +117,20 @@ class Recording:
         how = End.FAILED if running.failed else End.COMPLETED
         self._lives[running.work.id] = self._life(running, how, now_s)
 
-    def outcome(self, world: World) -> Outcome:
+    def outcome(self, simulation: Simulation) -> SimulationResult:
         """Closes what is open, and tells all."""
-        held = tuple(map(_shown, self._meter.held(max(world.now_s, self.inputs.horizon_s))))
-        for running in world.live.values():
+        held = tuple(map(_shown, self._meter.held(max(simulation.now_s, self.inputs.horizon_s))))
+        for running in simulation.live.values():
             running.end(None)
-            self._lives[running.work.id] = self._life(running, _how(running, world), None)
+            self._lives[running.work.id] = self._life(running, _how(running, simulation), None)
         submitted = (work for work in self.inputs.works if work.id in self._lives)
         priced = any(event.kind is EventKind.PRICE_CHANGED for event in self.inputs.events)
-        return Outcome(
+        return SimulationResult(
             name=self.inputs.name,
             seed=self.inputs.seed,
             drawn=self.inputs.drawn,
             start_s=self._start_s,
-            end_s=world.now_s,
+            end_s=simulation.now_s,
             warm_up_s=self.inputs.warm_up_s,
             horizon_s=self.inputs.horizon_s,
             origin_s=self.inputs.origin_s,
@@ -142,9 +142,9 @@ class Recording:
             placed=tuple(self._placed),
             wanted=self.inputs.measures,
             recorded=self.inputs.recorded,
-            decisions=world.seq,
+            decisions=simulation.seq,
             cycles=self.cycles,
-            price_per_hour=world.fleet.prices,
+            price_per_hour=simulation.fleet.prices,
             costs=self._meter.costs() if self.inputs.price_per_hour or priced else None,
             assumptions=(*self.inputs.assumptions, *_assumptions(self.inputs)),
         )
@@ -168,8 +168,10 @@ class Recording:
             scaled_late=running.scaled_late,
         )
 
-    def _sample(self, world: World) -> Sample:
-        stocks = {name: self._stock(name, member) for name, member in world.fleet.members.items()}
+    def _sample(self, simulation: Simulation) -> Sample:
+        stocks = {
+            name: self._stock(name, member) for name, member in simulation.fleet.members.items()
+        }
         used = {name: stock.used for name, stock in stocks.items()}
         capacity: Mapping[str, tuple[int, ...]] = {
             name: stock.capacity for name, stock in stocks.items()
@@ -178,15 +180,17 @@ class Recording:
             capacity = self._samples[
                 -1
             ].capacity  # one for all samples between which no cluster changed
-        groups = list(world.waiting.grouped())
+        groups = list(simulation.waiting.grouped())
         fragmented = sum(
-            group.copies for group in groups if _is_fragmented(group.shape, group.missing, world)
+            group.copies
+            for group in groups
+            if _is_fragmented(group.shape, group.missing, simulation)
         )
         return Sample(
             0,
             used,
             capacity,
-            waiting=len(world.waiting),
+            waiting=len(simulation.waiting),
             waiting_copies=sum(group.copies for group in groups),
             fragmented=fragmented,
             lacking=_lacking(groups, list(stocks.values()), self._resources),
@@ -268,7 +272,7 @@ def _recorded(inputs: Inputs) -> tuple[str, ...]:
     )
 
 
-def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
+def _is_fragmented(shape: PodShape, missing: int, simulation: Simulation) -> bool:
     """Whether one cluster has what copies lack in its free amounts added up, and not on its
     nodes.
     """
@@ -279,20 +283,22 @@ def _is_fragmented(shape: PodShape, missing: int, world: World) -> bool:
             if name in _UNITS
         )
         and member.room(shape) < missing
-        for member in world.fleet.members.values()
+        for member in simulation.fleet.members.values()
     )
 
 
-def _how(running: Running, world: World) -> End:
+def _how(running: Running, simulation: Simulation) -> End:
     if not running.missing:
         return End.RUNNING
     if any(
         member.could_hold(running.ask.shape, running.ask.slots)
-        for member in world.fleet.members.values()
+        for member in simulation.fleet.members.values()
     ):
         return End.WAITING
     sizes = [
-        member for member in world.fleet.members.values() if member.could_hold(running.ask.shape, 1)
+        member
+        for member in simulation.fleet.members.values()
+        if member.could_hold(running.ask.shape, 1)
     ]
     return End.UNPLACEABLE if running.is_job or not sizes else End.WAITING
 

@@ -29,14 +29,14 @@ from federator.simulate.engine import events
 from federator.simulate.engine.asks import identity, key_of
 from federator.simulate.engine.recording import Recording
 from federator.simulate.engine.running import Running
-from federator.simulate.engine.world import World
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Inputs
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import SimulationResult
 
 Progress = Callable[[int, int | None, int, int], None]
 """(simulated second, last second if it is known, works submitted, works in all)."""
 
-Watch = Callable[[World, Cycle], None]
+Watch = Callable[[Simulation, Cycle], None]
 """Reads only."""
 
 _entry = quickly(Entry)
@@ -52,7 +52,9 @@ PROGRESS_EVERY: Final = 256
 """Instants between two calls of the progress callback."""
 
 
-def run(inputs: Inputs, progress: Progress | None = None, watch: Watch | None = None) -> Outcome:
+def run(
+    inputs: Inputs, progress: Progress | None = None, watch: Watch | None = None
+) -> SimulationResult:
     """The outcome of one simulation; the same inputs give an equal outcome. `watch` is shown the
     world after each cycle.
 
@@ -83,7 +85,7 @@ class _Simulation:
 
     def __init__(self, inputs: Inputs, watch: Watch | None = None) -> None:
         self.inputs, self._watch = inputs, watch
-        self.world = World(inputs)
+        self.simulation = Simulation(inputs)
         self.recording = Recording(inputs)
         self._ends: list[tuple[int, int, WorkloadKey, int]] = []
         """Heap of (second, order, work, attempt): when an attempt ends, or may begin after one that
@@ -112,41 +114,44 @@ class _Simulation:
         self._of_cycle: float | None = None
         """Of what was submitted or scaled last, if that was recorded."""
 
-    def play(self, progress: Progress | None) -> Outcome:
+    def play(self, progress: Progress | None) -> SimulationResult:
         """Runs until the end of the inputs, or until nothing is left to happen."""
-        changes, world = self.inputs.events, self.world
+        changes, simulation = self.inputs.events, self.simulation
         changed = instants = 0
-        self.recording.settle(world)
+        self.recording.settle(simulation)
         while (now_s := self._next(changed)) is not None:
             if self.inputs.end_s is not None and now_s > self.inputs.end_s:
                 break
-            self.recording.reach(now_s, world)
-            world.now_s = now_s
+            self.recording.reach(now_s, simulation)
+            simulation.now_s = now_s
             if self._ends and self._ends[0][0] == now_s:
-                world.requeue(self._complete())
+                simulation.requeue(self._complete())
             while changed < len(changes) and changes[changed].at_s == now_s:
-                self.recording.happen(changes[changed], events.happen(world, changes[changed]))
+                self.recording.happen(changes[changed], events.happen(simulation, changes[changed]))
                 changed += 1
             self._arrive()
-            if self._due or world.drains.waits or world.bars:
-                returning = (*world.drains.give(world.live, now_s), *world.come_back())
+            if self._due or simulation.drains.waits or simulation.bars:
+                returning = (
+                    *simulation.drains.give(simulation.live, now_s),
+                    *simulation.come_back(),
+                )
                 for key in (*returning, *self._noticed(now_s)):
-                    world.put(key)
+                    simulation.put(key)
             self._decide()
-            if world.is_held:
-                world.release_reports()
+            if simulation.is_held:
+                simulation.release_reports()
                 self._decide()
-            self.recording.settle(world)
+            self.recording.settle(simulation)
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
                 progress(now_s, self.inputs.end_s, self._submitted, len(self.inputs.works))
-        world.now_s = self.inputs.end_s if self.inputs.end_s is not None else world.now_s
-        self.recording.reach(world.now_s + 1, world)
-        return self.recording.outcome(world)
+        simulation.now_s = self.inputs.end_s if self.inputs.end_s is not None else simulation.now_s
+        self.recording.reach(simulation.now_s + 1, simulation)
+        return self.recording.outcome(simulation)
 
     def _next(self, changed: int) -> int | None:
         """The next instant at which something happens; None when nothing is left."""
-        changes, world = self.inputs.events, self.world
+        changes, simulation = self.inputs.events, self.simulation
         nearest = self._ends[0][0] if self._ends else _NEVER
         if self._submitted < self._works:
             nearest = min(nearest, self.inputs.works[self._submitted].submit_s)
@@ -156,10 +161,10 @@ class _Simulation:
             nearest = min(nearest, self._steps[self._scaled][0])
         if self._due:
             nearest = min(nearest, self._due[0][0])
-        if world.drains.next_s is not None:
-            nearest = min(nearest, world.drains.next_s)
-        if world.bars:
-            nearest = min(nearest, world.back_s)
+        if simulation.drains.next_s is not None:
+            nearest = min(nearest, simulation.drains.next_s)
+        if simulation.bars:
+            nearest = min(nearest, simulation.back_s)
         return nearest if nearest < _NEVER else None
 
     def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
@@ -167,29 +172,29 @@ class _Simulation:
         while self._due and self._due[0][0] <= now_s:
             _, key = heapq.heappop(self._due)
             self._due_of.pop(key, None)
-            if key in self.world.live:
+            if key in self.simulation.live:
                 yield key
 
     def _complete(self) -> list[Hint]:
         """Ends what ends now, and begins again what failed and has waited. Returns what that may
         help.
         """
-        world, hints = self.world, []
-        while self._ends and self._ends[0][0] == world.now_s:
+        simulation, hints = self.simulation, []
+        while self._ends and self._ends[0][0] == simulation.now_s:
             _, _, key, attempt = heapq.heappop(self._ends)
-            running = world.live.get(key)
+            running = simulation.live.get(key)
             if running is None or running.attempt != attempt:
                 continue
-            if not running.running or (running.fail(world.now_s) and not running.failed):
+            if not running.running or (running.fail(simulation.now_s) and not running.failed):
                 self._start(running)
                 continue
-            running.end(world.now_s)
+            running.end(simulation.now_s)
             for name, bound in running.bound.items():
-                world.fleet.members[name].unbind(running.ask.shape, bound)
-            hints += world.take_away(running, tuple(running.bound))
-            world.ended(running)
+                simulation.fleet.members[name].unbind(running.ask.shape, bound)
+            hints += simulation.take_away(running, tuple(running.bound))
+            simulation.ended(running)
             self._notices.forget(key)
-            self.recording.ended(running, world.now_s)
+            self.recording.ended(running, simulation.now_s)
         return hints
 
     def _arrive(self) -> None:
@@ -203,8 +208,8 @@ class _Simulation:
                 _, cycle, service, scaling = step
                 self._in_order(cycle if service.recorded is not None else None)
                 self._scaled += 1
-                if (running := self.world.live.get(key_of(service))) is not None:
-                    self.world.scale(running, scaling.copies)
+                if (running := self.simulation.live.get(key_of(service))) is not None:
+                    self.simulation.scale(running, scaling.copies)
             elif work is not None:
                 self._in_order(work.recorded.cycle if work.recorded is not None else None)
                 self._submitted += 1
@@ -217,12 +222,12 @@ class _Simulation:
         if self._submitted == self._works:
             return None
         work = self.inputs.works[self._submitted]
-        return work if work.submit_s == self.world.now_s else None
+        return work if work.submit_s == self.simulation.now_s else None
 
     def _step(self) -> _Step | None:
         """The next step of a curve that is due now."""
         step = self._steps[self._scaled]
-        return step if step[0] == self.world.now_s else None
+        return step if step[0] == self.simulation.now_s else None
 
     def _in_order(self, cycle: float | None) -> None:
         """Before something is submitted or scaled: decides on what a recording decided on before
@@ -233,13 +238,13 @@ class _Simulation:
             and cycle is not None
             and (not cycle or self._of_cycle != cycle)
         ):
-            self.world.hold_reports()
+            self.simulation.hold_reports()
             self._decide()
         self._of_cycle = cycle
 
     def _submit(self, work: Work) -> None:
-        running = Running(work, self.world.asks.of(work))
-        self.world.submit(running)
+        running = Running(work, self.simulation.asks.of(work))
+        self.simulation.submit(running)
 
     def _decide(self) -> None:
         """Cycles, until nothing is due. A work that found no place while others were due is decided
@@ -247,23 +252,23 @@ class _Simulation:
         self._cycles()
         if self._undecided:
             for key in sorted(self._undecided):
-                self.world.put(key)
+                self.simulation.put(key)
             self._undecided.clear()
             self._cycles()
             for key in sorted(self._undecided):
-                self._look_again(self.world.now_s + MOMENT_S, key)
+                self._look_again(self.simulation.now_s + MOMENT_S, key)
             self._undecided.clear()
-        self.world.inadmissible.at_rest()
+        self.simulation.inadmissible.at_rest()
 
     def _cycles(self) -> None:
-        world = self.world
-        while world.queued:
-            heads = world.heads(HEADS_MAX)
-            backlog = world.inadmissible
+        simulation = self.simulation
+        while simulation.queued:
+            heads = simulation.heads(HEADS_MAX)
+            backlog = simulation.inadmissible
             if (
                 backlog.thinned
                 and len(heads) > TOGETHER_MAX
-                and not any(world.judged_together(head.ask.project) for head in heads)
+                and not any(simulation.judged_together(head.ask.project) for head in heads)
             ):
                 self._in_turn(heads)
             elif heads:
@@ -279,40 +284,43 @@ class _Simulation:
         """Many wait for little: in the order of one cycle, but each in a cycle of its own, so that
         nobody is asked for any more when nothing is left.
         """
-        world = self.world
-        asks, ledger = [head.ask for head in heads], world.commitments.open(world.snapshot())
-        for ask in ordering.order(asks, world.commitments, ledger):
-            running = world.live[ask.key]
-            if not (world.inadmissible.hopeless(running) or world.waits_beside(running)):
+        simulation = self.simulation
+        asks, ledger = (
+            [head.ask for head in heads],
+            simulation.commitments.open(simulation.snapshot()),
+        )
+        for ask in ordering.order(asks, simulation.commitments, ledger):
+            running = simulation.live[ask.key]
+            if not (simulation.inadmissible.hopeless(running) or simulation.waits_beside(running)):
                 self._cycle([running])
 
     def _entry(self, running: Running) -> Entry:
-        world = self.world
+        simulation = self.simulation
         return _entry(
             ask=running.ask,
             standing=running.standing(),
-            refused=permitted.refusal(running.ask, world.levels, world.quotas),
-            leave=world.drains.leave(running.ask.key, world.now_s),
+            refused=permitted.refusal(running.ask, simulation.levels, simulation.quotas),
+            leave=simulation.drains.leave(running.ask.key, simulation.now_s),
             noticed=self._notices.of(running.ask.key, running.ask.uid),
             displaced=running.displaced,
-            turn=world.drains.turn(running.ask.key),
+            turn=simulation.drains.turn(running.ask.key),
         )
 
     def _other(self, key: WorkloadKey) -> Entry | None:
         """The entry of a work that may have to leave for another's quota; None while its own turn
         is near.
         """
-        running = self.world.live.get(key)
-        return None if running is None or self.world.is_due(key) else self._entry(running)
+        running = self.simulation.live.get(key)
+        return None if running is None or self.simulation.is_due(key) else self._entry(running)
 
     def _cycle(self, heads: Sequence[Running]) -> None:
-        world = self.world
+        simulation = self.simulation
         made = cycle.run(
             list(map(self._entry, heads)),
-            world.inadmissible,
-            world.snapshot(),
-            world.commitments,
-            seq=world.next_seq,
+            simulation.inadmissible,
+            simulation.snapshot(),
+            simulation.commitments,
+            seq=simulation.next_seq,
             others=self._other,
         )
         for bug in made.failed.values():
@@ -321,16 +329,16 @@ class _Simulation:
         hints = [*made.hints_of(made.decided), *made.unkept_hints]
         for decided in made.decided:
             self._apply(decided, hints)
-        world.inadmissible.settle(
+        simulation.inadmissible.settle(
             made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
         )
         if made.notices or len(self._notices):
             self._give_notice(made)
         if made.undecided or made.room_claims or self._undecided:
             self._wait_for_room(made)
-        world.requeue(hints)
+        simulation.requeue(hints)
         if self._watch is not None:
-            self._watch(world, made)
+            self._watch(simulation, made)
 
     def _give_notice(self, made: Cycle) -> None:
         self._notices.settle(made.settled, made.notices)
@@ -347,11 +355,11 @@ class _Simulation:
         """The decision is in force, and the members have what it gives at once. What that may help
         is added to the hints.
         """
-        world, decision, key = self.world, decided.decision, decided.entry.ask.key
-        running = world.live[key]
-        world.commit(decided.after)
+        simulation, decision, key = self.simulation, decided.decision, decided.entry.ask.key
+        running = simulation.live[key]
+        simulation.commit(decided.after)
         if running.work.recorded is not None:
-            self.recording.placed(running, decision.shares, world.now_s)
+            self.recording.placed(running, decision.shares, simulation.now_s)
         if running.bound or decided.sake != key:
             hints += self._shrink(decided, running)
         for share in decision.shares:
@@ -359,36 +367,38 @@ class _Simulation:
             lacking = share.slots - running.copies(name)
             if lacking > 0:
                 shape = running.shape_in(share)
-                running.enter(name, world.fleet.members[name].bind(shape, lacking), world.now_s)
-        running.decided(decision, world.now_s)
-        world.decided(running)
+                running.enter(
+                    name, simulation.fleet.members[name].bind(shape, lacking), simulation.now_s
+                )
+        running.decided(decision, simulation.now_s)
+        simulation.decided(running)
         self._start(running)
 
     def _shrink(self, decided: Decided, running: Running) -> list[Hint]:
         """Copies that a decision gives no more are gone at once. Returns what that may help."""
-        world = self.world
+        simulation = self.simulation
         given = {share.cluster: share.slots for share in decided.decision.shares}
         made_way = decided.sake != decided.key
         if made_way:
-            running.make_way(world.now_s)
-            world.bar(running)
+            running.make_way(simulation.now_s)
+            simulation.bar(running)
         if running.is_job and given.keys() != running.bound.keys():
-            running.break_off(world.now_s, made_way=made_way)
+            running.break_off(simulation.now_s, made_way=made_way)
         hints = []
         for name in [name for name in running.bound if given.get(name, 0) < running.copies(name)]:
-            gone = running.shrink(name, given.get(name, 0), world.now_s)
-            world.fleet.members[name].unbind(running.ask.shape, gone)
+            gone = running.shrink(name, given.get(name, 0), simulation.now_s)
+            simulation.fleet.members[name].unbind(running.ask.shape, gone)
             hints.append(Hint(HintKind.ROOM, name))
             if name not in given:
-                world.commitments.release(name, running.ask.uid)
-        world.report({hint.cluster for hint in hints})
+                simulation.commitments.release(name, running.ask.uid)
+        simulation.report({hint.cluster for hint in hints})
         return hints
 
     def _start(self, running: Running) -> None:
         """Starts the clock of a work that has all it asked for, unless it runs or has failed just
         now.
         """
-        decision, now_s = running.decision, self.world.now_s
+        decision, now_s = running.decision, self.simulation.now_s
         if running.running or decision is None or decision.shortfall or running.missing:
             return
         if now_s < running.ready_s:

@@ -19,20 +19,20 @@ from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.asks import Asks
 from federator.simulate.engine.backlog import Backlog, Room
 from federator.simulate.engine.drains import Drains
-from federator.simulate.engine.fleet import Fleet
+from federator.simulate.engine.fleet import SimulatedFleet
 from federator.simulate.engine.lacking import Lacking
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import Shapes
 from federator.simulate.inputs import Inputs
 
 
-class World:
+class Simulation:
     """Fleet, works and queues at one instant."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.now_s = 0
         self.shapes = Shapes()
-        self.fleet = Fleet(inputs.clusters.values(), self.shapes, inputs.price_per_hour)
+        self.fleet = SimulatedFleet(inputs.clusters.values(), self.shapes, inputs.price_per_hour)
         self.commitments = Commitments()
         self.due: FairQueue[WorkloadKey] = FairQueue(names.namespace_of)
         self.queued: set[WorkloadKey] = set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from federator.simulate.demand import Work
-from federator.simulate.outcome import Held, Outcome
+from federator.simulate.outcome import Held, SimulationResult
 
 IDLE: Final = "(idle)"
 NO_PROJECT: Final = "(no project)"
@@ -30,7 +30,7 @@ class Bill:
     """`cluster`, `project`, `tier` -> group -> hundredths. Those of each add up to the whole."""
 
 
-def bill(outcome: Outcome) -> Bill:
+def bill(outcome: SimulationResult) -> Bill:
     """What each work, and each group of works, cost."""
     if outcome.costs is None:
         return Bill()
@@ -61,7 +61,7 @@ def per_copy(work: Work, resource: str) -> int:
     return amount or 0
 
 
-def _shares(outcome: Outcome) -> Mapping[str, tuple[int, list[tuple[int, int]]]]:
+def _shares(outcome: SimulationResult) -> Mapping[str, tuple[int, list[tuple[int, int]]]]:
     """Cluster -> (amount times seconds of what its cost is shared by, what works held of it)."""
     begin_s = outcome.start_s + outcome.warm_up_s
     by = {held.cluster: held for held in _shared_by(outcome)}
@@ -77,7 +77,7 @@ def _shares(outcome: Outcome) -> Mapping[str, tuple[int, list[tuple[int, int]]]]
     return {name: (held.capacity_s, parts[name]) for name, held in by.items()}
 
 
-def _shared_by(outcome: Outcome) -> Iterator[Held]:
+def _shared_by(outcome: SimulationResult) -> Iterator[Held]:
     """Of each cluster the resource that its cost is shared by."""
     for name in outcome.costs or ():
         mine = {held.resource: held for held in outcome.held if held.cluster == name}

@@ -8,7 +8,15 @@ from enum import StrEnum
 from typing import Any, Final
 
 from federator.model.errors import FieldError
-from federator.simulate.outcome import FLEET, FOR_CAPACITY, WAITING_KEYS, End, Held, Outcome, Wanted
+from federator.simulate.outcome import (
+    FLEET,
+    FOR_CAPACITY,
+    WAITING_KEYS,
+    End,
+    Held,
+    Measure,
+    SimulationResult,
+)
 from federator.simulate.report import amounts
 from federator.simulate.report.measures import Measures, Use
 
@@ -235,7 +243,7 @@ class Replay:
         return self.same == self.recorded
 
 
-def replay(outcome: Outcome) -> Replay | None:
+def replay(outcome: SimulationResult) -> Replay | None:
     """How far the simulation of a recording decides as the federation did: which workload, and how
     many copies in which clusters, one decision after the other. None without a recording.
     """
@@ -275,7 +283,7 @@ def _decision(work: str, clusters: Mapping[str, int]) -> str:
 class Judged:
     """A measure of the scenario, and whether it is within its bounds."""
 
-    wanted: Wanted
+    wanted: Measure
     value: float | None
     """None where there is nothing to measure: no capacity of that resource, no work of that group.
     """
@@ -307,7 +315,7 @@ def judged(measures: Measures) -> tuple[Judged, ...]:
     return tuple(Judged(wanted, _value(measures, wanted)) for wanted in measures.outcome.wanted)
 
 
-def _value(measures: Measures, wanted: Wanted) -> float | None:
+def _value(measures: Measures, wanted: Measure) -> float | None:
     if not wanted.project and not wanted.tier:
         return next(
             (figure.value for figure in figures(measures) if figure.key == wanted.figure), None
@@ -515,7 +523,7 @@ def is_sought(loss: str) -> bool:
     return cluster == LARGEST or moment == PEAK
 
 
-def sought(outcome: Outcome, loss: str, at_s: int | None) -> tuple[str, str]:
+def sought(outcome: SimulationResult, loss: str, at_s: int | None) -> tuple[str, str]:
     """The cluster and the second as `CLUSTER@SECONDS`, and how they were found, in a sentence.
     `outcome`: of the simulation without the loss; `at_s`: the time, None for the peak. Raises
     FieldError where nothing was there to lose.
@@ -536,7 +544,7 @@ def sought(outcome: Outcome, loss: str, at_s: int | None) -> tuple[str, str]:
     return f"{cluster}@{at_s}", f"--lose {loss}: {cluster}{which}, is lost after {after}{when}."
 
 
-def _busiest(outcome: Outcome) -> Held:
+def _busiest(outcome: SimulationResult) -> Held:
     """The resource that is in use most, as the verdict has it."""
     fleet = [held for held in outcome.held if held.cluster == FLEET and held.capacity_s]
     if not fleet:
@@ -544,7 +552,7 @@ def _busiest(outcome: Outcome) -> Held:
     return max(fleet, key=lambda held: (held.used_s / held.capacity_s, held.resource))
 
 
-def _largest(outcome: Outcome, resource: str, at_s: int) -> str:
+def _largest(outcome: SimulationResult, resource: str, at_s: int) -> str:
     """The cluster that has most of the resource then; the first by name of several."""
     place = outcome.resources.index(resource)
     before = [sample for sample in outcome.samples if sample.at_s <= at_s]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.simulate.demand import Work
-from federator.simulate.outcome import FLEET, End, Held, Life, Outcome
+from federator.simulate.outcome import FLEET, End, Held, Life, SimulationResult
 from federator.simulate.report import amounts, costing, moving
 from federator.simulate.report.amounts import Clock
 from federator.simulate.report.costing import Bill
@@ -102,7 +102,7 @@ class Scarce:
 class Measures:
     """All numbers of a report."""
 
-    outcome: Outcome
+    outcome: SimulationResult
     begin_s: int
     """Means, sums and cost are from here to the outcome's horizon."""
     length_s: int
@@ -155,7 +155,7 @@ class Measures:
     scaled_late: int = 0
 
 
-def measure(outcome: Outcome) -> Measures:
+def measure(outcome: SimulationResult) -> Measures:
     """The numbers of a simulation's report."""
     begin = outcome.start_s + outcome.warm_up_s
     lives = [life for life in outcome.lives if begin <= life.work.submit_s <= outcome.horizon_s]
@@ -260,7 +260,7 @@ def _use(held: Held) -> Use:
 # -- over time -------------------------------------------------------------------------------------
 
 
-def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
+def _missing(outcome: SimulationResult) -> list[tuple[int, ...]]:
     """For each sample what works that wait lack of each resource."""
     return _over_time(
         [sample.at_s for sample in outcome.samples],
@@ -306,7 +306,7 @@ def _over_time(
 
 
 def _lines(
-    outcome: Outcome, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
+    outcome: SimulationResult, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
 ) -> dict[str, Any]:
     """Demand, use and capacity by resource: of several samples the most that was asked and used,
     and the least that was there.
@@ -329,7 +329,9 @@ def _lines(
     return lines
 
 
-def _heat(outcome: Outcome, groups: Sequence[Sequence[int]]) -> dict[str, tuple[Line, ...]]:
+def _heat(
+    outcome: SimulationResult, groups: Sequence[Sequence[int]]
+) -> dict[str, tuple[Line, ...]]:
     names = sorted({name for sample in outcome.samples for name in sample.capacity})
 
     def part(name: str, at: int, index: int) -> float:
@@ -348,7 +350,7 @@ def _heat(outcome: Outcome, groups: Sequence[Sequence[int]]) -> dict[str, tuple[
     }
 
 
-def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
+def _by_reason(outcome: SimulationResult, times: Sequence[int]) -> tuple[Line, ...]:
     reasons = sorted({wait.reason for life in outcome.lives for wait in life.waits})
     number = {reason: at for at, reason in enumerate(reasons)}
     rows = _over_time(
@@ -378,7 +380,7 @@ def _by_point(changes: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
     return tuple(by_point)
 
 
-def _scarce(outcome: Outcome, begin_s: int) -> tuple[Scarce, ...]:
+def _scarce(outcome: SimulationResult, begin_s: int) -> tuple[Scarce, ...]:
     copy_s: Counter[str] = Counter()
     peaks: dict[str, int] = {}
     samples = [sample for sample in outcome.samples if sample.at_s >= begin_s]

@@ -9,7 +9,7 @@ from typing import Final
 
 from federator.model.decision import Reason
 from federator.simulate.demand import Work
-from federator.simulate.outcome import FOR_CAPACITY, End, Life, Outcome, Wait
+from federator.simulate.outcome import FOR_CAPACITY, End, Life, SimulationResult, Wait
 from federator.simulate.report import amounts, reasons
 from federator.simulate.report.costing import per_copy
 
@@ -29,7 +29,7 @@ class Step:
     detail: str
 
 
-def of(outcome: Outcome, work: str) -> tuple[Step, ...]:
+def of(outcome: SimulationResult, work: str) -> tuple[Step, ...]:
     """What happened to a work, by time. Raises NoSuchWork."""
     lives = {life.work.id: life for life in outcome.lives}
     if work not in lives:
@@ -77,7 +77,7 @@ def _moves(life: Life) -> Iterator[Step]:
                 yield Step(at_s, what, named)
 
 
-def _waited(outcome: Outcome, life: Life, wait: Wait) -> str:
+def _waited(outcome: SimulationResult, life: Life, wait: Wait) -> str:
     end_s = outcome.end_s if wait.end_s is None else wait.end_s
     missing = f"{amounts.counted(wait.copies, 'copy', 'copies')} missing"
     lasted = amounts.length(end_s - wait.start_s)
@@ -86,7 +86,7 @@ def _waited(outcome: Outcome, life: Life, wait: Wait) -> str:
     return f"{text}; {held}" if held else text
 
 
-def _holders(outcome: Outcome, life: Life, wait: Wait) -> str:
+def _holders(outcome: SimulationResult, life: Life, wait: Wait) -> str:
     """Which works held most of what it waited for when the wait began: of its project for a quota,
     of all for room."""
     if wait.reason not in FOR_CAPACITY | FOR_QUOTA:
@@ -120,7 +120,7 @@ def _holders(outcome: Outcome, life: Life, wait: Wait) -> str:
     return f"{amounts.unit(scarce)} were held by {named}{others}{of_project}"
 
 
-def _in_use(outcome: Outcome, at_s: int, resource: str) -> float:
+def _in_use(outcome: SimulationResult, at_s: int, resource: str) -> float:
     """The share of a resource that was in use at an instant, by the last sample before."""
     at = outcome.resources.index(resource)
     before = [sample for sample in outcome.samples if sample.at_s <= at_s]
@@ -130,7 +130,7 @@ def _in_use(outcome: Outcome, at_s: int, resource: str) -> float:
     return sum(row[at] for row in before[-1].used.values()) / there if there else 0.0
 
 
-def _ended(outcome: Outcome, life: Life) -> Step:
+def _ended(outcome: SimulationResult, life: Life) -> Step:
     cost = [
         f"{amounts.counted(count, noun)} cost {amounts.length(seconds)}"
         for count, noun, seconds in (

@@ -14,7 +14,7 @@ from federator.model.kubernetes import taints as kubernetes_taints
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.simulate.scenario import drawing
 from federator.simulate.scenario.fields import near
-from federator.simulate.scenario.schema import Cluster, Fleet, Nodes, Object, Taint
+from federator.simulate.scenario.schema import Cluster, FleetFields, Nodes, Object, Taint
 from federator.simulate.scenario.tables import FleetTable
 from federator.simulate.traces import columns, loading
 from federator.simulate.traces.nodes import NodeGroup
@@ -34,7 +34,9 @@ class Clusters:
     """Resources that at least one node names."""
 
 
-def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: Objects) -> Clusters:
+def assemble(
+    given: FleetFields, seed: int, path_of: Callable[[str], Path], objects: Objects
+) -> Clusters:
     """All clusters of a scenario, scaled, by nodes. Raises FieldError and TraceError."""
     clusters = Clusters()
     for at, cluster in enumerate(given.clusters):

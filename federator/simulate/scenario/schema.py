@@ -94,7 +94,7 @@ class FleetGenerator(Model):
         return self
 
 
-class Fleet(Model):
+class FleetFields(Model):
     """The clusters: from one or several of these sources, each name once."""
 
     clusters: list[Cluster] = Field(default_factory=list)
@@ -470,7 +470,7 @@ class Event(Model):
         return self
 
 
-class Wanted(Model):
+class MeasureFields(Model):
     """A measure that the verdict is about."""
 
     figure: str = ""
@@ -495,7 +495,7 @@ class Scenario(Model):
     """When the simulation ends; without it when nothing is left to happen."""
     warm_up: Duration = 0
     """What was submitted before is not measured."""
-    fleet: Fleet
+    fleet: FleetFields
     demand: Demand
     policies: list[Object] = Field(default_factory=list)
     """PlacementPolicies and ClusterPlacementPolicies, or `{file: PATH}` with some."""
@@ -505,7 +505,7 @@ class Scenario(Model):
     """PlacementInvariants, or `{file: PATH}` with some. Those with enforcement Refuse bound where
     copies are placed."""
     events: list[Event] = Field(default_factory=list)
-    measures: dict[Name, Wanted] = Field(default_factory=dict)
+    measures: dict[Name, MeasureFields] = Field(default_factory=dict)
     """Name -> which figure, and within which bounds it is good."""
     question: Question | None = None
     """What the verdict answers."""

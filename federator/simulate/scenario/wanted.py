@@ -10,7 +10,7 @@ from typing import Final
 
 from federator.model.errors import FieldError
 from federator.simulate.demand import Work
-from federator.simulate.outcome import FIGURE_KEYS, WAITING_KEYS, Wanted
+from federator.simulate.outcome import FIGURE_KEYS, WAITING_KEYS, Measure
 from federator.simulate.scenario import fields, schema
 from federator.simulate.scenario.fields import near
 
@@ -18,14 +18,14 @@ COST: Final = "cost"
 
 
 def measures(
-    given: Mapping[str, schema.Wanted], *, priced: bool, works: Sequence[Work]
-) -> tuple[Wanted, ...]:
+    given: Mapping[str, schema.MeasureFields], *, priced: bool, works: Sequence[Work]
+) -> tuple[Measure, ...]:
     """The measures in their order. Raises FieldError."""
     projects = {work.project for work in works}
     return tuple(_measure(name, measure, priced, projects) for name, measure in given.items())
 
 
-def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) -> Wanted:
+def _measure(name: str, given: schema.MeasureFields, priced: bool, projects: set[str]) -> Measure:
     path = f"measures.{name}"
     figure = given.figure or name
     here = f"{path}.figure" if given.figure else path
@@ -52,7 +52,7 @@ def _measure(name: str, given: schema.Wanted, priced: bool, projects: set[str]) 
     )
     if most is not None and least is not None and least > most:
         raise FieldError(f"{path}.least", "is more than most")
-    return Wanted(name, figure, given.project, given.tier or "", most, least)
+    return Measure(name, figure, given.project, given.tier or "", most, least)
 
 
 def _bound(figure: str, value: str | float | None, path: str) -> float | None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from federator.model.errors import FieldError
 from federator.simulate.engine import run as engine
-from federator.simulate.outcome import WAITING_KEYS, Life, Outcome, Wanted
+from federator.simulate.outcome import WAITING_KEYS, Life, Measure, SimulationResult
 from federator.simulate.report import amounts, figures, measures
 from federator.simulate.report.figures import Judged
 from federator.simulate.scenario import loading
@@ -106,7 +106,7 @@ def _when(at_s: int, origin_s: int) -> str:
     return f"day {at_s // DAY_S + 1}"
 
 
-def _day_of_shortage(outcome: Outcome) -> int | None:
+def _day_of_shortage(outcome: SimulationResult) -> int | None:
     """The first day from which on the measures of waiting are missed to the end, each judged on the
     works submitted until the end of that day; None where they are met at the end."""
     lives = [life for life in outcome.lives if life.work.submit_s >= outcome.warm_up_s]
@@ -122,7 +122,7 @@ def _day_of_shortage(outcome: Outcome) -> int | None:
     return shortage
 
 
-def _missed_by(wanted: Wanted, lives: Sequence[Life]) -> bool:
+def _missed_by(wanted: Measure, lives: Sequence[Life]) -> bool:
     if wanted.figure not in WAITING_KEYS:
         return False
     own = [
@@ -134,7 +134,7 @@ def _missed_by(wanted: Wanted, lives: Sequence[Life]) -> bool:
     return value > wanted.most if wanted.most is not None else False
 
 
-def _lacking(outcome: Outcome, measured: measures.Measures, day: int | None) -> str:
+def _lacking(outcome: SimulationResult, measured: measures.Measures, day: int | None) -> str:
     """What was scarce: the resource, with the GPU model where all that waited need one."""
     what = measured.scarce[0].what if measured.scarce else ""
     what = what or (measured.lacks[0].reason if measured.lacks else "capacity")
@@ -149,7 +149,7 @@ def _lacking(outcome: Outcome, measured: measures.Measures, day: int | None) -> 
     return f"{only[0]} GPUs" if len(only) == 1 else "GPUs"
 
 
-def _peak_s(outcome: Outcome, measured: measures.Measures) -> int:
+def _peak_s(outcome: SimulationResult, measured: measures.Measures) -> int:
     """When most of the resource is in use that is in use most."""
     if not measured.fleet or not outcome.samples:
         return 0

@@ -14,7 +14,7 @@ from typing import Final
 from federator.model.fleet import ClusterView
 from federator.simulate.demand import Work
 from federator.simulate.inputs import EventKind, Inputs
-from federator.simulate.outcome import End, Life, Outcome
+from federator.simulate.outcome import End, Life, SimulationResult
 from tests.unit.simulate import holding, quotas
 
 MIB: Final = 1 << 20
@@ -23,7 +23,7 @@ _Amounts = tuple[int, int, int]
 """Milli-cores, MiB and GPUs."""
 
 
-def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
+def broken(inputs: Inputs, outcome: SimulationResult) -> list[str]:
     """What does not add up, each a sentence; empty when everything does."""
     return [
         *_works(inputs, outcome),
@@ -36,7 +36,7 @@ def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
     ]
 
 
-def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+def _works(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
     """Every work that was submitted in time is told of once, as it was given."""
     told = [life.work for life in outcome.lives]
     due = [work for work in inputs.works if work.submit_s <= outcome.end_s]
@@ -48,7 +48,7 @@ def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
         )
 
 
-def _lives(outcome: Outcome) -> Iterator[str]:
+def _lives(outcome: SimulationResult) -> Iterator[str]:
     for life in outcome.lives:
         work = life.work
         if life.start_s is not None and life.start_s < work.submit_s:
@@ -94,7 +94,7 @@ def _completed(life: Life) -> Iterator[str]:
         yield f"{work.id} runs in two places at once"
 
 
-def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+def _room(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
     """At every instant each cluster has what its copies hold. Ends come before what begins at the
     same second.
     """
@@ -118,7 +118,7 @@ def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
                 break
 
 
-def _samples(outcome: Outcome) -> Iterator[str]:
+def _samples(outcome: SimulationResult) -> Iterator[str]:
     """A sample tells of the works that wait then, and of what they lack."""
     waits = [wait for life in outcome.lives for wait in life.waits]
     for sample in outcome.samples:
@@ -130,7 +130,7 @@ def _samples(outcome: Outcome) -> Iterator[str]:
             )
 
 
-def _scaled(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+def _scaled(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
     """At no instant a service has more copies than its curve asks for, or is told to lack others
     than the difference. Ends come before what begins at the same second.
     """

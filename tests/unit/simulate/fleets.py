@@ -10,7 +10,7 @@ from federator.simulate.demand import Work
 from federator.simulate.engine import run
 from federator.simulate.engine.shapes import MIB
 from federator.simulate.inputs import Event, Inputs
-from federator.simulate.outcome import Life, Outcome
+from federator.simulate.outcome import Life, SimulationResult
 from tests.unit.simulate import conservation
 
 
@@ -48,7 +48,7 @@ def inputs_of(
     return Inputs("test", by_name, ordered, events=events, **fields)
 
 
-def simulate(inputs: Inputs) -> Outcome:
+def simulate(inputs: Inputs) -> SimulationResult:
     """The outcome, after everything in it was found to add up."""
     outcome = run.run(inputs)
     wrong = conservation.broken(inputs, outcome)
@@ -56,5 +56,5 @@ def simulate(inputs: Inputs) -> Outcome:
     return outcome
 
 
-def lives(outcome: Outcome) -> dict[str, Life]:
+def lives(outcome: SimulationResult) -> dict[str, Life]:
     return {life.work.id: life for life in outcome.lives}

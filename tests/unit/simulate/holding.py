@@ -11,7 +11,7 @@ from typing import Final
 from federator.model.fleet import ClusterView
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.inputs import EventKind, Inputs
-from federator.simulate.outcome import FLEET, Outcome
+from federator.simulate.outcome import FLEET, SimulationResult
 
 RESOURCES: Final = {"cpu": (CPU, 1), "memory": (MEMORY, 1 << 20), "gpu": (GPU, 1)}
 """Name in reports -> (name in nodes, what one unit is in nodes)."""
@@ -21,7 +21,7 @@ Found = dict[tuple[str, str], tuple[int, int, int, float]]
 at once, the largest share)."""
 
 
-def broken(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+def broken(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
     """What is held otherwise than the lives say, each a sentence."""
     if any(work.recorded is not None for work in inputs.works):
         return  # a work's fields do not say what an elastic gang holds
@@ -36,7 +36,7 @@ def broken(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
             yield f"{held.cluster} holds more {held.resource} on average than at the peak"
 
 
-def counted(inputs: Inputs, outcome: Outcome) -> Found:
+def counted(inputs: Inputs, outcome: SimulationResult) -> Found:
     """From every second at which something changes to the next such second."""
     begin_s = outcome.start_s + outcome.warm_up_s
     held, there = _held(outcome), _there(inputs, outcome.end_s)
@@ -68,7 +68,7 @@ def counted(inputs: Inputs, outcome: Outcome) -> Found:
     return found
 
 
-def _held(outcome: Outcome) -> Mapping[int, list[tuple[str, str, int]]]:
+def _held(outcome: SimulationResult) -> Mapping[int, list[tuple[str, str, int]]]:
     """Second -> (cluster, resource, so much more is held from then on)."""
     changes: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
     for life in outcome.lives:

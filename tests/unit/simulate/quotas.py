@@ -14,7 +14,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.simulate.inputs import EventKind, Inputs
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import SimulationResult
 
 RESOURCES: Final = (CPU, MEMORY, GPU)
 MIB: Final = 1 << 20
@@ -22,7 +22,7 @@ _Use = dict[tuple[str, Tier], list[int]]
 """(project, tier) -> amounts."""
 
 
-def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
+def broken(inputs: Inputs, outcome: SimulationResult) -> list[str]:
     """What exceeds a quota, each a sentence."""
     changes = [(event.at_s, event.quotas) for event in inputs.events if _is_change(event.kind)]
     if not inputs.quotas and not changes:
@@ -45,7 +45,7 @@ def _is_change(kind: EventKind) -> bool:
     return kind is EventKind.QUOTA_CHANGED
 
 
-def _steps(outcome: Outcome) -> Iterator[tuple[int, tuple[str, Tier], list[int]]]:
+def _steps(outcome: SimulationResult) -> Iterator[tuple[int, tuple[str, Tier], list[int]]]:
     for life in outcome.lives:
         work = life.work
         each = (work.cpu_milli or 0, (work.memory_mib or 0) * MIB, work.gpu or 0)

@@ -12,7 +12,7 @@ from typing import Any
 from federator.model.ask import Tier
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.inputs import EventKind, Inputs
-from federator.simulate.outcome import End, Life, Outcome
+from federator.simulate.outcome import End, Life, SimulationResult
 
 RESOURCES = {"cpu": (CPU, 1, 1000), "memory": (MEMORY, 1 << 20, 1024), "gpu": (GPU, 1, 1)}
 """Name in reports -> (name in nodes, what one unit is in nodes, units in what people read)."""
@@ -23,7 +23,7 @@ class Wanted:
     """One outcome of one scenario."""
 
     inputs: Inputs
-    outcome: Outcome
+    outcome: SimulationResult
 
     @property
     def begin_s(self) -> int:

@@ -16,7 +16,7 @@ from federator.model.resources import CPU, Resources
 from federator.simulate.engine import backlog
 from federator.simulate.engine.backlog import Backlog
 from federator.simulate.inputs import Event, EventKind, Inputs, Scaled
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import SimulationResult
 from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
 
 
@@ -70,7 +70,7 @@ def drawn(seed: int) -> Inputs:
     return inputs_of(fleet, works, *events, **fields)
 
 
-def told(outcome: Outcome) -> list[object]:
+def told(outcome: SimulationResult) -> list[object]:
     return [(life.work.id, life.end, life.start_s, life.stays) for life in outcome.lives]
 
 

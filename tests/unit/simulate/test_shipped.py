@@ -8,7 +8,7 @@ import pytest
 
 from federator.simulate.engine import run
 from federator.simulate.inputs import Inputs
-from federator.simulate.outcome import Outcome
+from federator.simulate.outcome import SimulationResult
 from federator.simulate.report.measures import measure
 from federator.simulate.scenario import loading
 from tests.house.sources import ROOT
@@ -23,7 +23,7 @@ LENGTHS = {"demand-growth.yaml": "15d"}
 """Where the first week is not the one that is of interest."""
 
 
-def played(name: str, **changes: Any) -> tuple[Inputs, Outcome]:
+def played(name: str, **changes: Any) -> tuple[Inputs, SimulationResult]:
     """The inputs and outcome of the first days, after everything in it was found to add up."""
     path: Path = FOLDER / name
     until = LENGTHS.get(name, "7d")

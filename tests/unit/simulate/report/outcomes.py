@@ -11,8 +11,8 @@ from federator.simulate.outcome import (
     Happened,
     Held,
     Life,
-    Outcome,
     Sample,
+    SimulationResult,
     Stay,
     Wait,
 )
@@ -28,7 +28,7 @@ def work(
 
 def small(
     lives: Sequence[Life], *, end_s: int = 1000, warm_up_s: int = 0, name: str = "small"
-) -> Outcome:
+) -> SimulationResult:
     """One cluster of 8 GPUs; what is used by the lives' stays, sampled every 100 s."""
 
     def sample(at_s: int) -> Sample:
@@ -56,7 +56,9 @@ def small(
         )
     ]
     held = held_of(steps, ("gpu",), warm_up_s, end_s)
-    return Outcome(name, 0, 0, end_s, warm_up_s, end_s, ("gpu",), tuple(lives), samples, held)
+    return SimulationResult(
+        name, 0, 0, end_s, warm_up_s, end_s, ("gpu",), tuple(lives), samples, held
+    )
 
 
 def held_of(
@@ -102,7 +104,7 @@ def drawn(
     hostile: bool = False,
     name: str = "",
     slow: float = 1.0,
-) -> Outcome:
+) -> SimulationResult:
     """An outcome of every kind of thing that a report shows."""
     dice = random.Random(seed)
     names = [f"us-east-{at}" for at in range(clusters)]
@@ -124,7 +126,7 @@ def drawn(
         waiting = dice.randrange(20)
         lacking = {"gpu": waiting, ONE_NODE: waiting // 3} if waiting else {}
         samples.append(Sample(at_s, used, capacity, waiting, waiting * 2, waiting // 3, lacking))
-    return Outcome(
+    return SimulationResult(
         name=name or (HOSTILE if hostile else "losing a zone at the peak"),
         seed=seed,
         start_s=0,
