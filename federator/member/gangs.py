@@ -30,7 +30,7 @@ LONGEST_PAUSE_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GangJobs:
     """What is known of a gang's Jobs."""
 
     roles: tuple[RoleFigures, ...]
@@ -60,7 +60,9 @@ class Seen:
         return all(role.ready + role.succeeded >= role.wanted for role in self.roles)
 
 
-def look(natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozenset[str]) -> Seen:
+def look(
+    natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozenset[str]
+) -> GangJobs:
     """Sums over the Jobs of each component. One that fails for good fails the gang. Where another
     object of the slice carries the Jobs, its word on the end counts, not theirs."""
     figures: list[RoleFigures] = []
@@ -89,9 +91,9 @@ def look(natives: Sequence[NativeRow], roles: Sequence[Role], completes: frozens
     if carrier is not None:
         complete = _is(carrier, "Completed") or _is(carrier, "Complete")
         failed = _is(carrier, "Failed")
-        return Seen(tuple(figures), there, complete, failed, carrier.key[0])
+        return GangJobs(tuple(figures), there, complete, failed, carrier.key[0])
     complete = complete and bool(roles)
-    return Seen(tuple(figures), there, complete, failed, group=_group(natives))
+    return GangJobs(tuple(figures), there, complete, failed, group=_group(natives))
 
 
 def _group(natives: Sequence[NativeRow]) -> str:
@@ -129,7 +131,7 @@ class Moment:
     """Of the workload: spreads the pauses of gangs that were rolled back together."""
 
 
-def advance(before: Gang, seen: Seen, moment: Moment) -> tuple[Gang, float]:
+def advance(before: Gang, seen: GangJobs, moment: Moment) -> tuple[Gang, float]:
     """(the gang now, seconds until it has to be looked at again; infinity for never)."""
     now = replace(before, roles=seen.roles, group=seen.group)
     phase, wait_s = before.phase, math.inf

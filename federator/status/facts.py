@@ -1,7 +1,7 @@
 """Inputs and intermediate figures of a fold: frozen values without a verdict.
 
 `fold` fills them, `verdict` turns them into conditions and sentences. The hub's status aggregation
-builds `Wanted`, `DecisionInput` and `Refusal`.
+builds `Desired`, `DecisionInput` and `Refusal`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from federator.model.shards import Ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Desired:
     """What the workload asks for, and what is durably recorded of its past."""
 
     generation: int
@@ -220,7 +220,7 @@ class Tally:
 class Facts:
     """Input of `verdict`."""
 
-    wanted: Wanted
+    wanted: Desired
     placing: DecisionInput | None
     tally: Tally
     rows: tuple[Row, ...]

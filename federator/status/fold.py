@@ -19,9 +19,9 @@ from federator.model.observation import BlockFigures, NodeFigures, SliceObservat
 from federator.model.shards import Ranges
 from federator.status import verdict
 from federator.status.conditions import Condition
-from federator.status.facts import DecisionInput, Facts, Refusal, Row, Tally, Wanted
+from federator.status.facts import DecisionInput, Desired, Facts, Refusal, Row, Tally
 
-__all__ = ["Fold", "Refusal", "Row", "Wanted", "fold"]
+__all__ = ["Desired", "Fold", "Refusal", "Row", "fold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Fold:
 
 
 def fold(
-    wanted: Wanted,
+    wanted: Desired,
     placing: DecisionInput | None,
     observations: Sequence[SliceObservation],
     *,
@@ -151,7 +151,7 @@ def _folded(facts: Facts) -> Fold:
     )
 
 
-def _start_time(wanted: Wanted, tally: Tally) -> str:
+def _start_time(wanted: Desired, tally: Tally) -> str:
     """When the first shard began, as recorded, else now that one runs or is done; "" where no
     deadline counts from it."""
     if wanted.start_time or wanted.end_rules.deadline_s is None:
@@ -159,7 +159,7 @@ def _start_time(wanted: Wanted, tally: Tally) -> str:
     return wanted.now if tally.ready_hi or tally.completed or tally.failed else ""
 
 
-def _claimed(wanted: Wanted, placing: DecisionInput | None, rows: Sequence[Row]) -> bool:
+def _claimed(wanted: Desired, placing: DecisionInput | None, rows: Sequence[Row]) -> bool:
     """Whether this generation may be reported as observed. A suspended or refused workload is left
     unchanged on purpose, so reading it is enough. The same holds for a cluster that waits for its
     turn in a rollout: people learn about an earlier failure from the status of this generation."""
@@ -171,7 +171,7 @@ def _claimed(wanted: Wanted, placing: DecisionInput | None, rows: Sequence[Row])
 
 
 def _replicas(
-    wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool
+    wanted: Desired, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool
 ) -> Tally:
     """Interchangeable copies. A cluster that is being left still serves, so it counts until its
     slice is gone. `kept`: running copies are left unchanged."""
@@ -211,32 +211,34 @@ def _replicas(
     )
 
 
-def _updated(wanted: Wanted, seen: SliceObservation) -> int:
+def _updated(wanted: Desired, seen: SliceObservation) -> int:
     """Copies of the present generation's template; 0 when the slice has another content, because
     its updated copies are then of the template before."""
     return 0 if wanted.in_force or _is_other(wanted, seen) else seen.updated
 
 
-def _is_other(wanted: Wanted, seen: SliceObservation) -> bool:
+def _is_other(wanted: Desired, seen: SliceObservation) -> bool:
     """Whether the slice has another content than the present generation."""
     return seen.outdated or seen.origin_generation < wanted.generation
 
 
-def _nodes(wanted: Wanted, seen: SliceObservation) -> NodeFigures | None:
+def _nodes(wanted: Desired, seen: SliceObservation) -> NodeFigures | None:
     """A daemon's figures, of which `updated` counts as `_updated` does."""
     if seen.nodes is None or wanted.in_force or not _is_other(wanted, seen):
         return seen.nodes
     return replace(seen.nodes, updated=0)
 
 
-def _blocks(wanted: Wanted, seen: SliceObservation) -> tuple[BlockFigures, ...]:
+def _blocks(wanted: Desired, seen: SliceObservation) -> tuple[BlockFigures, ...]:
     """The figures of blocks, of which `updated` counts as `_updated` does."""
     if not wanted.in_force and not _is_other(wanted, seen):
         return seen.blocks
     return tuple(replace(block, updated=0) for block in seen.blocks)
 
 
-def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
+def _shards(
+    wanted: Desired, shares: Mapping[str, Share], held: Sequence[SliceObservation]
+) -> Tally:
     """Numbered shards: a shard once completed stays completed, whatever is reported later."""
     universe: Ranges = ((0, wanted.count - 1),) if wanted.count > 0 else ()
     completed = wanted.previous_completed
@@ -297,7 +299,7 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
     )
 
 
-def _most_running(wanted: Wanted, share: Share | None, seen: SliceObservation) -> int:
+def _most_running(wanted: Desired, share: Share | None, seen: SliceObservation) -> int:
     """Shards that can run at once in a cluster: its slots, whatever it tells."""
     if wanted.unit is not Unit.SHARDS or share is None or not share.slots:
         return seen.active
@@ -309,7 +311,7 @@ def _unhealthy(held: Sequence[SliceObservation]) -> tuple[SliceObservation, ...]
 
 
 def _row(
-    wanted: Wanted,
+    wanted: Desired,
     share: Share | None,
     seen: SliceObservation,
     tally: Tally,

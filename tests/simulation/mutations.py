@@ -35,7 +35,7 @@ from federator.kinds.cronjob import runs as cron_runs
 from federator.kinds.jobset import ask, natives
 from federator.kinds.training import natives as training
 from federator.kube import errors
-from federator.kube.control.applier import Applier, Outcome
+from federator.kube.control.applier import Applier, StepResult
 from federator.kube.leader.elector import Elector
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
@@ -311,8 +311,8 @@ def _asks_nobody(original: Method) -> Method:
 
 
 def _overwrites(original: Method) -> Method:
-    async def apply(self: Applier, step: Any, key: Any = None) -> Outcome:
-        outcome: Outcome = await original(self, step, key)
+    async def apply(self: Applier, step: Any, key: Any = None) -> StepResult:
+        outcome: StepResult = await original(self, step, key)
         if not isinstance(outcome.error, errors.Conflict) or not isinstance(step, Patch):
             return outcome
         ours = await self.client.get(step.ref)
@@ -323,7 +323,7 @@ def _overwrites(original: Method) -> Method:
                 for name, text in (meta.get(part) or {}).items()
                 if names.FEDERATION in name
             }
-        return Outcome(step, obj=await self.client.replace(step.ref, ours))
+        return StepResult(step, obj=await self.client.replace(step.ref, ours))
 
     return apply
 

@@ -50,7 +50,7 @@ class FormerCharge(Model):
     """Where they ran when the edit was admitted."""
 
 
-class Charge(Model):
+class ChargeFields(Model):
     """What the ledger is charged with while the decision stands, so that it can be rebuilt from
     decisions alone."""
 

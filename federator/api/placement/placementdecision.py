@@ -300,7 +300,7 @@ class Spec(Model):
     in_force: InForce | None = None
     """Set while an edit of the workload or of its RuntimeProfile is held back: what was admitted
     before stays in force."""
-    charge: chargefields.Charge | None = None
+    charge: chargefields.ChargeFields | None = None
     """What the ledger is charged with."""
     as_of: Moment
     """The time of the fleet's picture that it was made from."""

@@ -47,7 +47,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """What came of one test. It passed if all is empty."""
 
     differences: tuple[Difference, ...] = ()
@@ -71,15 +71,15 @@ class _Result:
     message: str
 
 
-def run(case: Case) -> Outcome:
+def run(case: Case) -> CaseResult:
     """The outcome of one test."""
     try:
         differences, warnings = _differences(case)
     except manifests.Unreadable as bad:
-        return Outcome(problems=tuple(f"{case.path}: {sentence}" for sentence in bad.sentences))
+        return CaseResult(problems=tuple(f"{case.path}: {sentence}" for sentence in bad.sentences))
     except editing.Unplanned as bad:
-        return Outcome(problems=(f"{case.path}.plan: {bad}",))
-    return Outcome(differences, warnings if differences else ())
+        return CaseResult(problems=(f"{case.path}.plan: {bad}",))
+    return CaseResult(differences, warnings if differences else ())
 
 
 def _differences(case: Case) -> tuple[tuple[Difference, ...], tuple[str, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree import ElementTree
 
-from federator.cli.policytests.checking import Outcome
+from federator.cli.policytests.checking import CaseResult
 from federator.model import plaintext
 from federator.model.plaintext import counted
 
@@ -21,7 +21,7 @@ class Ran:
     """The outcomes of one file. With `problems` it could not be read."""
 
     file: str
-    outcomes: tuple[tuple[str, Outcome], ...] = ()
+    outcomes: tuple[tuple[str, CaseResult], ...] = ()
     """(name, outcome) of each test."""
     problems: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ def lines(ran: Ran) -> Iterator[str]:
         yield from (f"         {line}" for line in details(outcome))
 
 
-def details(outcome: Outcome) -> Iterator[str]:
+def details(outcome: CaseResult) -> Iterator[str]:
     """What differs, line by line: `-` is expected, `+` is decided."""
     for problem in outcome.problems:
         yield plaintext.visible(problem)
@@ -86,7 +86,7 @@ def junit(every: Sequence[Ran]) -> bytes:
         for name, outcome in ran.outcomes:
             _case(suite, name, outcome)
         if ran.problems:
-            _case(suite, UNREADABLE, Outcome(problems=ran.problems))
+            _case(suite, UNREADABLE, CaseResult(problems=ran.problems))
         _count(suite)
     _count(root)
     ElementTree.indent(root)
@@ -94,7 +94,7 @@ def junit(every: Sequence[Ran]) -> bytes:
     return text + b"\n"
 
 
-def _case(suite: ElementTree.Element, name: str, outcome: Outcome) -> None:
+def _case(suite: ElementTree.Element, name: str, outcome: CaseResult) -> None:
     shown = plaintext.visible(name)
     case = ElementTree.SubElement(suite, "testcase", classname=suite.get("name", ""), name=shown)
     if outcome.passed:
@@ -104,7 +104,7 @@ def _case(suite: ElementTree.Element, name: str, outcome: Outcome) -> None:
     ElementTree.SubElement(case, kind, message=message).text = "\n".join(details(outcome))
 
 
-def _first(outcome: Outcome) -> str:
+def _first(outcome: CaseResult) -> str:
     """The first thing that is wrong, in one line."""
     if outcome.problems:
         return outcome.problems[0]

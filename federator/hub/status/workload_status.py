@@ -41,7 +41,7 @@ from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
 from federator.status.facts import DecisionInput
-from federator.status.fold import Fold, Refusal, Wanted, fold
+from federator.status.fold import Desired, Fold, Refusal, fold
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class StatusAggregation:
         served = self.state.serving(workload, record)
         suspended = ask is not None and ask.suspended
         start = raw.text(status, "startTime")
-        wanted = Wanted(
+        wanted = Desired(
             generation=workload.generation,
             unit=workload.verbs.unit,
             count=self._count(workload, record),

@@ -18,7 +18,7 @@ from federator.model.steps import Apply, Create, Delete, EmitEvent, ObjectRef, P
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """What became of a step. `obj` is the object as the server has it now, where it told."""
 
     step: Step
@@ -60,17 +60,17 @@ class Applier:
         self.lane = lane
         self.recorder = EventRecorder(client, clock=clock, component=component, instance=instance)
 
-    async def apply(self, step: Step, key: Hashable = None) -> Outcome:
+    async def apply(self, step: Step, key: Hashable = None) -> StepResult:
         """Carries out one step. `key` is the owner of the turn in the lane; by default the object's
         namespace and name."""
         ref = target(step)
         try:
             async with self.lane.slot((ref.namespace, ref.name) if key is None else key):
-                return Outcome(step, obj=await self._send(step))
+                return StepResult(step, obj=await self._send(step))
         except errors.ApiError as exc:
-            outcome = Outcome(step, error=exc)
+            outcome = StepResult(step, error=exc)
             # Gone is what a Delete asks for.
-            return Outcome(step) if outcome.gone and isinstance(step, Delete) else outcome
+            return StepResult(step) if outcome.gone and isinstance(step, Delete) else outcome
 
     async def _send(self, step: Step) -> Mapping[str, Any] | None:
         match step:

@@ -16,7 +16,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.leader import lease
-from federator.kube.leader.lease import Leadership, LeaseEvent, LeaseOptions, Seen
+from federator.kube.leader.lease import Leadership, LeaseEvent, LeaseOptions, ObservedLease
 from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Elector:
         self.term = 0
         """The term in which this process led last; 0 before. Rises with every change of the
         leader."""
-        self.seen: Seen | None = None
+        self.seen: ObservedLease | None = None
         """The Lease as last read while observing."""
         self._client = client
         self._ref = ObjectRef(lease.API_VERSION, "leases", namespace, name, "Lease")
@@ -184,7 +184,7 @@ class Elector:
             wait_s = min(wait_s, max(self.options.retry_s / 10, self._free_at(self.seen) - now))
         return max(0.0, begun + wait_s - now)
 
-    def _free_at(self, seen: Seen) -> float:
+    def _free_at(self, seen: ObservedLease) -> float:
         if not seen.version and self._first_look and self._untouched():
             return seen.since_s
         return lease.free_at(seen, self.identity, self._claimed, self.options)

@@ -122,7 +122,7 @@ class LeaseOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedLease:
     """The Lease as last seen, and since when it has been so. `version` is "" where there is
     none."""
 
@@ -137,7 +137,9 @@ class Seen:
     """The last leader has given it up."""
 
 
-def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> Seen:
+def notice(
+    before: ObservedLease | None, obj: Mapping[str, Any] | None, now_s: float
+) -> ObservedLease:
     """What a read at `now_s` showed. Any write to the Lease is a sign of life; total on whatever it
     holds."""
     meta = (obj or {}).get("metadata") or {}
@@ -145,7 +147,7 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
     if before is not None and before.version == version:
         return before
     spec = _spec(obj)
-    return Seen(
+    return ObservedLease(
         version=version,
         holder=holder_of(obj),
         acquired=str(spec.get("acquireTime", "")),
@@ -155,7 +157,7 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
     )
 
 
-def unheld(seen: Seen) -> bool:
+def unheld(seen: ObservedLease) -> bool:
     """Whether the Lease is not there, or a person has emptied it: it says nothing about the leader
     (F7).
 
@@ -167,7 +169,9 @@ def unheld(seen: Seen) -> bool:
     return not seen.holder and not seen.released
 
 
-def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOptions) -> float:
+def free_at(
+    seen: ObservedLease, identity: str, claimed: str | None, options: LeaseOptions
+) -> float:
     """From when on the Lease may be taken by `identity`; never while it has no holder (`unheld`).
     `claimed`: the time in the last claim that it sent, None before the first. A release frees it at
     once."""

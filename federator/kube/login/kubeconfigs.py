@@ -47,7 +47,7 @@ _FORBIDDEN: Mapping[str, str] = {
 }
 
 
-class Refused(FieldError):
+class KubeconfigRefused(FieldError):
     """The kubeconfig is not taken. The message names the field and never quotes a value."""
 
 
@@ -64,7 +64,7 @@ class MemberAccess:
 
 
 def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
-    """What a member's kubeconfig says, if it holds nothing else. Raises `Refused`.
+    """What a member's kubeconfig says, if it holds nothing else. Raises `KubeconfigRefused`.
 
     `allow_loopback` is for the sandbox only.
     """
@@ -73,9 +73,9 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
         "apiVersion", "kind", "clusters", "contexts", "users", "current-context", "preferences"
     )
     if config.text("apiVersion", "v1") != "v1" or config.text("kind", "Config") != "Config":
-        raise Refused("kind", "this is no kubeconfig")
+        raise KubeconfigRefused("kind", "this is no kubeconfig")
     if config.value.get("preferences") not in (None, {}, ""):
-        raise Refused("preferences", "must be empty")
+        raise KubeconfigRefused("preferences", "must be empty")
     context = _named(config, "contexts", "context", config.text("current-context"))
     context.only("cluster", "user", "namespace")
     cluster = _named(config, "clusters", "cluster", context.text("cluster"))
@@ -83,7 +83,7 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
         "server", "certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify"
     )
     if cluster.text("insecure-skip-tls-verify", "false") != "false":
-        raise Refused(
+        raise KubeconfigRefused(
             cluster.at("insecure-skip-tls-verify"), "the server's certificate is always checked"
         )
     user = _named(config, "users", "user", context.text("user"))
@@ -162,14 +162,14 @@ class _Fields:
                     if name[:3] in ("as", "as-")
                     else "this field is not accepted"
                 )
-                raise Refused(
+                raise KubeconfigRefused(
                     self.at(plaintext.clipped(name, _SHOWN)), _FORBIDDEN.get(name, unknown)
                 )
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self.value.get(name, default)
         if not isinstance(value, str) or not value:
-            raise Refused(self.at(name), "is required and must be a text")
+            raise KubeconfigRefused(self.at(name), "is required and must be a text")
         return value
 
 
@@ -177,7 +177,7 @@ def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
     """The one entry of that name in a list of named entries; every entry must look like one."""
     entries = config.value.get(plural)
     if not isinstance(entries, list):
-        raise Refused(plural, "is required and must be a list")
+        raise KubeconfigRefused(plural, "is required and must be a list")
     named: list[_Fields] = []
     for index, entry in enumerate(entries):
         path = f"{plural}[{index}]"
@@ -186,11 +186,11 @@ def _named(config: _Fields, plural: str, singular: str, name: str) -> _Fields:
             or set(entry) != {"name", singular}
             or not isinstance(entry[singular], dict)
         ):
-            raise Refused(path, f"must have a name and a {singular}, and nothing else")
+            raise KubeconfigRefused(path, f"must have a name and a {singular}, and nothing else")
         if entry["name"] == name:
             named.append(_Fields(f"{path}.{singular}", entry[singular]))
     if len(named) != 1:
-        raise Refused(
+        raise KubeconfigRefused(
             plural, f"{len(named)} entries have the name that is referred to; there must be one"
         )
     return named[0]
@@ -200,13 +200,15 @@ def _credentials(user: _Fields) -> tuple[str, bytes, bytes]:
     has_token = "token" in user.value
     has_cert = "client-certificate-data" in user.value or "client-key-data" in user.value
     if has_token == has_cert:
-        raise Refused(user.path, "needs either a token or a client certificate with its key")
+        raise KubeconfigRefused(
+            user.path, "needs either a token or a client certificate with its key"
+        )
     if has_cert:
         cert_pem = _pem(user, "client-certificate-data", b"-----BEGIN CERTIFICATE-----")
         return "", cert_pem, _pem(user, "client-key-data", b"PRIVATE KEY-----")
     token = user.text("token")
     if not tokens.is_bearer(token):
-        raise Refused(user.at("token"), "is no bearer token")
+        raise KubeconfigRefused(user.at("token"), "is no bearer token")
     return token, b"", b""
 
 
@@ -214,37 +216,37 @@ def _server(cluster: _Fields, allow_loopback: bool) -> str:
     path = cluster.at("server")
     text = cluster.text("server")
     if not text.isascii() or not text.isprintable() or any(mark in text for mark in ' \\"<>^`{|}'):
-        raise Refused(path, "is no address of a server")
+        raise KubeconfigRefused(path, "is no address of a server")
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise Refused(path, "is no address of a server") from None
+        raise KubeconfigRefused(path, "is no address of a server") from None
     if parts.scheme != "https":
-        raise Refused(path, "must begin with https://")
+        raise KubeconfigRefused(path, "must begin with https://")
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in text or "#" in text:
-        raise Refused(path, "may hold a host, a port and a path only")
+        raise KubeconfigRefused(path, "may hold a host, a port and a path only")
     if (
         not _PATH.fullmatch(parts.path)
         or "." in parts.path.split("/")
         or ".." in parts.path.split("/")
         or port == 0
     ):
-        raise Refused(path, "is no address of a server")
+        raise KubeconfigRefused(path, "is no address of a server")
     if addresses.is_literal(host):
         if "%" in host or addresses.refusal(host, allow_loopback=allow_loopback):
-            raise Refused(path, addresses.UNUSABLE)
+            raise KubeconfigRefused(path, addresses.UNUSABLE)
     elif not _HOST.fullmatch(host) or addresses.looks_numeric(host):
-        raise Refused(path, "names no host that could be a server")
+        raise KubeconfigRefused(path, "names no host that could be a server")
     elif not allow_loopback and host.rstrip(".").lower().rpartition(".")[2] == "localhost":
-        raise Refused(path, addresses.UNUSABLE)
+        raise KubeconfigRefused(path, addresses.UNUSABLE)
     return text.rstrip("/")
 
 
 def _host(fields: _Fields, name: str) -> str:
     host = fields.text(name)
     if not addresses.is_literal(host) and not _HOST.fullmatch(host):
-        raise Refused(fields.at(name), "is no host name")
+        raise KubeconfigRefused(fields.at(name), "is no host name")
     return host
 
 
@@ -253,9 +255,9 @@ def _pem(fields: _Fields, name: str, mark: bytes) -> bytes:
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Refused(fields.at(name), "is no base64") from None
+        raise KubeconfigRefused(fields.at(name), "is no base64") from None
     if mark not in content or not content.isascii():
-        raise Refused(fields.at(name), "is no PEM of the right kind")
+        raise KubeconfigRefused(fields.at(name), "is no PEM of the right kind")
     return content
 
 
@@ -263,18 +265,18 @@ def _plain(data: bytes) -> dict[str, Any]:
     """The document as mappings, lists and texts, built from parser events; bounded in every
     direction."""
     if len(data) > SIZE_MAX:
-        raise Refused("", f"is larger than {SIZE_MAX} bytes")
+        raise KubeconfigRefused("", f"is larger than {SIZE_MAX} bytes")
     try:
         text = data.decode("utf-8")
         root = _build(text)
     except UnicodeDecodeError:
-        raise Refused("", "is no UTF-8 text") from None
+        raise KubeconfigRefused("", "is no UTF-8 text") from None
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        if isinstance(exc, Refused):
+        if isinstance(exc, KubeconfigRefused):
             raise
-        raise Refused("", "is no YAML that can be read") from None
+        raise KubeconfigRefused("", "is no YAML that can be read") from None
     if not isinstance(root, dict):
-        raise Refused("", "must be a mapping")
+        raise KubeconfigRefused("", "must be a mapping")
     return root
 
 
@@ -282,7 +284,7 @@ def _build(text: str) -> Any:
     builder = _Builder()
     for count, event in enumerate(yaml.parse(text, Loader=yaml.SafeLoader)):
         if count > _NODES_MAX:
-            raise Refused("", f"has more than {_NODES_MAX} parts")
+            raise KubeconfigRefused("", f"has more than {_NODES_MAX} parts")
         builder.take(event)
     return builder.root
 
@@ -298,19 +300,19 @@ class _Builder:
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise Refused("", "anchors and aliases are not accepted")
+            raise KubeconfigRefused("", "anchors and aliases are not accepted")
         if getattr(event, "tag", None):
-            raise Refused("", "tags are not accepted")
+            raise KubeconfigRefused("", "tags are not accepted")
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise Refused("", "holds more than one document")
+                raise KubeconfigRefused("", "holds more than one document")
         elif isinstance(event, yaml.ScalarEvent):
             is_null = event.style is None and event.value in _NULLS
             self._put(None if is_null else event.value, is_text=not is_null)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(self._open) >= _DEPTH_MAX:
-                raise Refused("", f"is nested deeper than {_DEPTH_MAX} levels")
+                raise KubeconfigRefused("", f"is nested deeper than {_DEPTH_MAX} levels")
             started: dict[str, Any] | list[Any] = (
                 {} if isinstance(event, yaml.MappingStartEvent) else []
             )
@@ -335,7 +337,9 @@ class _Builder:
             self._keys[-1] = None
             return
         if not is_text:
-            raise Refused("", "has a key that is no text")
+            raise KubeconfigRefused("", "has a key that is no text")
         if value in holder:
-            raise Refused("", f"has the key {plaintext.clipped(value, _SHOWN)} twice in one place")
+            raise KubeconfigRefused(
+                "", f"has the key {plaintext.clipped(value, _SHOWN)} twice in one place"
+            )
         self._keys[-1] = value

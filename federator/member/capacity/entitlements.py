@@ -13,7 +13,7 @@ from federator.kinds import asks
 from federator.member.cache import jobs
 from federator.member.cache.caches import Caches
 from federator.member.cache.rows import SliceRow
-from federator.member.expansion.expanding import Expander, Refused
+from federator.member.expansion.expanding import Expander, ExpansionRefused
 from federator.model import shards
 from federator.model.ask import PodShape, Unit
 from federator.model.errors import FieldError
@@ -37,7 +37,7 @@ class Entitlements:
             return None
         profile = None
         # it is counted without its support until the profile is here
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(ExpansionRefused):
             profile = self._expander.profile_of(mark)
         state = (row.uid, row.content, profile is not None)
         cached = self._cached.get(row.key)

@@ -25,7 +25,7 @@ from federator.kinds.natives import (
 from federator.kinds.verbs import LiveJob, Natives, PodRules, SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier, Outcome
+from federator.kube.control.applier import Applier, StepResult
 from federator.member.cache import jobs
 from federator.member.cache.caches import Caches, native_ref
 from federator.member.cache.rows import NativeKey, SliceRow, account_of
@@ -42,7 +42,7 @@ from federator.model.observation import MISSING, RepeatFigures
 from federator.model.steps import Create, RequeueAfter
 
 
-class Refused(Exception):
+class ExpansionRefused(Exception):
     """The slice cannot be expanded as it is; says why, and which object's coming would change
     that."""
 
@@ -127,8 +127,8 @@ class Expander:
         )
 
     def profile_of(self, mark: SliceMark) -> dict[str, Any] | None:
-        """The pinned RuntimeProfile; None when the slice names none. Raises `Refused` while it is
-        not here."""
+        """The pinned RuntimeProfile; None when the slice names none. Raises `ExpansionRefused`
+        while it is not here."""
         name, content = mark.rules.profile
         if not name:
             return None
@@ -137,7 +137,7 @@ class Expander:
             pinned = f"{name} with content {content}"
             copy = runtimeprofile.member_name(name, content)
             message = f"The RuntimeProfile {pinned} is not in this cluster."
-            raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
+            raise ExpansionRefused(MISSING, message, ("RuntimeProfile", "", copy))
         return profile
 
     # -- the turn -------------------------------------------------------------
@@ -152,7 +152,7 @@ class Expander:
         try:
             self._fence(row)
             wanted = self._wanted(row, mark)
-        except Refused as refused:
+        except ExpansionRefused as refused:
             self._refuse(row, refused)
             if refused.again:
                 return RequeueAfter(key, self._options.recheck_s, refused.message)
@@ -183,18 +183,18 @@ class Expander:
             return
         obeyed = row.observed or bool(self._caches.natives_of(row.uid))
         if newer := self._caches.highest.newer(mark.workload_uid, mark.seq, obeyed=obeyed):
-            raise Refused(
+            raise ExpansionRefused(
                 "StaleSlice", f"Its seq {mark.seq} is not above {newer}, which was seen before."
             )
         self._caches.highest.hear(mark.workload_uid, mark.seq, obeyed=obeyed)
 
     def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
-        """The native objects of the slice. Raises `Refused`."""
+        """The native objects of the slice. Raises `ExpansionRefused`."""
         if row.verbs.expand is None:
             return ()
         if mark.rules.expander not in verbs.EXPANDERS:
             supported = f"this member process knows versions {', '.join(verbs.EXPANDERS)}"
-            raise Refused(
+            raise ExpansionRefused(
                 "ExpansionFailed",
                 f"It was made for expander version {mark.rules.expander!r}; {supported}.",
             )
@@ -209,16 +209,17 @@ class Expander:
             made = self._grouped(row, obj, row.verbs.expand(obj, profile))
             made = as_served(made, self._caches.offers)
         except FieldError as bad:
-            raise Refused("ExpansionFailed", f"{bad}.") from bad
+            raise ExpansionRefused("ExpansionFailed", f"{bad}.") from bad
         for kind in dict.fromkeys(body["kind"] for body in made):
             if kind in OPTIONAL and not self._caches.offers(kind):
-                raise Refused(results.FAILED, self._not_served(kind), again=True)
+                raise ExpansionRefused(results.FAILED, self._not_served(kind), again=True)
         self._allowed(row, made)
         return tuple(_canonical(body) for body in made)
 
     def _allowed(self, row: SliceRow, made: Natives) -> None:
-        """Raises `Refused` if pods would run under a service account that the namespace does not
-        list for the project of the slice. What runs under it keeps running, and may shrink."""
+        """Raises `ExpansionRefused` if pods would run under a service account that the namespace
+        does not list for the project of the slice. What runs under it keeps running, and may
+        shrink."""
         namespace = row.key.namespace
         project = raw.text(row.obj(), "spec", "project") or namespace
         said = self._caches.account_lists(namespace)
@@ -228,7 +229,7 @@ class Expander:
             for account in {account_of(template) for template in pod_templates(body)}:
                 own = account in ("", row.key.name, kept)
                 if not own and not accountlists.allows(said, project, account):
-                    raise Refused(
+                    raise ExpansionRefused(
                         results.NOT_ALLOWED,
                         f"spec.template.spec.serviceAccountName: is {account}; namespace"
                         f" {namespace} of cluster {self._cluster} lists for project {project}:"
@@ -332,9 +333,9 @@ class Expander:
             ]
         return plan
 
-    async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
+    async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, StepResult]]:
         """Every step of the plan; one that fails does not keep the others from being tried."""
-        outcomes: list[tuple[Work, Outcome]] = []
+        outcomes: list[tuple[Work, StepResult]] = []
         for work in plan.work:
             outcome = await self._applier.apply(work.step, key)
             outcomes.append((work, outcome))
@@ -370,7 +371,7 @@ class Expander:
         row: SliceRow,
         plan: Plan,
         missing: Sequence[NativeKey],
-        outcomes: Sequence[tuple[Work, Outcome]],
+        outcomes: Sequence[tuple[Work, StepResult]],
     ) -> RequeueAfter | None:
         """Leaves the result for the roll-up and says when to look again. Raises the first failure
         of a write."""
@@ -415,7 +416,7 @@ class Expander:
             "the cluster changed a native object",
         )
 
-    def _refuse(self, row: SliceRow, refused: Refused) -> None:
+    def _refuse(self, row: SliceRow, refused: ExpansionRefused) -> None:
         """Natives stay as they are; the slice says why."""
         waits_for = frozenset({refused.waits_for} if refused.waits_for else ())
         judged = Judgement(refused.reason, refused.message, waits_for=waits_for, final=True)

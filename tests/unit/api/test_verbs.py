@@ -21,7 +21,7 @@ from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import BlockFigures, NodeFigures, SliceObservation
 from federator.status.conditions import Condition, merge
-from federator.status.facts import DecisionInput, Wanted
+from federator.status.facts import DecisionInput, Desired
 from federator.status.fold import fold
 from tests.examples import examples
 
@@ -488,7 +488,7 @@ def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
 
     row = registry.verbs_of(kind)
     ranges = ((0, 3), (4, 9)) if row.unit is Unit.SHARDS else ()
-    wanted = Wanted(generation=3, unit=row.unit, count=10)
+    wanted = Desired(generation=3, unit=row.unit, count=10)
     placing = DecisionInput(shares=(Share("east", 10, 4, 9, ranges),))
     observation = SliceObservation(
         "east", known=True, exists=True, ready=4, desired=10, actual=4, seq=9, reason="Slow"
@@ -508,7 +508,7 @@ def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
 
 
 def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
-    folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=2), None, [])
+    folded = fold(Desired(generation=1, unit=Unit.REPLICAS, count=2), None, [])
     conditions = merge([], [Condition("Ready", "False", "InForce", "m", 1)], "2026-01-01T00:00:00Z")
     status = deployment.VERBS.host_status(DEPLOYMENT, folded, conditions)
     assert status["unavailableReplicas"] == 2
@@ -516,7 +516,7 @@ def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
 
 
 def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_it_agrees() -> None:
-    folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=4), None, [])
+    folded = fold(Desired(generation=1, unit=Unit.REPLICAS, count=4), None, [])
 
     status = deployment.VERBS.host_status(DEPLOYMENT, folded, [])
 

@@ -11,7 +11,7 @@ from federator.model import shards
 from federator.model.decision import Decision
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
-from federator.status.facts import DecisionInput, Wanted
+from federator.status.facts import DecisionInput, Desired
 from federator.status.fold import Fold, fold
 from tests.unit.placement.fleets import cluster, decide, fleet, holdings, jobs
 
@@ -58,7 +58,9 @@ def folded(decision: Decision, completed: Ranges, failed: Ranges) -> Fold:
         )
         for share in decision.shares
     ]
-    wanted = Wanted(1, jobs(1, 1).unit, COUNT, previous_completed=completed, previous_failed=failed)
+    wanted = Desired(
+        1, jobs(1, 1).unit, COUNT, previous_completed=completed, previous_failed=failed
+    )
     placing = DecisionInput(
         decision.shares, decision.shortfall, decision.reason, decision.message, current=True
     )

@@ -147,14 +147,14 @@ REFUSED: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_everything_else_is_refused_without_quoting_a_secret(name: str) -> None:
-    with pytest.raises(kubeconfigs.Refused) as caught:
+    with pytest.raises(kubeconfigs.KubeconfigRefused) as caught:
         kubeconfigs.member_access(REFUSED[name])
     assert CANARY not in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
 def test_refusals_name_the_field() -> None:
-    with pytest.raises(kubeconfigs.Refused) as caught:
+    with pytest.raises(kubeconfigs.KubeconfigRefused) as caught:
         kubeconfigs.member_access(REFUSED["exec"])
     assert caught.value.path == "users[0].user.exec"
     assert "may not run commands" in caught.value.message
@@ -226,7 +226,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("server", HOSTILE)
 def test_hostile_servers_are_refused(server: str) -> None:
-    with pytest.raises(kubeconfigs.Refused):
+    with pytest.raises(kubeconfigs.KubeconfigRefused):
         kubeconfigs.member_access(in_cluster(server=server))
 
 
@@ -248,7 +248,7 @@ def test_ordinary_servers_are_taken(server: str) -> None:
 
 def test_loopback_is_for_the_sandbox_only_and_metadata_for_nobody() -> None:
     assert kubeconfigs.member_access(in_cluster(server="https://127.0.0.1:1"), allow_loopback=True)
-    with pytest.raises(kubeconfigs.Refused):
+    with pytest.raises(kubeconfigs.KubeconfigRefused):
         kubeconfigs.member_access(in_cluster(server="https://169.254.169.254"), allow_loopback=True)
 
 
@@ -262,7 +262,7 @@ def test_a_guard_refuses_the_networks_it_is_given() -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused_or_taken_and_nothing_else_happens(data: bytes) -> None:
-    with pytest.raises(kubeconfigs.Refused):
+    with pytest.raises(kubeconfigs.KubeconfigRefused):
         kubeconfigs.member_access(data)
 
 
@@ -275,5 +275,5 @@ def test_a_good_kubeconfig_with_bytes_changed_never_raises_anything_else(
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
     try:
         kubeconfigs.member_access(bytes(text))
-    except kubeconfigs.Refused:
+    except kubeconfigs.KubeconfigRefused:
         return

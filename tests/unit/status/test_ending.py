@@ -13,7 +13,7 @@ from federator.model.ending import EndRules, Success, judge
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status import fold as folding
-from federator.status.facts import DecisionInput, Wanted
+from federator.status.facts import DecisionInput, Desired
 
 COUNT = 12
 
@@ -120,7 +120,7 @@ def test_the_fold_is_the_same_in_any_order_of_clusters(
         )
         for name in order
     ]
-    wanted = Wanted(generation=1, unit=Unit.SHARDS, count=COUNT, end_rules=rules)
+    wanted = Desired(generation=1, unit=Unit.SHARDS, count=COUNT, end_rules=rules)
     fold = folding.fold(wanted, DecisionInput(shares), seen)
     expected = judge(
         rules,
@@ -146,7 +146,7 @@ def test_a_deadline_that_passes_when_all_are_done_is_no_other_end(
 ) -> None:
     """Simulation, seed 705: all shards had failed, and six seconds later it had run too long."""
     done = shards.parse(completed)
-    wanted = Wanted(
+    wanted = Desired(
         generation=1,
         unit=Unit.SHARDS,
         count=COUNT,
@@ -158,7 +158,7 @@ def test_a_deadline_that_passes_when_all_are_done_is_no_other_end(
     seen = SliceObservation("a", known=True, exists=True, seq=7, broken="a pod")
     share = Share("a", 12, 12, 7, ((0, COUNT - 1),))
 
-    def reasons(of: Wanted) -> list[str]:
+    def reasons(of: Desired) -> list[str]:
         shown = folding.fold(of, DecisionInput((share,)), [seen]).conditions
         return [c.reason for c in shown if c.type in ("Complete", "Failed")]
 

@@ -13,11 +13,11 @@ from federator.model.ending import EndRules
 from federator.model.observation import BlockFigures, SliceObservation
 from federator.status import fold as folding
 from federator.status.conditions import Condition
-from federator.status.facts import DecisionInput, Refusal, Wanted
+from federator.status.facts import DecisionInput, Desired, Refusal
 
 
-def wanted(count: int, **more: Any) -> Wanted:
-    return Wanted(generation=2, unit=Unit.REPLICAS, count=count, **more)
+def wanted(count: int, **more: Any) -> Desired:
+    return Desired(generation=2, unit=Unit.REPLICAS, count=count, **more)
 
 
 def shares(*counts: int) -> tuple[Share, ...]:
@@ -271,8 +271,8 @@ def test_a_workload_suspended_before_it_was_placed_says_so() -> None:
     assert fold.summary == "suspended"
 
 
-def jobs(count: int, **more: Any) -> Wanted:
-    return Wanted(generation=2, unit=Unit.SHARDS, count=count, **more)
+def jobs(count: int, **more: Any) -> Desired:
+    return Desired(generation=2, unit=Unit.SHARDS, count=count, **more)
 
 
 def job_share(cluster: str, low: int, high: int, slots: int) -> Share:
@@ -289,7 +289,7 @@ def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> Non
 
 
 def test_a_cluster_runs_no_more_shards_than_it_has_slots_whatever_it_tells() -> None:
-    jobs = Wanted(generation=2, unit=Unit.SHARDS, count=20)
+    jobs = Desired(generation=2, unit=Unit.SHARDS, count=20)
     placing = DecisionInput((job_share("c0", 0, 9, 2), job_share("c1", 10, 19, 3)))
     told = [
         seen(name, 10, active=active, actual=active, updated=0, healthy=True)

@@ -12,7 +12,7 @@ from federator.model.decision import Share
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status import fold
-from federator.status.facts import DecisionInput, Wanted
+from federator.status.facts import DecisionInput, Desired
 from federator.status.given import Given, cut, former
 
 HUGE = 1_000_000
@@ -154,7 +154,7 @@ def test_whatever_a_member_says_no_more_than_its_copies_are_ready(
     given = Given(Unit.REPLICAS, count=max(share, min(word.desired, had)), ever=max(share, had))
     kept, _ = cut(word, given)
     found = fold.fold(
-        Wanted(1, Unit.REPLICAS, share),
+        Desired(1, Unit.REPLICAS, share),
         DecisionInput(shares=(Share(word.cluster, share, share, 1),)),
         [kept],
     )
@@ -172,7 +172,7 @@ def test_whatever_members_say_only_what_they_were_ever_given_is_done(
     own: dict[str, Ranges] = {"a": ((0, cut_at - 1),), "b": ((cut_at, 49),) if cut_at < 50 else ()}
     kept = [cut(word, Given(Unit.SHARDS, ranges=own[word.cluster]))[0] for word in words]
     shares = tuple(Share(name, shards.size(ranges), 5, 1, ranges) for name, ranges in own.items())
-    found = fold.fold(Wanted(1, Unit.SHARDS, 60), DecisionInput(shares=shares), kept)
+    found = fold.fold(Desired(1, Unit.SHARDS, 60), DecisionInput(shares=shares), kept)
     spoke = shards.normal(one for word in words for one in own[word.cluster])
 
     assert not shards.minus(shards.union(found.completed, found.failed), spoke)
