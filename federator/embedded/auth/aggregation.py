@@ -8,11 +8,12 @@ manager does it, on store events: between two turns of the loop, never inside a 
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from federator.embedded.apply import ownership
 from federator.embedded.catalogue.registry import Registry
+from federator.embedded.schema import facts
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import Event, JsonObject
 from federator.embedded.storage.store import Store
@@ -28,93 +29,7 @@ _PASSES: Final = 10
 """One role may be part of another that is part of a third; roles in a ring would never come to
 rest."""
 
-_READ: Final = "get list watch"
-_WRITE: Final = "create delete deletecollection patch update"
-_OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
-    "admin": (
-        ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
-        ("create delete deletecollection get list patch update watch", GROUP, "rolebindings roles"),
-    ),
-    "edit": (
-        (_READ, "", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
-        ("impersonate", "", "serviceaccounts"),
-        (_WRITE, "", "pods pods/attach pods/exec pods/portforward pods/proxy"),
-        ("create", "", "pods/eviction"),
-        (
-            _WRITE,
-            "",
-            "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale"
-            " secrets "
-            "serviceaccounts services services/proxy",
-        ),
-        ("create", "", "serviceaccounts/token"),
-        (_WRITE, ",events.k8s.io", "events"),
-        (
-            _WRITE,
-            "apps",
-            "daemonsets deployments deployments/rollback deployments/scale replicasets"
-            " replicasets/scale statefulsets "
-            "statefulsets/scale",
-        ),
-        (_WRITE, "autoscaling", "horizontalpodautoscalers"),
-        (_WRITE, "batch", "cronjobs jobs"),
-        (
-            _WRITE,
-            "extensions",
-            "daemonsets deployments deployments/rollback deployments/scale ingresses"
-            " networkpolicies replicasets "
-            "replicasets/scale replicationcontrollers/scale",
-        ),
-        (_WRITE, "policy", "poddisruptionbudgets"),
-        (_WRITE, "networking.k8s.io", "ingresses networkpolicies"),
-        (
-            "create delete deletecollection get list patch update watch",
-            "coordination.k8s.io",
-            "leases",
-        ),
-        (_WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
-    ),
-    "view": (
-        (
-            _READ,
-            "",
-            "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"
-            " replicationcontrollers "
-            "replicationcontrollers/scale serviceaccounts services services/status",
-        ),
-        (
-            _READ,
-            "",
-            "bindings limitranges namespaces/status pods/log pods/status"
-            " replicationcontrollers/status resourcequotas "
-            "resourcequotas/status",
-        ),
-        (_READ, "", "namespaces"),
-        (_READ, ",events.k8s.io", "events"),
-        (_READ, "discovery.k8s.io", "endpointslices"),
-        (
-            _READ,
-            "apps",
-            "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"
-            " deployments/status "
-            "replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale"
-            " statefulsets/status",
-        ),
-        (_READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
-        (_READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
-        (
-            _READ,
-            "extensions",
-            "daemonsets daemonsets/status deployments deployments/scale deployments/status"
-            " ingresses ingresses/status "
-            "networkpolicies replicasets replicasets/scale replicasets/status"
-            " replicationcontrollers/scale",
-        ),
-        (_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-        (_READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
-        (_READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
-    ),
-}
+_OWN: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = facts.of("clusterRoles")
 """Role -> (verbs, API groups, resources) of what it has beyond the role below it, as Kubernetes
 1.37 ships them."""
 _ABOVE: Final = {"view": "edit", "edit": "admin"}

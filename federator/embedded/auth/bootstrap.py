@@ -5,45 +5,19 @@ Called once by `server`; the roles are those of a Kubernetes 1.37 server that us
 the parts for its own components).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from federator.embedded.auth import aggregation
 from federator.embedded.auth.rbac import GROUP
 from federator.embedded.catalogue.registry import Registry
+from federator.embedded.schema import facts
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.storage.store import Store
 
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-_HEALTH: Final = ["/livez", "/readyz", "/healthz", "/version", "/version/"]
-_DISCOVERY: Final = [*_HEALTH, "/openapi", "/openapi/*", "/api", "/api/*", "/apis", "/apis/*"]
-_REVIEWS: Final = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
-_AUTHENTICATED: Final = "system:authenticated"
-_ROLES: Final[dict[str, tuple[list[str], list[JsonObject]]]] = {
-    "cluster-admin": (
-        ["system:masters"],
-        [
-            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-            {"nonResourceURLs": ["*"], "verbs": ["*"]},
-        ],
-    ),
-    "system:basic-user": (
-        [_AUTHENTICATED],
-        [
-            {"apiGroups": ["authorization.k8s.io"], "resources": _REVIEWS, "verbs": ["create"]},
-            {
-                "apiGroups": ["authentication.k8s.io"],
-                "resources": ["selfsubjectreviews"],
-                "verbs": ["create"],
-            },
-        ],
-    ),
-    "system:discovery": ([_AUTHENTICATED], [{"nonResourceURLs": _DISCOVERY, "verbs": ["get"]}]),
-    "system:public-info-viewer": (
-        [_AUTHENTICATED, "system:unauthenticated"],
-        [{"nonResourceURLs": _HEALTH, "verbs": ["get"]}],
-    ),
-}
-"""Name of role and binding -> (groups bound to it, its rules)."""
+_ROLES: Final[Mapping[str, JsonObject]] = facts.of("bootstrapRoles")
+"""Name of role and binding -> the groups bound to it, and its rules."""
 
 
 def furnish(store: Store, registry: Registry) -> None:
@@ -75,10 +49,10 @@ def furnish(store: Store, registry: Registry) -> None:
         store.create(
             roles, {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", **role, "metadata": merged}
         )
-    for name, (groups, rules) in _ROLES.items():
+    for name, role in _ROLES.items():
         head = {"apiVersion": f"{GROUP}/v1", "metadata": _metadata(name)}
-        store.create(roles, {**head, "kind": "ClusterRole", "rules": rules})
-        subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
+        store.create(roles, {**head, "kind": "ClusterRole", "rules": role["rules"]})
+        subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in role["groups"]]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
         store.create(
             bindings,

@@ -6,13 +6,10 @@ The data are the published API description of Kubernetes 1.37 (Apache-2.0), made
 """
 
 import functools
-import gzip
-from collections.abc import Mapping
-from importlib import resources as package_data
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from federator.embedded.schema import facts
 from federator.embedded.storage.resources import ResourceInfo, ScalePaths, Subresource
 from federator.embedded.storage.schema import JSON, LazyNode, Node
 
@@ -22,72 +19,16 @@ _SCALABLE = {
     ("apps", "statefulsets"): ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
 }
 
-STATUS_RESETS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("apps", "deployments"): ("labels",),
-    ("", "pods"): ("ownerReferences", "deletionTimestamp"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): (
-        "labels",
-        "annotations",
-        "finalizers",
-        "ownerReferences",
-    ),
-}
+STATUS_RESETS: Mapping[tuple[str, str], Sequence[str]] = facts.by_resource("statusResets")
 """Fields of metadata that a write to the status sub-resource leaves as they are; it may set all
 others of a builtin."""
 
-_SELECTABLE = {
-    ("", "pods"): (
-        ".spec.nodeName",
-        ".spec.restartPolicy",
-        ".spec.schedulerName",
-        ".spec.serviceAccountName",
-        ".spec.hostNetwork",
-        ".status.phase",
-        ".status.podIP",
-        ".status.nominatedNodeName",
-    ),
-    ("", "nodes"): (".spec.unschedulable",),
-    ("", "namespaces"): (".status.phase",),
-    ("", "secrets"): (".type",),
-    ("", "services"): (".spec.clusterIP", ".spec.type"),
-    ("", "events"): (
-        ".involvedObject.kind",
-        ".involvedObject.namespace",
-        ".involvedObject.name",
-        ".involvedObject.uid",
-        ".involvedObject.apiVersion",
-        ".involvedObject.resourceVersion",
-        ".involvedObject.fieldPath",
-        ".reason",
-        ".reportingComponent",
-        ".source",
-        ".type",
-    ),
-    ("events.k8s.io", "events"): (
-        ".regarding.kind",
-        ".regarding.namespace",
-        ".regarding.name",
-        ".regarding.uid",
-        ".regarding.apiVersion",
-        ".regarding.resourceVersion",
-        ".regarding.fieldPath",
-        ".reason",
-        ".reportingController",
-        ".type",
-    ),
-    ("batch", "jobs"): (".status.successful",),
-    ("apps", "replicasets"): (".status.replicas",),
-}
+_SELECTABLE: Mapping[tuple[str, str], Sequence[str]] = facts.by_resource("selectableFields")
 
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    packed = (
-        package_data.files("federator.embedded")
-        .joinpath("data", "k8s-openapi.json.gz")
-        .read_bytes()
-    )
-    document: Mapping[str, Any] = msgspec.json.decode(gzip.decompress(packed))
+    document: Mapping[str, Any] = facts.read("k8s-openapi.json.gz")
     return document
 
 
@@ -155,7 +96,7 @@ def _info(entry: Mapping[str, Any]) -> ResourceInfo:
             name: Subresource(sub["group"], sub["version"], sub["kind"], tuple(sub["verbs"]))
             for name, sub in entry["subresources"].items()
         },
-        selectable_fields=_SELECTABLE.get(key, ()),
+        selectable_fields=tuple(_SELECTABLE.get(key, ())),
         scale=_SCALABLE.get(key),
         is_builtin=True,
     )
@@ -167,24 +108,7 @@ def resource_infos() -> tuple[ResourceInfo, ...]:
     return tuple(_info(entry) for entry in _data()["resources"])
 
 
-_GROUP_ORDER = (
-    "",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-)
+_GROUP_ORDER: Sequence[str] = facts.of("groupOrder")
 """In which order a real server lists its groups (`kubectl get all` follows it); custom groups come
 last, by name."""
 

@@ -128,7 +128,7 @@ def _struct_filler(node: Node) -> Filler:
         if field.has_default and field.default != {} and not (k in node.omit and not field.default)
     )
     nulls = node.nulls
-    rule = native_defaults.RULES.get(node.name)
+    rule = native_defaults.rule_of(node.name)
     table: dict[str, Filler] = {}
 
     def fill_struct(value: Any) -> None:

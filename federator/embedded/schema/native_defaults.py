@@ -1,14 +1,16 @@
 """What a real API server fills into builtin objects, one rule per type, called by `defaults` on
 every struct of that type.
 
-Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes
-1.37 API, feature gates at their defaults. Zero values that the wire form leaves out (`false`, `0`,
-empty lists) are absent here too.
+Values that do not depend on others are data (`facts`). Rules write into the dict they get;
+struct-valued fields are already there. Facts of the Kubernetes 1.37 API, feature gates at their
+defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
 """
 
 import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from federator.embedded.schema import facts
 
 Struct = dict[str, Any]
 
@@ -31,16 +33,9 @@ def _image_pull_policy(image: str) -> str:
 def _container(c: Struct) -> None:
     if not c.get("imagePullPolicy"):
         c["imagePullPolicy"] = _image_pull_policy(c.get("image", ""))
-    c.setdefault("terminationMessagePath", "/dev/termination-log")
-    c.setdefault("terminationMessagePolicy", "File")
 
 
 def _pod_spec(spec: Struct) -> None:
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("schedulerName", "default-scheduler")
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         # The old name of the field mirrors the new one on the wire.
@@ -57,7 +52,6 @@ def _pod(pod: Struct) -> None:
             requests = resources.setdefault("requests", {})
             for name, value in limits.items():
                 requests.setdefault(name, value)
-    spec.setdefault("enableServiceLinks", True)
     if spec.get("hostNetwork"):
         _host_network_ports(containers)
 
@@ -77,21 +71,8 @@ def _volume(volume: Struct) -> None:
         image["pullPolicy"] = _image_pull_policy(image.get("reference", ""))
 
 
-def _setting(**values: Any) -> Callable[[Struct], None]:
-    """A rule that sets scalars which are absent."""
-    items = tuple(values.items())
-
-    def rule(struct: Struct) -> None:
-        for key, value in items:
-            if key not in struct:
-                struct[key] = value
-
-    return rule
-
-
 def _deployment(d: Struct) -> None:
     spec = d["spec"]
-    spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
@@ -99,12 +80,6 @@ def _deployment(d: Struct) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-
-
-def _replica_set(rs: Struct) -> None:
-    rs["spec"].setdefault("replicas", 1)
 
 
 def _daemon_set(ds: Struct) -> None:
@@ -116,15 +91,10 @@ def _daemon_set(ds: Struct) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
-    spec.setdefault("revisionHistoryLimit", 10)
-    ds["metadata"].setdefault("annotations", {}).setdefault(
-        "deprecated.daemonset.template.generation", "0"
-    )
 
 
 def _stateful_set(ss: Struct) -> None:
     spec = ss["spec"]
-    spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
@@ -132,11 +102,6 @@ def _stateful_set(ss: Struct) -> None:
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
         strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    retention.setdefault("whenDeleted", "Retain")
-    retention.setdefault("whenScaled", "Retain")
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
 
@@ -145,25 +110,13 @@ def _job(job: Struct) -> None:
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     labels = spec.get("template", {}).get("metadata", {}).get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
     spec.setdefault(
         "podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     )
-    spec.setdefault("manualSelector", False)
-
-
-def _cron_job(cron: Struct) -> None:
-    spec = cron["spec"]
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
 
 
 def _service(service: Struct) -> None:
@@ -201,7 +154,6 @@ def _endpoint_slice(endpoints: Struct) -> None:
 
 def _secret(secret: Struct) -> None:
     """`stringData` is write-only: it ends up encoded in `data`."""
-    secret.setdefault("type", "Opaque")
     for key, value in (secret.pop("stringData", None) or {}).items():
         secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
 
@@ -248,7 +200,6 @@ _SCALE_DOWN: Final = {
 
 def _autoscaler(hpa: Struct) -> None:
     spec = hpa["spec"]
-    spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
@@ -275,25 +226,6 @@ def _subject(subject: Struct) -> None:
         subject["apiGroup"] = "rbac.authorization.k8s.io"
 
 
-def _webhook(webhook: Struct) -> None:
-    webhook.setdefault("failurePolicy", "Fail")
-    webhook.setdefault("matchPolicy", "Equivalent")
-    webhook.setdefault("namespaceSelector", {})
-    webhook.setdefault("objectSelector", {})
-    webhook.setdefault("timeoutSeconds", 10)
-
-
-def _mutating_webhook(webhook: Struct) -> None:
-    _webhook(webhook)
-    webhook.setdefault("reinvocationPolicy", "Never")
-
-
-def _match_resources(match: Struct) -> None:
-    match.setdefault("matchPolicy", "Equivalent")
-    match.setdefault("namespaceSelector", {})
-    match.setdefault("objectSelector", {})
-
-
 def _definition(crd: Struct) -> None:
     spec, names = crd["spec"], crd["spec"].setdefault("names", {})
     kind = names.get("kind", "")
@@ -304,62 +236,52 @@ def _definition(crd: Struct) -> None:
     spec.setdefault("conversion", {"strategy": "None"})
 
 
-def _persistent_volume(volume: Struct) -> None:
-    volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
-    volume["spec"].setdefault("volumeMode", "Filesystem")
-    volume["status"].setdefault("phase", "Pending")
-
-
-RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
+_RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
     "Container": _container,
     "EphemeralContainer": _container,
     "PodSpec": _pod_spec,
     "Pod": _pod,
     "Volume": _volume,
-    "Probe": _setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
-    "HTTPGetAction": _setting(path="/", scheme="HTTP"),
-    "SecretVolumeSource": _setting(defaultMode=420),
-    "ConfigMapVolumeSource": _setting(defaultMode=420),
-    "DownwardAPIVolumeSource": _setting(defaultMode=420),
-    "ProjectedVolumeSource": _setting(defaultMode=420),
-    "ServiceAccountTokenProjection": _setting(expirationSeconds=3600),
-    "HostPathVolumeSource": _setting(type=""),
-    "ObjectFieldSelector": _setting(apiVersion="v1"),
     "Deployment": _deployment,
-    "ReplicaSet": _replica_set,
     "DaemonSet": _daemon_set,
     "StatefulSet": _stateful_set,
     "Job": _job,
-    "CronJob": _cron_job,
-    "PodFailurePolicyOnPodConditionsPattern": _setting(status="True"),
     "Service": _service,
-    "EndpointPort": _setting(protocol="TCP"),
     "EndpointSlice": _endpoint_slice,
     "Namespace": _namespace,
-    "NamespaceStatus": _setting(phase="Active"),
     "Secret": _secret,
-    "PersistentVolume": _persistent_volume,
-    "PersistentVolumeClaimStatus": _setting(phase="Pending"),
-    "PersistentVolumeClaimSpec": _setting(volumeMode="Filesystem"),
     "LimitRangeItem": _limit_range_item,
     "NodeStatus": _node_status,
     "HorizontalPodAutoscaler": _autoscaler,
     "NetworkPolicy": _network_policy,
-    "NetworkPolicyPort": _setting(protocol="TCP"),
-    "IngressClassParametersReference": _setting(scope="Cluster"),
-    "PriorityClass": _setting(preemptionPolicy="PreemptLowerPriority"),
-    "StorageClass": _setting(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
     "RoleBinding": _role_binding,
     "ClusterRoleBinding": _role_binding,
     "Subject": _subject,
-    "ValidatingWebhook": _webhook,
-    "MutatingWebhook": _mutating_webhook,
-    "RuleWithOperations": _setting(scope="*"),
-    "NamedRuleWithOperations": _setting(scope="*"),
-    "ServiceReference": _setting(port=443),
-    "ValidatingAdmissionPolicySpec": _setting(failurePolicy="Fail"),
-    "MatchResources": _match_resources,
     "CustomResourceDefinition": _definition,
 }
-"""Type name -> rule; types of one name in two groups (`EndpointPort`, `ServiceReference`) share
-theirs."""
+
+_VALUES: Final[Mapping[str, Struct]] = facts.of("defaults")
+
+
+def rule_of(name: str) -> Callable[[Struct], None] | None:
+    """What fills in a struct of this type: its rule, then the values of `facts` for what is absent.
+    None for a type without either. Types of one name in two groups (`EndpointPort`,
+    `ServiceReference`) share theirs."""
+    rule, values = _RULES.get(name), _VALUES.get(name)
+    if values is None:
+        return rule
+
+    def fill(struct: Struct) -> None:
+        if rule is not None:
+            rule(struct)
+        _add(values, struct)
+
+    return fill
+
+
+def _add(values: Struct, struct: Struct) -> None:
+    for key, value in values.items():
+        if type(value) is dict:
+            _add(value, struct.setdefault(key, {}))
+        elif key not in struct:
+            struct[key] = value

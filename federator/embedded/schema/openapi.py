@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.embedded.schema import builtins
+from federator.embedded.schema import builtins, facts
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.schema import JSON
 
@@ -22,71 +22,9 @@ Json = dict[str, Any]
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _REF: Final = "#/components/schemas/"
-_API_VERSION: Final = (
-    "APIVersion defines the versioned schema of this representation of an object. Servers should"
-    " convert recognized "
-    "schemas to the latest internal value, and may reject unrecognized values. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
-)
-_KIND: Final = (
-    "Kind is a string value representing the REST resource this object represents. Servers may"
-    " infer this from the "
-    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
-)
-_OBJECT_META: Final = (
-    "Standard object's metadata. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
-_LIST_META: Final = (
-    "Standard list metadata. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
-)
-
-_LIST_PARAMETERS: Final = {
-    "allowWatchBookmarks": ("boolean", "Whether a watch may send events of type BOOKMARK."),
-    "continue": (
-        "string",
-        "Where the next part of a chunked list starts, as the previous part said.",
-    ),
-    "fieldSelector": (
-        "string",
-        "Restricts the list to objects with these field values. Defaults to everything.",
-    ),
-    "labelSelector": (
-        "string",
-        "Restricts the list to objects with these labels. Defaults to everything.",
-    ),
-    "limit": ("integer", "Most objects to return at once; more are had with `continue`."),
-    "resourceVersion": ("string", "Which versions the answer may be served from."),
-    "resourceVersionMatch": ("string", "How resourceVersion is applied to a list."),
-    "sendInitialEvents": (
-        "boolean",
-        "Whether a watch begins with events for the objects that exist.",
-    ),
-    "timeoutSeconds": ("integer", "How long a list or watch may take."),
-    "watch": ("boolean", "Watch for changes instead of listing."),
-}
-_WRITE_PARAMETERS: Final = {
-    "dryRun": ("string", "`All`: do everything but store the result."),
-    "fieldManager": (
-        "string",
-        "The manager of the change, at most 128 characters. Required for apply.",
-    ),
-    "fieldValidation": (
-        "string",
-        "What to do about unknown and duplicate fields: Ignore, Warn (the default) or Strict.",
-    ),
-}
-_FORCE: Final = {"force": ("boolean", "Take over fields that others own. For apply only.")}
-_DELETE_PARAMETERS: Final = {
-    "dryRun": ("string", "`All`: do everything but store the result."),
-    "gracePeriodSeconds": ("integer", "How long the object may take to end; zero means at once."),
-    "propagationPolicy": (
-        "string",
-        "What happens to dependents: Orphan, Background or Foreground.",
-    ),
-}
+_TEXTS: Final[Mapping[str, str]] = facts.of("descriptions")
+_PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = facts.of("parameters")
+"""Of lists, writes, forced applies and deletions: name -> (type, description)."""
 _PATCH_TYPES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -198,15 +136,20 @@ def _gvk(info: ResourceInfo, kind: str) -> Json:
     return {"group": info.group, "kind": kind, "version": info.version}
 
 
+def _type_meta(text: str, metadata: str) -> Json:
+    """The properties that every kind has."""
+    return {
+        "apiVersion": {"description": _TEXTS["apiVersion"], "type": "string"},
+        "kind": {"description": _TEXTS["kind"], "type": "string"},
+        "metadata": {"description": _TEXTS[text], "allOf": [{"$ref": f"{_REF}{_META}{metadata}"}]},
+    }
+
+
 def _custom_schema(info: ResourceInfo) -> JSON:
     """A CRD's schema as a real server publishes it: type and object metadata added, int-or-string
     spelt out."""
     published = _published(info.node.raw)
-    properties = {
-        "apiVersion": {"description": _API_VERSION, "type": "string"},
-        "kind": {"description": _KIND, "type": "string"},
-        "metadata": {"description": _OBJECT_META, "allOf": [{"$ref": f"{_REF}{_META}ObjectMeta"}]},
-    }
+    properties = _type_meta("objectMeta", "ObjectMeta")
     own = {k: v for k, v in (published.get("properties") or {}).items() if k not in properties}
     result = {**published, "type": "object", "properties": {**properties, **own}}
     result["x-kubernetes-group-version-kind"] = [_gvk(info, info.kind)]
@@ -227,14 +170,7 @@ def _published(schema: JSON) -> Json:
         else:
             result[key] = value
     if schema.get("x-kubernetes-embedded-resource"):
-        described = {
-            "apiVersion": {"description": _API_VERSION, "type": "string"},
-            "kind": {"description": _KIND, "type": "string"},
-            "metadata": {
-                "description": _OBJECT_META,
-                "allOf": [{"$ref": f"{_REF}{_META}ObjectMeta"}],
-            },
-        }
+        described = _type_meta("objectMeta", "ObjectMeta")
         result["properties"] = {**described, **(result.get("properties") or {})}
     return result
 
@@ -245,14 +181,12 @@ def _list_schema(info: ResourceInfo, name: str) -> JSON:
         "type": "object",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"description": _API_VERSION, "type": "string"},
+            **_type_meta("listMeta", "ListMeta"),
             "items": {
                 "description": f"List of {info.plural}.",
                 "type": "array",
                 "items": {"$ref": _REF + name},
             },
-            "kind": {"description": _KIND, "type": "string"},
-            "metadata": {"description": _LIST_META, "allOf": [{"$ref": f"{_REF}{_META}ListMeta"}]},
         },
         "x-kubernetes-group-version-kind": [_gvk(info, info.list_kind)],
     }
@@ -345,20 +279,21 @@ def _operation(verb: str, schema: str, gvk: Json) -> Json:
     return operation
 
 
+_QUERY: Final[Mapping[str, tuple[str, ...]]] = {
+    "get": (),
+    "list": ("list",),
+    "patch": ("write", "force"),
+    "delete": ("delete",),
+    "deletecollection": ("delete", "list"),
+}
+"""Verb -> parts of `_PARAMETERS`; all others take those of writes."""
+
+
 def _query_parameters(verb: str) -> list[Json]:
-    if verb == "list":
-        parameters: Mapping[str, tuple[str, str]] = _LIST_PARAMETERS
-    elif verb == "deletecollection":
-        parameters = {
-            **_DELETE_PARAMETERS,
-            **{k: v for k, v in _LIST_PARAMETERS.items() if k != "watch"},
-        }
-    elif verb == "delete":
-        parameters = _DELETE_PARAMETERS
-    elif verb == "patch":
-        parameters = {**_WRITE_PARAMETERS, **_FORCE}
-    else:
-        parameters = {} if verb == "get" else _WRITE_PARAMETERS
+    own = _QUERY.get(verb, ("write",))
+    parameters = {name: each for part in own for name, each in _PARAMETERS[part].items()}
+    if verb == "deletecollection":
+        del parameters["watch"]
     return [
         {
             "name": name,

@@ -8,14 +8,13 @@ more than a bounded body.
 
 import base64
 import functools
-import gzip
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from importlib import resources as package_data
 from typing import Any
 
 import msgspec
 
+from federator.embedded.schema import facts
 from federator.kube import clock
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -33,12 +32,7 @@ class Undecodable(ValueError):
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    packed = (
-        package_data.files("federator.embedded")
-        .joinpath("data", "k8s-protobuf.json.gz")
-        .read_bytes()
-    )
-    data: Mapping[str, Any] = msgspec.json.decode(gzip.decompress(packed))
+    data: Mapping[str, Any] = facts.read("k8s-protobuf.json.gz")
     return data
 
 
