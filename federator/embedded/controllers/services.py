@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.tools import Key, Tools, owner_reference
 from federator.embedded.storage.resources import ResourceInfo
@@ -173,24 +174,16 @@ class Services:
             number += 1
 
 
-class Ingresses:
+class Ingresses(Keyed):
     """Gives every Ingress an address."""
 
     def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._resource = tools.kinds.ingresses
-        self._dirty: Dirty[Key] = Dirty()
+        super().__init__(tools, tools.kinds.ingresses)
 
-    def notice(self, event: Event) -> None:
-        if event.type is not DELETED:
-            self._dirty.add(event.key)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            obj = self._tools.get(self._resource, key)
-            if obj is not None and "deletionTimestamp" not in obj["metadata"]:
-                balance(self._tools, self._resource, obj)
-                yield
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
+        if "deletionTimestamp" not in obj["metadata"]:
+            balance(self._tools, self._resource, obj)
+            yield
 
 
 def balance(tools: Tools, resource: ResourceInfo, obj: JsonObject) -> None:

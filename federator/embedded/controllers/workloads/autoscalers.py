@@ -10,24 +10,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.apply import ownership
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.tools import MANAGER, Key, Tools, condition
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
 WANTED: Final = "embedded.federator/wanted-replicas"
 SYNC_S: Final = 15.0
-_COMPONENT: Final = "horizontal-pod-autoscaler"
 
 
-class Autoscalers:
+class Autoscalers(Keyed):
     """One controller for all HorizontalPodAutoscalers of a cluster, and the Deployments that they
     name."""
 
+    COMPONENT = "horizontal-pod-autoscaler"
+
     def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._resource = tools.kinds.autoscalers
+        super().__init__(tools, tools.kinds.autoscalers)
         self._targets = tools.kinds.deployments
-        self._dirty: Dirty[Key] = Dirty()
         self._by_target: dict[Key, Key] = {}
         """Deployment -> its autoscaler."""
         self._new: set[Key] = set()
@@ -53,16 +52,12 @@ class Autoscalers:
         self._new.discard(key)
         self._dirty.add(key)
 
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            if key not in self._new:
-                self._sync(key)
-                yield
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
+        if key not in self._new and "deletionTimestamp" not in obj["metadata"]:
+            self._size(key, obj)
+            yield
 
-    def _sync(self, key: Key) -> None:
-        obj = self._tools.get(self._resource, key)
-        if obj is None or "deletionTimestamp" in obj["metadata"]:
-            return
+    def _size(self, key: Key, obj: JsonObject) -> None:
         reference = obj["spec"]["scaleTargetRef"]
         target = None
         if (reference.get("apiVersion"), reference["kind"]) == ("apps/v1", "Deployment"):
@@ -75,7 +70,7 @@ class Autoscalers:
         desired = _bounded(obj, now if wanted is None else wanted) if now else 0
         if desired != now:
             self._scale(target, desired)
-            self._tools.events.emit(obj, "SuccessfulRescale", f"New size: {desired}", _COMPONENT)
+            self._say(obj, "SuccessfulRescale", f"New size: {desired}")
         able = _condition("AbleToScale", "True", "ReadyForNewScale", "it is as recommended")
         current = [able, _active(wanted, now), _limited(wanted, desired)]
         replicas = (target.get("status") or {}).get("replicas", 0)

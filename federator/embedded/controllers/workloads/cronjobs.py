@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.catalogue import natives
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.tools import (
     Key,
     Tools,
@@ -26,20 +26,19 @@ from federator.kube import clock as clocks
 from federator.model import schedule
 from federator.model.schedule import BadSchedule
 
-_COMPONENT: Final = "cronjob-controller"
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LATE_S: Final = 0.1
 """So much after its time a run is looked for, as by the controller of Kubernetes."""
 
 
-class CronJobs:
+class CronJobs(Keyed):
     """One controller for all CronJobs of a cluster."""
 
+    COMPONENT = "cronjob-controller"
+
     def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._resource = tools.kinds.cronjobs
+        super().__init__(tools, tools.kinds.cronjobs)
         self._jobs = tools.kinds.jobs
-        self._dirty: Dirty[Key] = Dirty()
         self._children: dict[str, dict[Key, None]] = {}
         """Jobs by the uid of the CronJob that controls them, in the order of their making."""
 
@@ -59,16 +58,7 @@ class CronJobs:
             children[event.key] = None
         self._dirty.add((event.key[0], owner["name"]))
 
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            if self._sync(key):
-                yield
-
-    def _sync(self, key: Key) -> bool:
-        """One look at a CronJob; whether there is one."""
-        cron = self._tools.get(self._resource, key)
-        if cron is None:
-            return False
+    def _sync(self, key: Key, cron: JsonObject) -> Iterator[None]:
         status = dict(cron.get("status") or {})
         status["active"] = list(status.get("active") or ())
         children = self._own(cron)
@@ -81,7 +71,7 @@ class CronJobs:
         current = self._tools.get(self._resource, key)
         if current is not None and current["metadata"]["uid"] == cron["metadata"]["uid"]:
             self._tools.set_status(self._resource, current, status)
-        return True
+        yield
 
     def _own(self, cron: JsonObject) -> list[JsonObject]:
         keys = self._children.get(cron["metadata"]["uid"], {})
@@ -101,7 +91,7 @@ class CronJobs:
             name = reference["name"]
             gone = f"Active job went missing: {name}", "MissingJob"
             text, reason = (f"Saw completed job: {name}", "SawCompletedJob") if job else gone
-            self._tools.events.emit(cron, reason, text, _COMPONENT)
+            self._say(cron, reason, text)
         status["active"] = kept
         done = [
             (job.get("status") or {}).get("completionTime", "")
@@ -116,12 +106,12 @@ class CronJobs:
         try:
             zone = schedule.zone_of(spec.get("timeZone") or "")
         except BadSchedule as bad:
-            self._tools.events.emit(cron, "UnknownTimeZone", str(bad), _COMPONENT, warning=True)
+            self._say(cron, "UnknownTimeZone", str(bad), warning=True)
             return
         try:
             times = schedule.parse(spec["schedule"])
         except BadSchedule as bad:
-            self._tools.events.emit(cron, "UnparseableSchedule", str(bad), _COMPONENT, warning=True)
+            self._say(cron, "UnparseableSchedule", str(bad), warning=True)
             return
         last = status.get("lastScheduleTime")
         since_s = int(clocks.parse(last or cron["metadata"]["creationTimestamp"]))
@@ -140,7 +130,7 @@ class CronJobs:
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy == "Forbid" and status["active"]:
             text = "Not starting job because prior execution is running and policy is Forbid"
-            self._tools.events.emit(cron, "JobAlreadyActive", text, _COMPONENT)
+            self._say(cron, "JobAlreadyActive", text)
             return
         if policy == "Replace":
             self._replace(cron, status)
@@ -152,7 +142,7 @@ class CronJobs:
             if job is not None and job["metadata"]["uid"] == reference["uid"]:
                 self._tools.delete(self._jobs, job)
                 text = f"Deleted job {reference['name']}"
-                self._tools.events.emit(cron, "SuccessfulDelete", text, _COMPONENT)
+                self._say(cron, "SuccessfulDelete", text)
         status["active"] = []
 
     def _begin(self, cron: JsonObject, status: dict[str, Any], name: str, due_s: int) -> None:
@@ -169,9 +159,9 @@ class CronJobs:
                 job = self._tools.store.create(self._jobs, job).obj
             except refusals.Refusal as why:
                 text = f"Error creating job: {why.message}"
-                self._tools.events.emit(cron, "FailedCreate", text, _COMPONENT, warning=True)
+                self._say(cron, "FailedCreate", text, warning=True)
                 return
-            self._tools.events.emit(cron, "SuccessfulCreate", f"Created job {name}", _COMPONENT)
+            self._say(cron, "SuccessfulCreate", f"Created job {name}")
         meta = job["metadata"]
         reference = {
             "apiVersion": "batch/v1",

@@ -9,20 +9,18 @@ objects are kept.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.scheduling import fit
-from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.tools import Key, Tools
 from federator.embedded.controllers.workloads import rolling
 from federator.embedded.controllers.workloads.history import template_hash
 from federator.embedded.controllers.workloads.replicasets import available_pods
-from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import Event, JsonObject
 from federator.model.kubernetes import taints
 
 REVISION_LABEL: Final = "controller-revision-hash"
-_COMPONENT: Final = "daemonset-controller"
 _TOLERATED: Final = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -38,47 +36,23 @@ _TOLERATED: Final = [
 ]
 
 
-class DaemonSets:
+class DaemonSets(PodOwner):
     """One controller for all DaemonSets of a cluster."""
 
+    COMPONENT = "daemonset-controller"
+
     def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex) -> None:
-        self._tools = tools
-        self._pods = pods
+        super().__init__(tools, tools.kinds.daemonsets, pods)
         self._nodes = nodes
-        self._resource = tools.kinds.daemonsets
-        self._dirty: Dirty[Key] = Dirty()
-        self._moulds = Moulds(tools, self._resource)
-        self._backoff = Backoff(tools.agenda, self._dirty.add)
-        pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
         if event.resource.kind == "Node":
             for revision in self._tools.store.items(self._resource):
                 self._dirty.add(revision.key)
-        elif event.type is DELETED:
-            self._moulds.forget(event.current.obj["metadata"]["uid"])
-            self._backoff.forget(event.key)
         else:
-            self._dirty.add(event.key)
+            super().notice(event)
 
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            yield from self._sync(key)
-
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        if (
-            pod is not None
-            and pod.owner is not None
-            and pod.owner[0] == "DaemonSet"
-            and pod.owner_key
-        ):
-            self._dirty.add(pod.owner_key)
-
-    def _sync(self, key: Key) -> Iterator[None]:
-        obj = self._tools.get(self._resource, key)
-        if obj is None:
-            return
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
         by_node: dict[str, list[Pod]] = {}
         for pod in self._pods.group(obj["metadata"]["uid"]).pods.values():
             by_node.setdefault(_target(pod), []).append(pod)
@@ -121,20 +95,12 @@ class DaemonSets:
             )
             if (mould.namespace, pod_obj["metadata"]["name"]) not in self._pods.by_key:
                 tools.store.create(tools.kinds.pods, pod_obj)
-                tools.events.emit(
-                    obj,
-                    "SuccessfulCreate",
-                    f"Created pod: {pod_obj['metadata']['name']}",
-                    _COMPONENT,
-                )
+                self._say(obj, "SuccessfulCreate", f"Created pod: {name}")
             yield
-        if not refused:
+        if refused:
+            self._refused(key, obj, f"Error creating: {refused}")
+        else:
             self._backoff.forget(key)
-        elif not self._backoff.waits(key):
-            tools.events.emit(
-                obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True
-            )
-            self._backoff.failed(key)
         names = {node.name for node in wanted}
         for name, pods in sorted(by_node.items()):
             # A node that is there but does not take the pod; pods of nodes that are gone go as
@@ -200,12 +166,10 @@ class DaemonSets:
             "numberUnavailable": max(0, len(wanted) - available),
         }
         optional = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        status = {name: value for name, value in status.items() if value or name not in optional}
+        kept = tuple(status.keys() - set(optional))
         current = self._tools.get(self._resource, key)
         if current is not None and current["metadata"]["uid"] == obj["metadata"]["uid"]:
-            self._tools.set_status(self._resource, current, status)
-        if next_change is not None:
-            self._tools.agenda.after(next_change, self._dirty.add, key)
+            self._write_status(current, status, kept, next_change)
 
 
 def _target(pod: Pod) -> str:

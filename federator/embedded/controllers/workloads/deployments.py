@@ -7,9 +7,9 @@ proportional scaling, progress deadline. It writes ReplicaSets and Deployment st
 
 import math
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.tools import Key, Tools, controller_of, owner_reference
 from federator.embedded.controllers.workloads import rolling, rollouts
@@ -29,18 +29,16 @@ from federator.embedded.controllers.workloads.replicasets import wanted_replicas
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import selectors
 
-_COMPONENT: Final = "deployment-controller"
 
-
-class Deployments:
+class Deployments(Keyed):
     """One controller for all Deployments of a cluster."""
 
+    COMPONENT = "deployment-controller"
+
     def __init__(self, tools: Tools, pods: PodIndex) -> None:
-        self._tools = tools
+        super().__init__(tools, tools.kinds.deployments)
         self._pods = pods
-        self._resource = tools.kinds.deployments
         self._sets = tools.kinds.replicasets
-        self._dirty: Dirty[Key] = Dirty()
         self._owned: dict[str, set[Key]] = {}
         self._orphans: dict[str, set[Key]] = {}
         self._checks: dict[Key, float] = {}
@@ -59,10 +57,6 @@ class Deployments:
             self._unindex(event.key, event.current.obj)
         else:
             self._index(event.key, event.current.obj)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            yield from self._sync(key)
 
     def _index(self, key: Key, obj: JsonObject) -> None:
         owner = controller_of(obj)
@@ -102,10 +96,7 @@ class Deployments:
             if deployment is not None and _recreates(deployment):
                 self._dirty.add(key)
 
-    def _sync(self, key: Key) -> Iterator[None]:
-        deployment = self._tools.get(self._resource, key)
-        if deployment is None:
-            return
+    def _sync(self, key: Key, deployment: JsonObject) -> Iterator[None]:
         if "deletionTimestamp" in deployment["metadata"]:
             self._report(key, deployment, self._owned_sets(deployment), rollout=False)
             return
@@ -248,7 +239,7 @@ class Deployments:
     def _say_scaled(self, deployment: JsonObject, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
         text = f"Scaled {way} replica set {name} from {before} to {size}"
-        self._tools.events.emit(deployment, "ScalingReplicaSet", text, _COMPONENT)
+        self._say(deployment, "ScalingReplicaSet", text)
 
     def _sizes(self, deployment: JsonObject) -> dict[str, str]:
         wanted = wanted_replicas(deployment)

@@ -9,9 +9,8 @@ and Job.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.tools import Key, Tools, condition
 from federator.embedded.controllers.workloads import job_rules
 from federator.embedded.controllers.workloads.job_state import (
@@ -21,10 +20,9 @@ from federator.embedded.controllers.workloads.job_state import (
     index_of,
 )
 from federator.embedded.controllers.workloads.replicasets import least_needed
-from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 
-_COMPONENT: Final = "job-controller"
 _TERMINAL: Final = ("Complete", "Failed")
 _INDEX_ENV: Final = {
     "name": "JOB_COMPLETION_INDEX",
@@ -34,56 +32,42 @@ _INDEX_ENV: Final = {
 }
 
 
-class Jobs:
+class Jobs(PodOwner):
     """One controller for all Jobs of a cluster."""
 
+    COMPONENT = "job-controller"
+
     def __init__(self, tools: Tools, pods: PodIndex) -> None:
-        self._tools = tools
-        self._pods = pods
-        self._resource = tools.kinds.jobs
-        self._dirty: Dirty[Key] = Dirty()
+        super().__init__(tools, tools.kinds.jobs, pods, first_s=1.0, most_s=60.0)
         self._states: dict[str, JobState] = {}
         self._ended: dict[str, dict[str, tuple[Pod, bool]]] = {}
-        self._moulds = Moulds(tools, self._resource)
         self._indexed_specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._backoff = Backoff(tools.agenda, self._dirty.add, first_s=1.0, most_s=60.0)
-        pods.listeners.append(self._on_pod)
-
-    def notice(self, event: Event) -> None:
-        if event.type is DELETED:
-            self._forget(event.current.obj["metadata"]["uid"])
-            self._backoff.forget(event.key)
-            return
-        self._dirty.add(event.key)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            yield from self._sync(key)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        if pod is None or pod.owner is None or pod.owner[0] != "Job" or pod.owner_key is None:
+        if pod is None or pod.owner is None or (key := self._owner_of(pod)) is None:
             return
         state = self._states.get(pod.owner[1])
         if state is not None:
             state.follow(old, new)
         if new is None or pod.finished or pod.deleting:
             self._ended.setdefault(pod.owner[1], {})[pod.uid] = (pod, new is None)
-        self._dirty.add(pod.owner_key)
+        self._dirty.add(key)
 
-    def _forget(self, uid: str) -> None:
+    def _forget(self, key: Key, uid: str) -> None:
+        super()._forget(key, uid)
+        self._end(uid)
+
+    def _end(self, uid: str) -> None:
         self._states.pop(uid, None)
         self._ended.pop(uid, None)
         self._indexed_specs.pop(uid, None)
         self._moulds.forget(uid)
 
-    def _sync(self, key: Key) -> Iterator[None]:
-        job = self._tools.get(self._resource, key)
-        if job is None:
-            return
+    def _sync(self, key: Key, job: JsonObject) -> Iterator[None]:
         uid = job["metadata"]["uid"]
         if finished(job):
-            self._forget(uid)
+            self._end(uid)
             self._expire(key, job)
             return
         group = self._pods.group(uid)
@@ -103,10 +87,10 @@ class Jobs:
             ending = self._completion(job, state)
         group = self._pods.group(uid)
         self._conclude(job, group, status, ending)
-        job = self._tools.get(self._resource, key)
-        if job is not None and job["metadata"]["uid"] == uid:
-            self._count_into(job, state, group, status)
-            self._tools.set_status(self._resource, job, status)
+        current = self._tools.get(self._resource, key)
+        if current is not None and current["metadata"]["uid"] == uid:
+            self._count_into(current, state, group, status)
+            self._tools.set_status(self._resource, current, status)
         yield
 
     # What the Job should come to
@@ -119,11 +103,11 @@ class Jobs:
         now = self._tools.now()
         if suspended and (have is None or have["status"] != "True"):
             _put(status, ("Suspended", "True", "JobSuspended", "Job suspended"), now)
-            self._tools.events.emit(job, "Suspended", "Job suspended", _COMPONENT)
+            self._say(job, "Suspended", "Job suspended")
             status.pop("startTime", None)
         elif not suspended and have is not None and have["status"] == "True":
             _put(status, ("Suspended", "False", "JobResumed", "Job resumed"), now)
-            self._tools.events.emit(job, "Resumed", "Job resumed", _COMPONENT)
+            self._say(job, "Resumed", "Job resumed")
             status["startTime"] = now
         if not suspended:
             status.setdefault("startTime", now)
@@ -213,10 +197,10 @@ class Jobs:
         if type_ == "SuccessCriteriaMet":
             _put(status, ("Complete", "True", reason, message), now)
             status["completionTime"] = now
-            self._tools.events.emit(job, "Completed", "Job completed", _COMPONENT)
+            self._say(job, "Completed", "Job completed")
         else:
             _put(status, ("Failed", "True", reason, message), now)
-            self._tools.events.emit(job, reason, message, _COMPONENT, warning=True)
+            self._say(job, reason, message, warning=True)
 
     def _count_into(
         self, job: JsonObject, state: JobState, group: Group, status: dict[str, Any]
@@ -291,11 +275,7 @@ class Jobs:
         mould = self._moulds.of(job)
         if why := mould.refusal(name):
             state.give_back(index)
-            if not self._backoff.waits(key):
-                self._tools.events.emit(
-                    job, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
-                )
-                self._backoff.failed(key)
+            self._refused(key, job, f"Error creating: {why}")
             return False
         self._backoff.forget(key)
         if index is None:
@@ -309,7 +289,7 @@ class Jobs:
             )
         self._tools.store.create(self._tools.kinds.pods, pod)
         if not quiet:
-            self._tools.events.emit(job, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
+            self._say(job, "SuccessfulCreate", f"Created pod: {name}")
         return True
 
     def _with_index_env(self, job: JsonObject, spec: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +319,7 @@ class Jobs:
     def _dismiss(self, job: JsonObject, pod: Pod, state: JobState) -> None:
         state.dismissed.add(pod.uid)
         self._tools.delete(self._tools.kinds.pods, pod.obj)
-        self._tools.events.emit(job, "SuccessfulDelete", f"Deleted pod: {pod.name}", _COMPONENT)
+        self._say(job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
 
     def _expire(self, key: Key, job: JsonObject) -> None:
         """Deletes a finished Job when its time to live is over."""

@@ -7,65 +7,40 @@ Deployments drive it through spec.replicas and read its status; people may use R
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.tools import Key, Tools, condition, owner_reference
-from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 from federator.model.kubernetes import selectors
 
-_COMPONENT = "replicaset-controller"
 REPLICA_FAILURE = "ReplicaFailure"
 
 
-class ReplicaSets:
+class ReplicaSets(PodOwner):
     """One controller for all ReplicaSets of a cluster."""
 
+    COMPONENT = "replicaset-controller"
+
     def __init__(self, tools: Tools, pods: PodIndex) -> None:
-        self._tools = tools
-        self._pods = pods
-        self._resource = tools.kinds.replicasets
-        self._dirty: Dirty[Key] = Dirty()
+        super().__init__(tools, tools.kinds.replicasets, pods)
         self._relabelled: set[Key] = set()
         self._odd: set[str] = set()
         """Uids of sets with pods that may carry other labels than the template says."""
-        self._moulds = Moulds(tools, self._resource)
-        self._refused: dict[Key, str] = {}
+        self._refusals: dict[Key, str] = {}
         """Why the last pod of a set could not be made."""
-        self._backoff = Backoff(tools.agenda, self._dirty.add)
-        pods.listeners.append(self._on_pod)
 
-    def notice(self, event: Event) -> None:
-        if event.type is DELETED:
-            uid = event.current.obj["metadata"]["uid"]
-            self._moulds.forget(uid)
-            self._odd.discard(uid)
-            self._refused.pop(event.key, None)
-            self._backoff.forget(event.key)
-            return
-        self._dirty.add(event.key)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            yield from self._sync(key)
+    def _forget(self, key: Key, uid: str) -> None:
+        super()._forget(key, uid)
+        self._odd.discard(uid)
+        self._refusals.pop(key, None)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (new, old):
-            if (
-                pod is not None
-                and pod.owner is not None
-                and pod.owner[0] == "ReplicaSet"
-                and pod.owner_key
-            ):
-                if (
-                    old is not None
-                    and new is not None
-                    and old.labels is not new.labels
-                    and old.labels != new.labels
-                ):
-                    self._relabelled.add(pod.owner_key)
-                self._dirty.add(pod.owner_key)
+            if (key := self._owner_of(pod)) is not None:
+                if old is not None and new is not None and old.labels != new.labels:
+                    self._relabelled.add(key)
+                self._dirty.add(key)
                 return
         if (
             new is not None
@@ -77,18 +52,13 @@ class ReplicaSets:
                 if selectors.from_dict(revision.obj["spec"].get("selector")).matches(new.labels):
                     self._dirty.add(revision.key)
 
-    def _sync(self, key: Key) -> Iterator[None]:
-        obj = self._tools.get(self._resource, key)
-        if obj is None:
-            return
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
         if "deletionTimestamp" not in obj["metadata"]:
             yield from self._claim(key, obj)
             yield from self._manage(key)
-            obj = self._tools.get(self._resource, key)
-            if obj is None:
-                return
-        self._report(key, obj)
-        yield
+        if (current := self._tools.get(self._resource, key)) is not None:
+            self._report(key, current)
+            yield
 
     def _claim(self, key: Key, obj: JsonObject) -> Iterator[None]:
         orphans = self._pods.orphans.get(key[0])
@@ -140,13 +110,14 @@ class ReplicaSets:
                     continue
                 mould = self._moulds.of(obj)
                 if why := mould.refusal(name):
-                    self._fail(key, obj, why)
+                    self._refused(key, obj, f"Error creating: {why}")
+                    self._refusals[key] = why
                     return
                 pod = mould.pod(name, generate_name=key[1] + "-")
                 tools.store.create(tools.kinds.pods, pod)
                 created += 1
                 if created <= 10:
-                    tools.events.emit(obj, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
+                    self._say(obj, "SuccessfulCreate", f"Created pod: {name}")
             elif group.active > wanted:
                 if not victims:
                     victims = least_needed(group, group.active - wanted)
@@ -157,26 +128,16 @@ class ReplicaSets:
                 tools.delete_pod(pod_to_go.obj)
                 deleted += 1
                 if deleted <= 10:
-                    tools.events.emit(
-                        obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT
-                    )
+                    self._say(obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}")
             else:
                 break
             yield
-        self._refused.pop(key, None)
+        self._refusals.pop(key, None)
         self._backoff.forget(key)
-
-    def _fail(self, key: Key, obj: JsonObject, why: str) -> None:
-        if not self._backoff.waits(key):
-            self._tools.events.emit(
-                obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True
-            )
-        self._refused[key] = why
-        self._backoff.failed(key)
 
     def _conditions(self, key: Key, old: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         """ReplicaFailure as long as a pod cannot be made, with the words of the first refusal."""
-        have, why = condition(old, REPLICA_FAILURE), self._refused.get(key)
+        have, why = condition(old, REPLICA_FAILURE), self._refusals.get(key)
         others = [entry for entry in old or () if entry is not have]
         if why is None:
             return others
@@ -206,16 +167,7 @@ class ReplicaSets:
             "observedGeneration": obj["metadata"]["generation"],
             "conditions": self._conditions(key, old.get("conditions")),
         }
-        # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a
-        # pointer) are not.
-        kept = ("replicas", "terminatingReplicas")
-        self._tools.set_status(
-            self._resource,
-            obj,
-            {name: value for name, value in status.items() if value or name in kept},
-        )
-        if next_change is not None:
-            self._tools.agenda.after(next_change, self._dirty.add, key)
+        self._write_status(obj, status, ("replicas", "terminatingReplicas"), next_change)
 
 
 def wanted_replicas(obj: JsonObject) -> int:

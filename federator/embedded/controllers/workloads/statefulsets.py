@@ -12,58 +12,31 @@ collector takes them: the set (`whenDeleted`), or the pod of an ordinal that goe
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.keyed import Keyed, PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.templates import Moulds
-from federator.embedded.controllers.tools import Key, Tools
+from federator.embedded.controllers.tools import Key, Tools, owner_reference
 from federator.embedded.controllers.workloads.history import template_hash
 from federator.embedded.controllers.workloads.replicasets import available_pods, wanted_replicas
 from federator.embedded.controllers.workloads.rolling import scaled
-from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 REVISION_LABEL: Final = "controller-revision-hash"
-_COMPONENT: Final = "statefulset-controller"
 
 
-class StatefulSets:
+class StatefulSets(PodOwner):
     """One controller for all StatefulSets of a cluster."""
 
+    COMPONENT = "statefulset-controller"
+
     def __init__(self, tools: Tools, pods: PodIndex) -> None:
-        self._tools = tools
-        self._pods = pods
-        self._resource = tools.kinds.statefulsets
-        self._dirty: Dirty[Key] = Dirty()
-        self._moulds = Moulds(tools, self._resource)
-        self._backoff = Backoff(tools.agenda, self._dirty.add)
-        pods.listeners.append(self._on_pod)
+        super().__init__(tools, tools.kinds.statefulsets, pods)
 
-    def notice(self, event: Event) -> None:
-        if event.type is DELETED:
-            self._moulds.forget(event.current.obj["metadata"]["uid"])
-            self._backoff.forget(event.key)
-        else:
-            self._dirty.add(event.key)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            obj = self._tools.get(self._resource, key)
-            if obj is None:
-                continue
-            digest = f"{key[1]}-{template_hash(obj['spec']['template'])}"
-            if "deletionTimestamp" not in obj["metadata"]:
-                yield from self._manage(obj, digest)
-            self._report(key, digest)
-            yield
-
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        if (
-            pod is not None
-            and pod.owner is not None
-            and pod.owner[0] == "StatefulSet"
-            and pod.owner_key
-        ):
-            self._dirty.add(pod.owner_key)
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
+        digest = f"{key[1]}-{template_hash(obj['spec']['template'])}"
+        if "deletionTimestamp" not in obj["metadata"]:
+            yield from self._manage(obj, digest)
+        self._report(key, digest)
+        yield
 
     def _manage(self, obj: JsonObject, digest: str) -> Iterator[None]:
         """One round; with OrderedReady it ends at the first pod that is not ready yet."""
@@ -144,10 +117,8 @@ class StatefulSets:
             ]
             spec["volumes"] = [*claims, *others]
         if why := mould.refusal(name):
-            if not self._backoff.waits(key):
-                text = f"Create Pod {name} in StatefulSet {set_name} failed error: {why}"
-                tools.events.emit(obj, "FailedCreate", text, _COMPONENT, warning=True)
-                self._backoff.failed(key)
+            text = f"Create Pod {name} in StatefulSet {set_name} failed error: {why}"
+            self._refused(key, obj, text)
             return False
         self._backoff.forget(key)
         labels = {
@@ -160,13 +131,13 @@ class StatefulSets:
             tools.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec)
         )
         text = f"Create Pod {name} in StatefulSet {set_name} successful"
-        tools.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
+        self._say(obj, "SuccessfulCreate", text)
         return True
 
     def _claim(self, obj: JsonObject, template: JsonObject, name: str, namespace: str) -> None:
         claims, owners = self._tools.kinds.claims, []
         if _retention(obj, "whenDeleted") == "Delete":
-            owners = [_owner("apps/v1", "StatefulSet", obj)]
+            owners = [owner_reference(self._resource, obj)]
         if (there := self._tools.get(claims, (namespace, name))) is not None:
             self._give(there, owners)
             return
@@ -190,7 +161,7 @@ class StatefulSets:
         """The claims of an ordinal that is scaled away go with its pod, where the set says so."""
         if _retention(obj, "whenScaled") != "Delete":
             return
-        owners = [_owner("v1", "Pod", pod.obj)]
+        owners = [owner_reference(self._tools.kinds.pods, pod.obj)]
         for template in obj["spec"].get("volumeClaimTemplates") or ():
             key = (obj["metadata"]["namespace"], f"{template['metadata']['name']}-{pod.name}")
             if (claim := self._tools.get(self._tools.kinds.claims, key)) is not None:
@@ -210,7 +181,7 @@ class StatefulSets:
     def _remove(self, obj: JsonObject, pod: Pod) -> None:
         self._tools.delete(self._tools.kinds.pods, pod.obj)
         text = f"delete Pod {pod.name} in StatefulSet {obj['metadata']['name']} successful"
-        self._tools.events.emit(obj, "SuccessfulDelete", text, _COMPONENT)
+        self._say(obj, "SuccessfulDelete", text)
 
     def _report(self, key: Key, digest: str) -> None:
         obj = self._tools.get(self._resource, key)
@@ -241,58 +212,35 @@ class StatefulSets:
             "availableReplicas": available,
         }
         kept = ("replicas", "collisionCount", "availableReplicas")
-        shown = {name: value for name, value in status.items() if value or name in kept}
-        self._tools.set_status(self._resource, obj, shown)
-        if next_change is not None:
-            self._tools.agenda.after(next_change, self._dirty.add, key)
+        self._write_status(obj, status, kept, next_change)
 
 
-class Claims:
+class Claims(Keyed):
     """Binds every PersistentVolumeClaim to a volume without an object, a moment after it was
     made."""
 
     def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._resource = tools.kinds.claims
-        self._dirty: Dirty[Key] = Dirty()
+        super().__init__(tools, tools.kinds.claims)
 
-    def notice(self, event: Event) -> None:
-        if event.type is not DELETED:
-            self._dirty.add(event.key)
-
-    def steps(self) -> Iterator[None]:
-        for key in self._dirty.drain():
-            obj = self._tools.get(self._resource, key)
-            if obj is None or (obj.get("status") or {}).get("phase") == "Bound":
-                continue
-            spec = obj["spec"]
-            status = {
-                "phase": "Bound",
-                "accessModes": spec.get("accessModes") or [],
-                "capacity": (spec.get("resources") or {}).get("requests") or {},
-            }
-            spec = {**spec, "volumeName": spec.get("volumeName") or f"pvc-{obj['metadata']['uid']}"}
-            self._tools.store.update(
-                self._resource, {**obj, "spec": spec, "status": status}, same_generation=True
-            )
-            yield
+    def _sync(self, key: Key, obj: JsonObject) -> Iterator[None]:
+        if (obj.get("status") or {}).get("phase") == "Bound":
+            return
+        spec = obj["spec"]
+        status = {
+            "phase": "Bound",
+            "accessModes": spec.get("accessModes") or [],
+            "capacity": (spec.get("resources") or {}).get("requests") or {},
+        }
+        spec = {**spec, "volumeName": spec.get("volumeName") or f"pvc-{obj['metadata']['uid']}"}
+        self._tools.store.update(
+            self._resource, {**obj, "spec": spec, "status": status}, same_generation=True
+        )
+        yield
 
 
 def _retention(obj: JsonObject, when: str) -> str:
     policy: dict[str, str] = obj["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get(when, "Retain")
-
-
-def _owner(api_version: str, kind: str, obj: JsonObject) -> JsonObject:
-    metadata = obj["metadata"]
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _ordinal(pod: Pod) -> int:
