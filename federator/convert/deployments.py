@@ -13,6 +13,7 @@ from federator.kinds import read
 from federator.kinds.daemon import schema as daemon
 from federator.kinds.deployment import ask as deployment
 from federator.kinds.service import schema
+from federator.kinds.shared import workloads
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
@@ -74,7 +75,7 @@ def drafted(
     """The draft of a workload of this schema's kind. `fields`: its spec; `notes`: what its owner is
     told; `merged`: names of ports merged into others by number."""
     obj = {
-        "apiVersion": schema.API_VERSION,
+        "apiVersion": workloads.API_VERSION,
         "kind": schema.KIND,
         "metadata": metadata(item),
         "spec": fields,

@@ -18,6 +18,7 @@ from federator.convert import deployments, templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds.cronjob import schema as cron
 from federator.kinds.jobset import schema
+from federator.kinds.shared import workloads
 from federator.model.errors import FieldError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
@@ -123,7 +124,7 @@ def draft_cronjob(item: Item, drafts: Drafts) -> Draft:
     made.item, made.obj = (
         item,
         {
-            "apiVersion": cron.API_VERSION,
+            "apiVersion": workloads.API_VERSION,
             "kind": cron.KIND,
             "metadata": deployments.metadata(item),
             "spec": {name: spec[name] for name in _SAID if name in spec}
@@ -259,7 +260,7 @@ def _draft(
             f"label kueue.x-k8s.io/queue-name={queue} is carried; the federation's queue is its"
             " FederatedQuota"
         )
-    obj = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
+    obj = {"apiVersion": workloads.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
     made = Draft(item, obj, f"{path}.template")
     for text in notes:
         drafts.note(made, text)

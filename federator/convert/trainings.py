@@ -14,6 +14,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, jobs, templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
+from federator.kinds.shared import workloads
 from federator.kinds.training import schema
 from federator.model.errors import FieldError
 
@@ -234,7 +235,7 @@ def _draft(item: Item, drafts: Drafts, spec: Obj, fields: Mapping[str, Any], pat
         out["activeDeadlineSeconds"] = min(deadlines)
     out["template"] = first
     meta = deployments.metadata(item)
-    obj = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
+    obj = {"apiVersion": workloads.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
     draft = Draft(item, obj, f"{path}.replicatedJobs[0].template.spec.template")
     if "ttlSecondsAfterFinished" in spec:
         notes.append(

@@ -12,6 +12,7 @@ from federator.api.raw import Obj
 from federator.kinds.cronjob import schema
 from federator.kinds.jobset import schema as jobset
 from federator.kinds.recurring import Recurrence, Run
+from federator.kinds.shared import workloads
 from federator.model import names, schedule
 from federator.model.schedule import BadSchedule
 
@@ -159,7 +160,7 @@ def render_run(obj: Obj, due_s: int) -> dict[str, Any]:
         "ownerReferences": [owner(obj)],
     }
     return {
-        "apiVersion": jobset.API_VERSION,
+        "apiVersion": workloads.API_VERSION,
         "kind": jobset.KIND,
         "metadata": metadata,
         "spec": spec,
@@ -177,7 +178,7 @@ def marks(obj: Obj) -> tuple[dict[str, str], dict[str, str]]:
 def owner(obj: Obj) -> dict[str, Any]:
     """The reference by which it controls what is made for it."""
     return {
-        "apiVersion": schema.API_VERSION,
+        "apiVersion": workloads.API_VERSION,
         "kind": schema.KIND,
         "name": raw.text(obj, "metadata", "name"),
         "uid": raw.text(obj, "metadata", "uid"),

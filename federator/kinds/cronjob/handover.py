@@ -17,6 +17,7 @@ from federator.api.raw import Obj
 from federator.kinds.cronjob import ask
 from federator.kinds.nativecron import schema as nativecron
 from federator.kinds.recurring import Handover, Native
+from federator.kinds.shared import workloads
 
 SOURCE: Final = "pinterest.com/cronjob-source"
 """Annotation of the native object: what it was last written from."""
@@ -71,7 +72,7 @@ def render(obj: Obj, after_s: int, held: bool) -> dict[str, Any]:
     annotations[SOURCE] = source(obj, held)
     fields = {name: value for name, value in run.items() if name not in ("slice", "suspend")}
     return {
-        "apiVersion": nativecron.API_VERSION,
+        "apiVersion": workloads.API_VERSION,
         "kind": nativecron.KIND,
         "metadata": {
             "name": raw.text(obj, "metadata", "name"),

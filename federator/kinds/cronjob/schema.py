@@ -12,7 +12,6 @@ from federator.api.common import (
     Amount,
     Conditions,
     Labels,
-    Metadata,
     Model,
     Moment,
     ShortText,
@@ -21,9 +20,9 @@ from federator.api.common import (
 from federator.api.schedulefields import ScheduleText, ZoneName
 from federator.kinds.jobset import schema as jobset
 from federator.kinds.nativecron import rulings
+from federator.kinds.shared.workloadfields import PinterestKind
 
 KIND: Final = "PinterestCronJob"
-API_VERSION: Final = "pinterest.com/v1beta1"
 RUN_LABEL: Final = "pinterest.com/cronjob"
 """Label of its runs, with its name as value."""
 SCHEDULED_ANNOTATION: Final = "pinterest.com/scheduled-at"
@@ -186,17 +185,13 @@ class Status(Model):
     """Why it makes no runs, as a sentence."""
 
 
-class PinterestCronJob(Model):
+class PinterestCronJob(PinterestKind):
     """Makes a PinterestJobSet whenever its schedule is due."""
 
     model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
 
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestCronJob"]
     """PinterestCronJob."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

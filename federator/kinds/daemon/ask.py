@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
-from federator.kinds.daemon.schema import API_VERSION, KIND
+from federator.kinds.daemon.schema import KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model.ask import ANY_NUMBER
@@ -50,9 +49,4 @@ def max_unavailable(obj: Obj) -> int:
 
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": verbs.slice_metadata(obj, mark),
-        "spec": spec,
-    }
+    return workloads.rendered(KIND, obj, mark, spec)

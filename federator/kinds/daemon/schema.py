@@ -13,22 +13,20 @@ from federator.api.common import (
     IntOrPercent,
     LabelKey,
     LabelValue,
-    Metadata,
     Model,
     Sentence,
     ShortText,
     rules,
 )
 from federator.kinds.shared.workloadfields import (
-    NAME_RULE,
     ClusterRow,
+    PinterestKind,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
 )
 
 KIND: Final = "PinterestDaemon"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/daemon"
 """Label of its pods, with the workload's name as value: selector of the DaemonSet, never changed.
 """
@@ -178,17 +176,11 @@ class Status(WorkloadStatus):
     """Per cluster."""
 
 
-class PinterestDaemon(Model):
+class PinterestDaemon(PinterestKind):
     """A pod on every node of every cluster that matches, with its ConfigMap."""
 
-    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
-
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestDaemon"]
     """PinterestDaemon."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

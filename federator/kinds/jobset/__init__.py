@@ -4,30 +4,20 @@ from typing import Final
 
 from federator.kinds.jobset import ask, natives, schema, status
 from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
-from federator.kinds.pods import lookup, podparts
+from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
-from federator.kinds.verbs import PodLookup, WorkloadVerbs
+from federator.kinds.verbs import PodLookup
 from federator.model.ask import Unit
 
-VERBS: Final = WorkloadVerbs(
+VERBS: Final = workloads.verbs_of(
     unit=Unit.SHARDS,
     whole=True,
     count=ask.count,
     slots=ask.slots,
     pod_template=ask.pod_template,
-    pods=podparts.of,
-    project=workloads.project,
-    tier=workloads.tier,
-    priority=workloads.priority,
-    placement=workloads.placement,
-    fields=workloads.FIELDS,
-    suspended=workloads.suspended,
-    profile=workloads.profile,
-    sidecars=workloads.sidecars,
     max_unavailable=ask.count,
     render_slice=ask.render_slice,
     amount="parallelism",
-    read_mark=workloads.read_mark,
     observe=status.observe,
     slice_status=status.slice_status,
     host_status=status.host_status,

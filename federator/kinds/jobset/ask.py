@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
 from federator.kinds.jobset import failures, guards, shardparts
-from federator.kinds.jobset.schema import API_VERSION, KIND
+from federator.kinds.jobset.schema import KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model import shards
@@ -117,9 +116,4 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
     spec["shards"] = count(obj)
     spec["parallelism"] = share.slots
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": verbs.slice_metadata(obj, mark),
-        "spec": spec,
-    }
+    return workloads.rendered(KIND, obj, mark, spec)

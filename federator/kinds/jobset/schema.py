@@ -10,7 +10,6 @@ from federator.api.common import (
     SEQ_RULE,
     Amount,
     IndexSet,
-    Metadata,
     Model,
     Moment,
     rules,
@@ -19,16 +18,15 @@ from federator.kinds.jobset import endfields, shardparts
 from federator.kinds.jobset.endfields import FailurePolicy, Seconds, SuccessPolicy
 from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
 from federator.kinds.shared.workloadfields import (
-    NAME_RULE,
     ClusterRow,
     FileName,
+    PinterestKind,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
 )
 
 KIND: Final = "PinterestJobSet"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/jobset"
 """Label of its pods and Jobs, with the workload's name as value."""
 MAX_SHARDS: Final = 100_000
@@ -227,17 +225,11 @@ class Status(WorkloadStatus):
     """Per cluster."""
 
 
-class PinterestJobSet(Model):
+class PinterestJobSet(PinterestKind):
     """Many equal, independent jobs, each taking one numbered shard of the work."""
 
-    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
-
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestJobSet"]
     """PinterestJobSet."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

@@ -7,30 +7,20 @@ from typing import Final
 from federator.kinds.jobset import ask as jobset
 from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
 from federator.kinds.nativecron import ask, natives, schema, status
-from federator.kinds.pods import lookup, podparts
+from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
-from federator.kinds.verbs import PodLookup, RepeatVerbs, WorkloadVerbs
+from federator.kinds.verbs import PodLookup, RepeatVerbs
 from federator.model.ask import Unit
 
-VERBS: Final = WorkloadVerbs(
+VERBS: Final = workloads.verbs_of(
     unit=Unit.REPLICAS,
     whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=jobset.pod_template,
-    pods=podparts.of,
-    project=workloads.project,
-    tier=workloads.tier,
-    priority=workloads.priority,
-    placement=workloads.placement,
-    fields=workloads.FIELDS,
-    suspended=workloads.suspended,
-    profile=workloads.profile,
-    sidecars=workloads.sidecars,
     max_unavailable=ask.max_unavailable,
     render_slice=ask.render_slice,
     amount="parallelism",
-    read_mark=workloads.read_mark,
     observe=status.observe,
     slice_status=status.slice_status,
     host_status=status.host_status,

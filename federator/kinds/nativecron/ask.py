@@ -8,10 +8,9 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
 from federator.kinds.jobset import ask as jobset
 from federator.kinds.nativecron import rulings
-from federator.kinds.nativecron.schema import API_VERSION, KIND
+from federator.kinds.nativecron.schema import KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model.ask import ANY_NUMBER
@@ -66,9 +65,4 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
         "failedJobsHistoryLimit": 1,
     }
     spec["cron"] = {**times, **raw.mapping(obj, "spec", "cron")}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": verbs.slice_metadata(obj, mark),
-        "spec": spec,
-    }
+    return workloads.rendered(KIND, obj, mark, spec)

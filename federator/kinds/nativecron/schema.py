@@ -7,14 +7,13 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api.common import INT32_MAX, SEQ_RULE, Amount, Metadata, Model, Moment, rules
+from federator.api.common import INT32_MAX, SEQ_RULE, Amount, Model, Moment, rules
 from federator.api.schedulefields import ScheduleText, ZoneName
 from federator.kinds.jobset import schema as jobset
 from federator.kinds.nativecron import rulings
-from federator.kinds.shared.workloadfields import ClusterRow, WorkloadStatus, rows_of
+from federator.kinds.shared.workloadfields import ClusterRow, PinterestKind, WorkloadStatus, rows_of
 
 KIND: Final = "PinterestNativeCronJob"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/nativecronjob"
 """Label of its pods and Jobs, with its name as value."""
 LONGEST_NAME: Final = 39
@@ -112,17 +111,13 @@ class Status(WorkloadStatus):
     """Per cluster."""
 
 
-class PinterestNativeCronJob(Model):
+class PinterestNativeCronJob(PinterestKind):
     """A native CronJob in each cluster of its policy; made for a cron job with runs Native."""
 
     model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
 
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestNativeCronJob"]
     """PinterestNativeCronJob."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

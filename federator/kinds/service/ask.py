@@ -6,7 +6,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.service import scaling
-from federator.kinds.service.schema import API_VERSION, KIND
+from federator.kinds.service.schema import KIND
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import SliceMark
 from federator.model.ask import Disruptions
@@ -80,12 +80,7 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     if raw.items(spec, "loadBalancers"):
         doors = raw.objects(spec, "loadBalancers")
         spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": verbs.slice_metadata(obj, mark),
-        "spec": spec,
-    }
+    return workloads.rendered(KIND, obj, mark, spec)
 
 
 def _with_protocols(service: Obj) -> dict[str, Any]:

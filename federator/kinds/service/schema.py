@@ -15,7 +15,6 @@ from federator.api.common import (
     DnsLabel,
     IntOrPercent,
     Labels,
-    Metadata,
     Model,
     Port,
     Quantity,
@@ -27,13 +26,13 @@ from federator.kinds.shared import ports
 from federator.kinds.shared.workloadfields import (
     NAME_RULE,
     ClusterRow,
+    PinterestKind,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
 )
 
 KIND: Final = "PinterestService"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/service"
 """Label of its pods, with the workload's name as value: selector of Deployment and Service, never
 changed.
@@ -342,18 +341,14 @@ class Status(WorkloadStatus):
     """Per cluster."""
 
 
-class PinterestService(Model):
+class PinterestService(PinterestKind):
     """A service of interchangeable replicas, with its Service, Ingress or HTTPRoutes, and
     ConfigMap."""
 
     model_config = ConfigDict(json_schema_extra=rules(NAME_RULE, OTHER_NAMES_RULE))
 
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestService"]
     """PinterestService."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

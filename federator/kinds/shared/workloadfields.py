@@ -5,7 +5,7 @@ that they never differ.
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
@@ -16,6 +16,7 @@ from federator.api.common import (
     ClusterName,
     Conditions,
     Int32,
+    Metadata,
     Model,
     ObjectName,
     PodTemplate,
@@ -25,6 +26,7 @@ from federator.api.common import (
     TierName,
     Unschedulable,
     list_map,
+    rules,
 )
 from federator.api.placementfields import Placement
 
@@ -49,6 +51,19 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 ConfigMapData = Annotated[
     dict[FileName, Annotated[str, Field(max_length=524288)]], Field(max_length=64)
 ]
+
+
+class PinterestKind(Model):
+    """What every kind of ours is, whatever it asks for."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: str
+    """Its kind."""
+    metadata: Metadata
+    """Standard metadata."""
 
 
 class WorkloadSpec(Model):

@@ -4,6 +4,7 @@ the status of a slice.
 Used by the files of those kinds only. Like all verbs: pure, total, never changing the argument.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from federator.model.ask import Tier
 from federator.model.observation import RESTORED, SliceObservation
 from federator.status.fold import Fold, Row
 
+API_VERSION: Final = "pinterest.com/v1beta1"
 HOST_ONLY = ("placement", "suspend", "slice")
 """Spec fields that speak to the federation and are not carried to members."""
 FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -64,6 +66,22 @@ def read_mark(obj: Obj) -> SliceMark | None:
     return verbs.decode_mark(raw.at(obj, "spec", "slice"))
 
 
+verbs_of: Final = functools.partial(
+    verbs.WorkloadVerbs,
+    pods=podparts.of,
+    project=project,
+    tier=tier,
+    priority=priority,
+    placement=placement,
+    fields=FIELDS,
+    suspended=suspended,
+    profile=profile,
+    sidecars=sidecars,
+    read_mark=read_mark,
+)
+"""The verbs of one of our kinds; what the kind answers by itself is given."""
+
+
 def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The user's spec without what only the host reads, defaulted, with the slice block."""
     spec = {
@@ -73,6 +91,12 @@ def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[s
         spec.setdefault(name, value)
     spec["slice"] = verbs.encode_mark(mark)
     return spec
+
+
+def rendered(kind: str, obj: Obj, mark: SliceMark, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The slice with this spec."""
+    metadata = verbs.slice_metadata(obj, mark)
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def observed(obj: Obj, cluster: str, reporting: bool, *, desired: int) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
 from federator.kinds.shared import workloads
-from federator.kinds.statefulset.schema import API_VERSION, KIND
+from federator.kinds.statefulset.schema import KIND
 from federator.kinds.verbs import SliceMark
 from federator.model.ask import ANY_NUMBER, Ordinals
 from federator.model.decision import Share
@@ -48,9 +47,4 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
             **spec["service"],
             "ports": [{"protocol": "TCP", **port} for port in listed],
         }
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": verbs.slice_metadata(obj, mark),
-        "spec": spec,
-    }
+    return workloads.rendered(KIND, obj, mark, spec)

@@ -14,7 +14,6 @@ from federator.api.common import (
     ClusterName,
     Count,
     IndexSet,
-    Metadata,
     Model,
     list_map,
     rules,
@@ -22,15 +21,14 @@ from federator.api.common import (
 from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
 from federator.kinds.shared.ports import ServicePort
 from federator.kinds.shared.workloadfields import (
-    NAME_RULE,
     ClusterRow,
+    PinterestKind,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
 )
 
 KIND: Final = "PinterestStatefulSet"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/statefulset"
 """Label of its pods, with the workload's name as value: selector of its StatefulSets and of its
 Service, never changed."""
@@ -187,17 +185,11 @@ class Status(WorkloadStatus):
     """Per cluster."""
 
 
-class PinterestStatefulSet(Model):
+class PinterestStatefulSet(PinterestKind):
     """Numbered pods with storage of their own, in blocks over clusters."""
 
-    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
-
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestStatefulSet"]
     """PinterestStatefulSet."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import natives, verbs
+from federator.kinds import natives
 from federator.kinds.pods import podparts
 from federator.kinds.shared import workloads
 from federator.kinds.training.schema import (
-    API_VERSION,
     ENDLESS,
     KIND,
     LONGEST_POD,
@@ -156,8 +155,7 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     if not mark.ranges:
         mark = replace(mark, ranges=share.ranges)
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
-    metadata = verbs.slice_metadata(obj, mark)
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+    return workloads.rendered(KIND, obj, mark, spec)
 
 
 def _on_models(template: Obj, models: tuple[str, ...]) -> dict[str, Any]:

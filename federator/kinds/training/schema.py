@@ -14,7 +14,6 @@ from federator.api.common import (
     DnsLabel,
     IndexSet,
     LabelValue,
-    Metadata,
     Model,
     Moment,
     ObjectName,
@@ -26,15 +25,14 @@ from federator.api.common import (
     rules,
 )
 from federator.kinds.shared.workloadfields import (
-    NAME_RULE,
     ClusterRow,
+    PinterestKind,
     WorkloadSpec,
     WorkloadStatus,
     rows_of,
 )
 
 KIND: Final = "PinterestTrainingJob"
-API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/trainingjob"
 """Label of its pods, Jobs and Service, with the workload's name as value."""
 LONGEST_COMPONENT: Final = 40
@@ -286,17 +284,11 @@ class Status(WorkloadStatus):
     """The cluster that runs it; during a move, also the one that it leaves."""
 
 
-class PinterestTrainingJob(Model):
+class PinterestTrainingJob(PinterestKind):
     """Pods of several roles that train together in one cluster: all of them, or none."""
 
-    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
-
-    api_version: Literal["pinterest.com/v1beta1"]
-    """pinterest.com/v1beta1."""
     kind: Literal["PinterestTrainingJob"]
     """PinterestTrainingJob."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What is asked for."""
     status: Status | None = None
