@@ -269,10 +269,8 @@ def _shards(
         open_shards = shards.size(shards.minus(share.ranges, done)) if share and left else 0
         busy = min(share.slots, open_shards) if share else 0
         need += busy
-        ready = max(
-            min(seen.active, seen.ready if seen.reason else seen.active) - seen.unschedulable, 0
-        )
-        ready = min(ready, _most_running(wanted, share, seen))
+        counted = min(seen.active, seen.ready) if seen.reason else seen.active
+        ready = min(max(counted - seen.unschedulable, 0), _most_running(wanted, share, seen))
         if not seen.known:
             high += max(ready, busy)
             exact = exact and busy == 0
