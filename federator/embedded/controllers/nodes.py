@@ -14,7 +14,7 @@ from federator.embedded.controllers import requests
 from federator.embedded.controllers.pods import Key, Pod
 from federator.embedded.controllers.requests import Amounts
 from federator.embedded.controllers.tools import Tools, condition
-from federator.embedded.schema import builtins
+from federator.embedded.schema import builtins, facts
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Taint
@@ -220,7 +220,6 @@ def provide(tools: Tools, pools: Sequence[NodePool]) -> Iterator[None]:
 
 def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
     """A Node as a healthy kubelet registers it. `number` makes its address."""
-    version = builtins.kubernetes_version()
     labels = {
         "beta.kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux",
@@ -254,38 +253,15 @@ def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
             ],
             "allocatable": amounts,
             "capacity": amounts,
-            "conditions": [_node_condition(*row, now) for row in _CONDITIONS],
+            "conditions": [_node_condition(row, now) for row in facts.of("nodeConditions")],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": {
-                "architecture": "amd64",
-                "bootID": "",
-                "containerRuntimeVersion": "embedded://1",
-                "kernelVersion": "6.1.0",
-                "kubeProxyVersion": "",
-                "kubeletVersion": version,
-                "machineID": "",
-                "operatingSystem": "linux",
-                "osImage": "embedded",
-                "systemUUID": "",
-            },
+            "nodeInfo": {**facts.of("nodeInfo"), "kubeletVersion": builtins.kubernetes_version()},
         },
     }
 
 
-_CONDITIONS: Final = (
-    (
-        "MemoryPressure",
-        "False",
-        "KubeletHasSufficientMemory",
-        "kubelet has sufficient memory available",
-    ),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-)
-
-
-def _node_condition(type_: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+def _node_condition(row: Sequence[str], now: str) -> dict[str, Any]:
+    type_, status, reason, message = row
     return {
         "type": type_,
         "status": status,

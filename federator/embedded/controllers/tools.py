@@ -93,6 +93,26 @@ class Tools:
             fresh["metadata"] = {**metadata, "managedFields": entries}
         return self.store.update(resource, fresh, same_generation=True)
 
+    def disrupt(
+        self, pod: JsonObject, why: tuple[str, str], *, failed: bool = False, manager: str = MANAGER
+    ) -> JsonObject:
+        """Writes the condition DisruptionTarget with this reason and message, and with `failed` the
+        phase; returns the pod as it is stored then."""
+        status = dict(pod.get("status") or {})
+        entry = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self.now(),
+            "reason": why[0],
+            "message": why[1],
+        }
+        others = [each for each in status.get("conditions") or () if each["type"] != entry["type"]]
+        status["conditions"] = [*others, entry]
+        if failed:
+            status["phase"] = "Failed"
+        return self.set_status(self.kinds.pods, pod, status, manager=manager).obj
+
     def delete_pod(self, pod: JsonObject) -> None:
         """Deletes gracefully as the API server does: at once when it never ran or has ended."""
         metadata = pod["metadata"]

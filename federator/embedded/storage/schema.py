@@ -15,6 +15,8 @@ SET: Final = "set"
 MAP: Final = "map"
 GRANULAR: Final = "granular"
 
+_DEEPEST: Final = 64
+"""Levels that are looked into: schemas of schemas have no end."""
 _NO_FIELDS: Final[dict[str, "Node"]] = {}
 
 
@@ -118,6 +120,22 @@ class Node:
             if isinstance(raw, Mapping):
                 self._values = Node(raw, self.resolve)
         return self._values
+
+    def any_below(self, name: str, holds: Callable[["Node"], bool], depth: int = 0) -> bool:
+        """Whether something holds for this node or one below; the answer is kept under `name`, so
+        that whole sub-trees are skipped at once."""
+        cached: bool | None = self.compiled.get(name)
+        if cached is None:
+            cached = holds(self) or (
+                depth < _DEEPEST
+                and any(
+                    child.any_below(name, holds, depth + 1)
+                    for child in (*self.fields.values(), self.items, self.values)
+                    if child is not None
+                )
+            )
+            self.compiled[name] = cached
+        return cached
 
     def at(self, *path: str) -> "Node":
         """The node under a path of field names; `[]` steps into a list. Raises KeyError."""

@@ -12,18 +12,8 @@ from federator.embedded.validation.pod_rules import nonnegative
 Struct = Mapping[str, Any]
 
 _MONTHS: Final = (
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
 )
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
@@ -34,13 +24,8 @@ _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
 _DESCRIPTORS: Final = (
-    "@yearly",
-    "@annually",
-    "@monthly",
-    "@weekly",
-    "@daily",
-    "@midnight",
-    "@hourly",
+    *("@yearly", "@annually", "@monthly"),
+    *("@weekly", "@daily", "@midnight", "@hourly"),
 )
 
 

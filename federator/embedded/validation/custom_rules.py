@@ -152,27 +152,11 @@ def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Itera
 
 
 def _has_embedded(node: Node) -> bool:
-    cached: bool | None = node.compiled.get("has_embedded")
-    if cached is None:
-        below = [
-            *node.fields.values(),
-            *(child for child in (node.items, node.values) if child is not None),
-        ]
-        cached = node.embedded or any(_has_embedded(child) for child in below)
-        node.compiled["has_embedded"] = cached
-    return cached
+    return node.any_below("has_embedded", lambda each: each.embedded)
 
 
 def _has_unique_lists(node: Node) -> bool:
-    cached: bool | None = node.compiled.get("has_unique_lists")
-    if cached is None:
-        below = [
-            *node.fields.values(),
-            *(child for child in (node.items, node.values) if child is not None),
-        ]
-        cached = node.list_type in (SET, MAP) or any(_has_unique_lists(child) for child in below)
-        node.compiled["has_unique_lists"] = cached
-    return cached
+    return node.any_below("has_unique_lists", lambda each: each.list_type in (SET, MAP))
 
 
 def _lists(value: Any, node: Node, path: str) -> Iterator[FieldError]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.tools import Tools, condition
+from federator.embedded.schema import facts
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
@@ -159,7 +160,7 @@ class Namespaces:
         status = dict(obj.get("status") or {})
         old, now = status.get("conditions"), self._tools.now()
         rows = [
-            *_FINE,
+            *facts.of("namespaceConditions"),
             (
                 "NamespaceContentRemaining",
                 "True",
@@ -184,28 +185,6 @@ class Namespaces:
         ]
         status["conditions"] = [_row(old, now, row) for row in rows]
         self._tools.set_status(self._tools.kinds.namespaces, obj, status)
-
-
-_FINE: Final = (
-    (
-        "NamespaceDeletionDiscoveryFailure",
-        "False",
-        "ResourcesDiscovered",
-        "All resources successfully discovered",
-    ),
-    (
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "False",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    (
-        "NamespaceDeletionContentFailure",
-        "False",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-)
 
 
 def _row(old: list[JsonObject] | None, now: str, row: tuple[str, str, str, str]) -> JsonObject:

@@ -151,27 +151,12 @@ class NodeLife:
 
     def _evict(self, pod: Pod) -> None:
         tools, gone = self._tools, pod.node not in self._nodes.by_name
-        status = dict(pod.status)
-        entry = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": tools.now(),
-            "reason": "DeletionByPodGC" if gone else "DeletionByTaintManager",
-            "message": "PodGC: node no longer exists"
-            if gone
-            else "Taint manager: deleting due to NoExecute taint",
-        }
-        others = [
-            condition
-            for condition in status.get("conditions") or ()
-            if condition["type"] != "DisruptionTarget"
-        ]
-        status["conditions"] = [*others, entry]
-        if gone:
-            status["phase"] = "Failed"  # no kubelet is left to report how it ended
-        revision = tools.set_status(tools.kinds.pods, pod.obj, status)
+        if gone:  # no kubelet is left to report how it ended
+            why = "DeletionByPodGC", "PodGC: node no longer exists"
+        else:
+            why = "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
+        obj = tools.disrupt(pod.obj, why, failed=gone)
         if not gone:
             text = f"Marking for deletion Pod {pod.key[0]}/{pod.name}"
-            tools.events.emit(revision.obj, "TaintManagerEviction", text, _COMPONENT)
-        tools.delete(tools.kinds.pods, revision.obj)
+            tools.events.emit(obj, "TaintManagerEviction", text, _COMPONENT)
+        tools.delete(tools.kinds.pods, obj)

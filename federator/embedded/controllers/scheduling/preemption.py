@@ -18,7 +18,10 @@ from federator.embedded.controllers.scheduling.fit import Shape
 from federator.embedded.controllers.scheduling.neighbours import Rules
 from federator.embedded.controllers.tools import SCHEDULER, Tools
 
-_MESSAGE: Final = "default-scheduler: preempting to accommodate a higher priority pod"
+_WHY: Final = (
+    "PreemptionByScheduler",
+    "default-scheduler: preempting to accommodate a higher priority pod",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +141,10 @@ class Preemption:
 
     def _evict(self, victim: Pod, winner: Pod) -> None:
         tools = self._tools
-        status = dict(victim.status)
-        entry = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": tools.now(),
-            "reason": "PreemptionByScheduler",
-            "message": _MESSAGE,
-        }
-        others = [
-            condition
-            for condition in status.get("conditions") or ()
-            if condition["type"] != "DisruptionTarget"
-        ]
-        status["conditions"] = [*others, entry]
-        revision = tools.set_status(tools.kinds.pods, victim.obj, status, manager=SCHEDULER)
+        pod = tools.disrupt(victim.obj, _WHY, manager=SCHEDULER)
         text = f"Preempted by pod {winner.uid} on node {victim.node}"
-        tools.events.emit(revision.obj, "Preempted", text, "default-scheduler")
-        tools.delete(tools.kinds.pods, revision.obj)
+        tools.events.emit(pod, "Preempted", text, "default-scheduler")
+        tools.delete(tools.kinds.pods, pod)
 
 
 def _priority(pod: Pod) -> int:

@@ -31,6 +31,9 @@ from federator.model.kubernetes import selectors
 
 Handler = Callable[[Context, ApiRequest, Target], Answer]
 _PDBS = ("policy", "poddisruptionbudgets")
+_NO_NUMBER = (
+    "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
+)
 
 
 def _parent(target: Target) -> Target:
@@ -81,11 +84,9 @@ def put_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
         )
     if isinstance(replicas, str):
-        field = (
-            "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type"
-            " int32"
+        raise refusals.bad_request(
+            f'Scale in version "v1" cannot be handled as a Scale: {_NO_NUMBER}'
         )
-        raise refusals.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {field}')
     _check_named(given, target)
     return _set_scale(ctx, target, reading.existing(ctx.store, target), given, opts)
 
@@ -102,11 +103,7 @@ def patch_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     plain = media if media == patching.JSON_PATCH else patching.MERGE
     patched = patching.patched_tree(scale_of(target.info, old.obj), document, plain, target.info)
     if isinstance((patched.get("spec") or {}).get("replicas"), str):
-        field = (
-            "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type"
-            " int32"
-        )
-        raise patching.about_patch(patched, document, media, field)
+        raise patching.about_patch(patched, document, media, _NO_NUMBER)
     return _set_scale(ctx, target, old, patched, opts, applies=media == patching.APPLY)
 
 
@@ -219,10 +216,12 @@ def bind(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     }
     if not request.param("dryRun"):
         ctx.store.update(target.info, bound, same_generation=True)
-    return json_answer(
-        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
-        201,
-    )
+    return _done()
+
+
+def _done() -> Answer:
+    body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return json_answer(body, 201)
 
 
 def evict(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -240,10 +239,7 @@ def evict(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         resource_version=preconditions.get("resourceVersion"),
     )
     deleting.remove(ctx, target.info, old, opts)
-    return json_answer(
-        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
-        201,
-    )
+    return _done()
 
 
 def _check_budgets(ctx: Context, pod: JsonObject) -> None:

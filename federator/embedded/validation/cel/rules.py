@@ -22,8 +22,6 @@ from federator.embedded.storage.schema import Node
 from federator.embedded.validation.cel import functions as cel_functions
 from federator.embedded.validation.cel import views
 
-_DEEPEST: Final = 64
-
 
 class RuleError(Exception):
     """A rule that cannot be compiled, with the compiler's words."""
@@ -55,20 +53,9 @@ def check(obj: Any, old: Any, node: Node) -> list[FieldError]:
     return list(_walk(obj, old, old is not None, node, "")) if has_rules(node) else []
 
 
-def has_rules(node: Node, depth: int = 0) -> bool:
-    """Whether this node or any below has rules; the answer is kept, so whole sub-trees are skipped
-    at once."""
-    cached: bool | None = node.compiled.get("has_rules")
-    if cached is None:
-        below = [
-            *node.fields.values(),
-            *(child for child in (node.items, node.values) if child is not None),
-        ]
-        cached = bool(node.raw.get("x-kubernetes-validations")) or (
-            depth < _DEEPEST and any(has_rules(child, depth + 1) for child in below)
-        )
-        node.compiled["has_rules"] = cached
-    return cached
+def has_rules(node: Node) -> bool:
+    """Whether this node or any below has rules."""
+    return node.any_below("has_rules", lambda each: bool(each.raw.get("x-kubernetes-validations")))
 
 
 def _walk(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterator[FieldError]:

@@ -36,7 +36,6 @@ _RESERVED: Final = frozenset(
         *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
     }
 )
-_DEEPEST: Final = 64
 
 
 def named_fields(source: str) -> dict[str, Named | None]:
@@ -117,15 +116,7 @@ def _spelt(value: Any, node: Node | None) -> Any:
     return [_spelt(item, node.items) for item in value] if type(value) is list else value
 
 
-def _needs_spelling(node: Node, depth: int = 0) -> bool:
-    cached: bool | None = node.compiled.get("needs_spelling")
-    if cached is None:
-        below = [
-            *node.fields.values(),
-            *(child for child in (node.items, node.values) if child is not None),
-        ]
-        cached = any(spelling(key) != key for key in node.fields) or (
-            depth < _DEEPEST and any(_needs_spelling(child, depth + 1) for child in below)
-        )
-        node.compiled["needs_spelling"] = cached
-    return cached
+def _needs_spelling(node: Node) -> bool:
+    return node.any_below(
+        "needs_spelling", lambda each: any(spelling(key) != key for key in each.fields)
+    )
