@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from federator.embedded.schema import facts
 from federator.embedded.storage.field_errors import FieldError, invalid
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import APPARMOR, Level, Violation
@@ -137,28 +138,24 @@ def findings(pod: Pod, standard: Standard) -> list[Finding]:
     return out
 
 
-def detail(pod: Pod, standard: Standard) -> str:
-    """The findings as one text; empty for a pod that is allowed."""
-    return ", ".join(
-        f"{violation.reason} ({violation.detail})" for violation in findings(pod, standard)
-    )
-
-
 def reasons(pod: Pod, standard: Standard) -> str:
     """The names of the findings only."""
-    return ", ".join(violation.reason for violation in findings(pod, standard))
+    return ", ".join(finding.reason for finding in findings(pod, standard))
 
 
-def why_refused(pod: Pod, standard: Standard) -> str:
-    """Why a pod is refused; empty when it is not."""
-    sentence = detail(pod, standard)
-    return f'violates PodSecurity "{standard}": {sentence}' if sentence else ""
+def refusal(pod: Pod, labels: Mapping[str, str]) -> str:
+    """Why a namespace with these labels refuses the pod; empty when it does not."""
+    return _sentence(pod, policy(labels).enforce, "violates")
 
 
-def warning(pod: Pod, standard: Standard) -> str:
-    """What is warned of; empty when there is nothing."""
-    sentence = detail(pod, standard)
-    return f'would violate PodSecurity "{standard}": {sentence}' if sentence else ""
+def warning(pod: Pod, labels: Mapping[str, str]) -> str:
+    """What a namespace with these labels warns of; empty when there is nothing."""
+    return _sentence(pod, policy(labels).warn, "would violate")
+
+
+def _sentence(pod: Pod, standard: Standard, verb: str) -> str:
+    found = ", ".join(f"{each.reason} ({each.detail})" for each in findings(pod, standard))
+    return f'{verb} PodSecurity "{standard}": {found}' if found else ""
 
 
 # Words
@@ -419,17 +416,7 @@ _REPLACES: Final[Mapping[tuple[str, Level], tuple[str, Level]]] = {
 
 # Objects
 
-_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("", "pods"): (),
-    ("", "replicationcontrollers"): ("spec", "template"),
-    ("", "podtemplates"): ("template",),
-    ("apps", "replicasets"): ("spec", "template"),
-    ("apps", "deployments"): ("spec", "template"),
-    ("apps", "statefulsets"): ("spec", "template"),
-    ("apps", "daemonsets"): ("spec", "template"),
-    ("batch", "jobs"): ("spec", "template"),
-    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
-}
+_TEMPLATES: Final[Mapping[tuple[str, str], Sequence[str]]] = facts.by_resource("podTemplates")
 """Where the kinds that are looked at have their pods."""
 PODS: Final = ("", "pods")
 NAMESPACES: Final = ("", "namespaces")
@@ -469,12 +456,12 @@ def new_level_warnings(
         return []
     alike: dict[str, list[str]] = {}
     for pod in pods:
-        if sentence := reasons(pod, new):
-            alike.setdefault(sentence, []).append(pod["metadata"]["name"])
+        if found := reasons(pod, new):
+            alike.setdefault(found, []).append(pod["metadata"]["name"])
     if not alike:
         return []
     head = f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{new}"'
-    return [head, *sorted(f"{_first(names)}: {sentence}" for sentence, names in alike.items())]
+    return [head, *sorted(f"{_first(names)}: {found}" for found, names in alike.items())]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -68,10 +68,7 @@ class Mould:
         labels = None if namespace is None else namespace["metadata"].get("labels")
         if labels is not self._judged[0]:
             # What controllers add to a template for each pod, no standard has anything against.
-            self._judged = (
-                labels,
-                pod_security.why_refused(self.template, pod_security.policy(labels or {}).enforce),
-            )
+            self._judged = labels, pod_security.refusal(self.template, labels or {})
         why = self._judged[1]
         return refusals.forbidden("", "pods", name, why).message if why else ""
 

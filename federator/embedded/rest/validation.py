@@ -100,7 +100,7 @@ def admit(
         old is None or pod_security.changes_containers(obj, old)
     ):
         name = obj["metadata"]["name"]
-        if why := pod_security.why_refused(obj, pod_security.policy(labels).enforce):
+        if why := pod_security.refusal(obj, labels):
             raise refusals.forbidden(info.group, info.plural, name, why)
 
 
@@ -137,9 +137,5 @@ def security_warnings(
     ):
         return []
     template = pod_security.template_of(obj, info.key)
-    sentence = (
-        None
-        if template is None
-        else pod_security.warning(template, pod_security.policy(labels).warn)
-    )
+    sentence = "" if template is None else pod_security.warning(template, labels)
     return [sentence] if sentence else []

@@ -3,9 +3,9 @@
 `facts.json` holds what of Kubernetes 1.37 is a list and no rule: the columns of Tables (`tables`,
 in the notation of `tables.columns`), values of absent fields by type (`defaults`), fields that
 selectors may name, fields of metadata that status writes leave alone (`statusResets`), the order of
-groups, the roles of a new server, query parameters and descriptions of OpenAPI documents, and the
-conditions of healthy nodes and of namespaces that end. A resource is spelt as in RBAC: `pods`,
-`deployments.apps`.
+groups, the roles of a new server, query parameters and descriptions of OpenAPI documents, the
+conditions of healthy nodes and of namespaces that end, and where kinds have their pod template. A
+resource is spelt as in RBAC: `pods`, `deployments.apps`.
 """
 
 import functools

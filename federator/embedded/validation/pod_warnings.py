@@ -6,20 +6,12 @@ Called by `validation` for pods and for every kind with a pod template. Pure.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from federator.embedded.schema import facts
 from federator.embedded.storage.resources import ResourceInfo
 
 Struct = Mapping[str, Any]
 
-_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("", "pods"): (),
-    ("", "podtemplates"): ("template",),
-    ("apps", "deployments"): ("spec", "template"),
-    ("apps", "replicasets"): ("spec", "template"),
-    ("apps", "statefulsets"): ("spec", "template"),
-    ("apps", "daemonsets"): ("spec", "template"),
-    ("batch", "jobs"): ("spec", "template"),
-    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
-}
+_TEMPLATES: Final[Mapping[tuple[str, str], Sequence[str]]] = facts.by_resource("podTemplates")
 
 
 def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
@@ -44,7 +36,7 @@ def _is_same(obj: Struct, old: Struct) -> bool:
     return bool(old.get("spec") == obj.get("spec"))
 
 
-def _below(obj: Struct, path: tuple[str, ...]) -> Struct:
+def _below(obj: Struct, path: Sequence[str]) -> Struct:
     for part in path:
         obj = obj.get(part) or {}
     return obj
