@@ -154,8 +154,8 @@ def warning(pod: Pod, labels: Mapping[str, str]) -> str:
 
 
 def _sentence(pod: Pod, standard: Standard, verb: str) -> str:
-    found = ", ".join(f"{each.reason} ({each.detail})" for each in findings(pod, standard))
-    return f'{verb} PodSecurity "{standard}": {found}' if found else ""
+    details = ", ".join(f"{each.reason} ({each.detail})" for each in findings(pod, standard))
+    return f'{verb} PodSecurity "{standard}": {details}' if details else ""
 
 
 # Words
@@ -456,12 +456,12 @@ def new_level_warnings(
         return []
     alike: dict[str, list[str]] = {}
     for pod in pods:
-        if found := reasons(pod, new):
-            alike.setdefault(found, []).append(pod["metadata"]["name"])
+        if sentence := reasons(pod, new):
+            alike.setdefault(sentence, []).append(pod["metadata"]["name"])
     if not alike:
         return []
     head = f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{new}"'
-    return [head, *sorted(f"{_first(names)}: {found}" for found, names in alike.items())]
+    return [head, *sorted(f"{_first(names)}: {sentence}" for sentence, names in alike.items())]
 
 
 def _first(names: Sequence[str]) -> str:

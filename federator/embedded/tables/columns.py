@@ -2,10 +2,10 @@
 (group, plural) to the columns and to the function that makes one row's cells.
 
 A layout is a text of `facts`, `|` between columns. After a name: `+` for wide only, `#` an integer,
-`?` a boolean, `@` a date; then, after `=`, the field whose value the cell is, and after `:` what
-stands for an absent one (else 0 of an integer, False of a boolean, empty of the rest). Cells of no
-field come from the functions of `cluster_rows` and `workload_rows`, by the name of the column;
-names, ages, containers and selectors are the same in all.
+`?` a boolean, `@` a date; then, after `=`, the field that the cell shows, and after `:` what stands
+for an absent one (else 0 of an integer, False of a boolean, empty of the rest). Cells of no field
+come from the functions of `cluster_rows` and `workload_rows`, by the name of the column; names,
+ages, containers and selectors are the same in all.
 """
 
 import re
