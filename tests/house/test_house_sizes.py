@@ -56,7 +56,6 @@ LARGEST_FILES = {
     "federator/member/rolling.py",
     "federator/placement/placing.py",
     "federator/placement/room/columns.py",
-    "federator/placement/room/commitments.py",
     "federator/placement/room/nodes.py",
     "federator/placement/verdicts.py",
     "federator/scheduling/admission/stage.py",
@@ -99,9 +98,8 @@ LARGEST_FUNCTIONS = {
     "federator/member/cache/caches.py::Caches.__init__",
     "federator/member/expansion/comparing.py::_compare",
     "federator/member/process.py::MemberProcess.__init__",
+    "federator/placement/classes.py::_made",
     "federator/placement/engine.py::_in_full",
-    "federator/placement/simple/classes.py::_made",
-    "federator/placement/simple/deciding.py::decide",
     "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
     "federator/simulate/engine/member.py::Member.__init__",
@@ -123,7 +121,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (36, 26, 10)
+LISTED = (35, 25, 10)
 """How long the three lists may be. Only falls."""
 
 
