@@ -44,7 +44,7 @@ class Banner:
 
 async def read(client: "Client") -> Banner:
     """The banner of this host. Sends three small requests concurrently."""
-    from federator.hub.cache import pauses
+    from federator.hub.records import pauses
     from federator.model.steps import ObjectRef
 
     lease = ObjectRef("coordination.k8s.io/v1", "leases", SYSTEM_NAMESPACE, LEASE, "Lease")
@@ -59,7 +59,7 @@ async def read(client: "Client") -> Banner:
 
 def paused(obj: Obj | None) -> str:
     """The sentence about a pause; "" when nothing is paused."""
-    from federator.hub.cache import pauses
+    from federator.hub.records import pauses
 
     facts = pauses.facts(obj)
     if facts is None:

@@ -46,7 +46,7 @@ def _caller() -> str:
 
 def _switch(kubeconfig: str, context: str, fields: dict[str, str]) -> tuple[bool, dict[str, str]]:
     """Writes the pause object. Returns whether the federation was paused, and the data written."""
-    from federator.hub.cache import pauses
+    from federator.hub.records import pauses
     from federator.kube import client as clients
     from federator.kube import errors
     from federator.model.steps import ObjectRef

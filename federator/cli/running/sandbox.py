@@ -270,7 +270,7 @@ async def grant_leader_read(host: Any) -> None:
     deploy/host/access does, so that users with rights in one namespace see the same as in
     production."""
     from federator.cli.leader import asking
-    from federator.hub.cache import pauses
+    from federator.hub.records import pauses
     from federator.sandbox.federation import ensure
 
     group = "rbac.authorization.k8s.io"

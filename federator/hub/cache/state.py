@@ -12,7 +12,6 @@ from typing import Any
 from federator.api import raw
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
-from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
@@ -20,6 +19,7 @@ from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
+from federator.hub.records.pauses import Pause
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
@@ -37,8 +37,8 @@ from federator.model.fleet import FleetSnapshot, QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey
-from federator.model.table import Hashes, Packed, Table
 from federator.model.rules.invariant import Invariant
+from federator.model.table import Hashes, Packed, Table
 from federator.placement.policy import permitted
 from federator.placement.policy.permitted import Refused
 from federator.placement.policy.policies import Bindings, Policies, Rule

@@ -14,16 +14,16 @@ from typing import Any
 
 from federator.api import federatedquota, membercluster, raw
 from federator.api.placement import placementinvariant
-from federator.hub.cache import pauses, policying, profile_versions, progress
-from federator.hub.cache.pauses import Pause
+from federator.hub.cache import policying, profile_versions, progress
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host import requeueing
 from federator.hub.host.crowding import Crowding
 from federator.hub.host.documents import Documents
 from federator.hub.host.requeueing import Requeueing
-from federator.hub.records import workloads
+from federator.hub.records import pauses, workloads
 from federator.hub.records.decisions import Record
+from federator.hub.records.pauses import Pause
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube import client as clients

@@ -12,12 +12,11 @@ import yaml
 from federator import settings
 from federator.cli.clusters import granting, joining
 from federator.cli.leader import asking
-from federator.hub.cache import pauses
 from federator.hub.deletion import departed
 from federator.hub.host import collector
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
-from federator.hub.records import seals
+from federator.hub.records import pauses, seals
 from federator.hub.security import hardening
 from federator.kinds import registry, rights
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION

@@ -35,7 +35,7 @@ async def holds(world: World, name: str = "zones") -> tuple[str, str]:
 def test_copies_that_would_break_a_refusing_invariant_wait_until_it_is_relaxed() -> None:
     async def scenario(world: World) -> None:
         await world.create(KIND, "", "zones", share(40, enforcement="Refuse"))
-        only_a = {"placement": {"clusters": {"names": ["a"]}}}
+        only_a: dict[str, Any] = {"placement": {"clusters": {"names": ["a"]}}}
         await world.create(PSVC, "feed", "web", service(10, **only_a))
         await world.settle()
 
@@ -64,7 +64,7 @@ def test_a_breach_is_in_the_status_an_event_and_the_metric_until_it_ends() -> No
         sample = await measured(world)
         figure = 'federator_invariant_breached_workloads{invariant="zones"}'
         await world.create(KIND, "", "zones", share(40))
-        only_a = {"placement": {"clusters": {"names": ["a"]}}}
+        only_a: dict[str, Any] = {"placement": {"clusters": {"names": ["a"]}}}
         await world.create(PSVC, "feed", "web", service(10, **only_a))
         await world.create(PSVC, "feed", "even", service(6))
         await world.settle()
