@@ -1,7 +1,7 @@
 """What one member holds: its slices and its capacity report, as its reflectors and the answers to
 our own writes showed them.
 
-Written by its reflectors (`reading`) and by those who wrote there. It lives as long as its
+Written by its reflectors (`reading`) and with the answers to our writes. It lives as long as its
 `Member`: closing the connection keeps what was last seen, because silence is not absence.
 """
 
