@@ -19,8 +19,6 @@ from federator.model.decision import Decision, Reason, Share, Verdict, quick_dec
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.shards import Ranges
 from federator.placement import (
-    classes,
-    columnwise,
     everynode,
     exclusive,
     gangs,
@@ -30,6 +28,7 @@ from federator.placement import (
     sharing,
     verdicts,
 )
+from federator.placement.columnwise import deciding
 from federator.placement.contradictions import contradiction
 from federator.placement.policy import enforcing
 from federator.placement.request import (
@@ -122,7 +121,7 @@ def _divided(ask: Ask, request: Request) -> Decision:
     apart = request.finished or request.capped or request.per_cluster or ledger.ceilings
     if not apart and (not held or (request.leave is None and _leaves_whole(ask, held, snapshot))):
         before = ledger.mark()
-        over_columns = columnwise.decide(ask, request)
+        over_columns = deciding.decide(ask, request)
         # A workload that leaves clusters keeps there what finds no other place: only candidates say
         # which copies these are.
         if over_columns is not None and not (held and over_columns.shortfall):
@@ -362,5 +361,5 @@ def _decision(
         tolerated=record.tolerated,
         per_cluster=record.per_cluster,
         surplus=outcome.surplus,
-        **classes.recorded(ask.policy),
+        **inputs.recorded(ask.policy),
     )

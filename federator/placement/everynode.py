@@ -16,7 +16,7 @@ from federator.model import seq as seqs
 from federator.model.ask import Ask, Division, Policy, Strategy
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, Holding, copies_of
-from federator.placement import classes, inputs, verdicts
+from federator.placement import inputs, verdicts
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.request import Divide, Request
@@ -110,7 +110,7 @@ def decide(ask: Ask, request: Request, _: Divide) -> Decision:
         quota_generations=admission.generations,
         unlimited_quota=admission.unlimited,
         held=sum(bool(part.stays) for part in parts),
-        **classes.recorded(ask.policy),
+        **inputs.recorded(ask.policy),
     )
 
 

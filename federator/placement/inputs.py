@@ -55,6 +55,18 @@ def hash_of(ask: Ask, texts: Texts) -> str:
     return names.short_hash(ask_text(ask, rules), fleet, length=16)
 
 
+def recorded(policy: Policy) -> dict[str, Any]:
+    """What every decision records of the policy that it was made under."""
+    return {
+        "policy_name": policy.name,
+        "policy_namespace": policy.namespace,
+        "policy_uid": policy.uid,
+        "policy_generation": policy.generation,
+        "policy_origin": policy.origin,
+        "required": tuple((demand.name, demand.generation) for demand in policy.required),
+    }
+
+
 def unchanged(
     previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]
 ) -> bool:

@@ -195,10 +195,7 @@ def test_only_the_scheduling_cycle_asks_the_engine() -> None:
     wrong = [
         f"{source.name} imports {module}"
         for source in sources.all_sources()
-        # these two divide with the engine, for the cycle
         if source.room != "scheduling"
-        and source.name
-        not in {f"federator/placement/{name}.py" for name in ("exclusive", "ordinals")}
         for node in ast.walk(source.tree)
         if isinstance(node, ast.ImportFrom) and node.module
         for module in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))

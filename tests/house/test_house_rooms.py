@@ -122,12 +122,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("selection",),
         ("contradictions", "inputs", "verdicts"),
         ("invariants",),
-        ("simple", "everynode", "gangs", "placing", "sharing"),
+        ("request", "placing", "sharing"),
+        ("columnwise", "everynode", "exclusive", "gangs", "ordinals"),
         ("engine", "explain"),
-        (
-            "exclusive",
-            "ordinals",
-        ),
     ),
     "model": (
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),

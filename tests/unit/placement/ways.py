@@ -11,7 +11,8 @@ from federator.model import decision as decisions
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import FleetSnapshot, Holding
-from federator.placement import columnwise, contradictions, engine
+from federator.placement import contradictions, engine
+from federator.placement.columnwise import deciding
 from federator.placement.request import Request
 from federator.placement.room.ledger import Ledger
 
@@ -65,7 +66,7 @@ def in_columns(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger, **more: Any) -
     if contradictions.contradiction(ask):
         return False
     before = ledger.mark()
-    made = columnwise.decide(ask, Request(snapshot, ledger, mark=engine.no_mark, **more))
+    made = deciding.decide(ask, Request(snapshot, ledger, mark=engine.no_mark, **more))
     ledger.rollback(before)
     return made is not None
 

@@ -28,14 +28,15 @@ from federator.model.decision import (
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.resources import UNLIMITED
 from federator.model.shards import Ranges
-from federator.placement import classes, inputs, sharing, verdicts
-from federator.placement.classes import Class
+from federator.placement import inputs, sharing, verdicts
+from federator.placement.columnwise import classes
+from federator.placement.columnwise.classes import Class
+from federator.placement.columnwise.wording import InFull, worded
 from federator.placement.division import webster
 from federator.placement.request import Request
 from federator.placement.room.binding import Ints
 from federator.placement.selection import best, choosing
 from federator.placement.selection.crowd import Crowd
-from federator.placement.wording import InFull, worded
 
 _Given: TypeAlias = tuple[list[int], list[int], int]
 """(clusters, rising; copies of each; copies that find no room)"""

@@ -23,7 +23,7 @@ from federator.model.decision import (
 )
 from federator.model.quickly import quickly
 from federator.placement import verdicts
-from federator.placement.classes import Class
+from federator.placement.columnwise.classes import Class
 from federator.placement.policy import enforcing
 from federator.placement.selection import candidates, choosing
 from federator.placement.selection.candidates import Candidate

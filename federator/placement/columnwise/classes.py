@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from federator.model.ask import Ask, Policy, SpreadRule
+from federator.model.ask import Ask, SpreadRule
 from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
 from federator.model.resources import UNLIMITED
@@ -117,18 +117,6 @@ class Class:
         return names
 
 
-def recorded(policy: Policy) -> dict[str, Any]:
-    """What every decision records of the policy that it was made under."""
-    return {
-        "policy_name": policy.name,
-        "policy_namespace": policy.namespace,
-        "policy_uid": policy.uid,
-        "policy_generation": policy.generation,
-        "policy_origin": policy.origin,
-        "required": tuple((demand.name, demand.generation) for demand in policy.required),
-    }
-
-
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
     key = ("class", ask.unit, candidates.likeness(ask, snapshot, ledger))
@@ -156,15 +144,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         name: crowd.spread_out(column, opened, len(field.places)) for name, column in terms.items()
     }
     names = tuple(place.view.name for place in field.places)
-    preference = sum(terms.values(), start=np.zeros(len(field.places), dtype=np.int64))
-    rules = tuple(
-        Rule(
-            rule,
-            tuple(place.domains[at] for place in field.places),
-            tuple(dict.fromkeys(cell[at] for cell in field.cells)),
-        )
-        for at, rule in enumerate(policy.spread)
-    )
+    preference: Ints = sum(terms.values(), start=np.zeros(len(field.places), dtype=np.int64))
     return Class(
         field=field,
         names=names,
@@ -176,7 +156,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
         most=UNLIMITED if most is None else most,
-        rules=rules,
+        rules=_rules(ask, field),
         preference=preference,
         rows=tuple(
             zip(
@@ -194,7 +174,18 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         avoided=avoided,
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
-        recorded=recorded(policy),
+        recorded=inputs.recorded(policy),
+    )
+
+
+def _rules(ask: Ask, field: Field) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            rule,
+            tuple(place.domains[at] for place in field.places),
+            tuple(dict.fromkeys(cell[at] for cell in field.cells)),
+        )
+        for at, rule in enumerate(ask.policy.spread)
     )
 
 
