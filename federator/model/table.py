@@ -123,7 +123,7 @@ class Packed(Generic[K, V]):
     def __init__(self, packing: Packing[K, V]) -> None:
         self._packing = packing
         self._read: dict[int, V] = {}
-        """The values that were read last, by row: whoever looks at one looks several times."""
+        """The values that were read last, by row: a turn reads the same row several times."""
         self._width = packing.layout.size
         self._figures = bytearray()
         self._shared: list[list[Any]] = [[] for _ in range(packing.shared)]

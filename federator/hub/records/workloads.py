@@ -376,7 +376,7 @@ _asks: dict[str, tuple[Workload, Ask]] = {}
 """By uid, the asks that were read last: one turn of a workload reads its ask a hundred times."""
 _WANTS_MAX = 4096
 _wants: dict[tuple[Any, ...], Ask] = {}
-_told = operator.attrgetter(
+_common_fields = operator.attrgetter(
     *(
         field.name
         for field in fields(Ask)
@@ -387,12 +387,12 @@ _told = operator.attrgetter(
 
 def _in_common(ask: Ask) -> Ask:
     """What it has in common with others under the same policy, the default one."""
-    told = _told(ask)
-    wants = _wants.get(told)
+    said = _common_fields(ask)
+    wants = _wants.get(said)
     if wants is None:
         if len(_wants) >= _WANTS_MAX:
             _wants.clear()
-        wants = _wants[told] = _own_ask(ask, _NOBODY, "", 0, 0.0, raw.NO_FIELDS)
+        wants = _wants[said] = _own_ask(ask, _NOBODY, "", 0, 0.0, raw.NO_FIELDS)
     return wants
 
 
