@@ -26,7 +26,7 @@ from tests.mutation.mutants import Mutant, mutants
 
 ROOT: Final = Path(__file__).parents[2]
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "division": ("placement/division",),
+    "division": ("placement/division", "placement/webster"),
     "spread": ("placement/spread", "placement/filling", "placement/placing", "placement/domains"),
     "ledger": ("placement/ledger",),
     "quota": ("placement/quota",),
