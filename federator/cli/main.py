@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.plan",
         "Show what edits of policies, quotas, clusters and workloads would move.",
     ),
+    "apply": (
+        "federator.cli.planning.apply",
+        "Apply a saved plan, unless its outcome would be another one by now.",
+    ),
     "diff": (
         "federator.cli.planning.diff",
         "Compare what is decided with what clusters report, or what a file would change.",

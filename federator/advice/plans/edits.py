@@ -177,6 +177,21 @@ def merged(given: Obj, live: Obj | None, now: str) -> dict[str, Any]:
     return {**head, "metadata": {**identity, **texts, **kept, "generation": generation}, **status}
 
 
+def written(given: Obj, live: Obj | None) -> dict[str, Any]:
+    """The object that is written so that it is the planned one: `given`, or `live` with what is
+    given. It says what was applied last, as `kubectl apply` does, so that both can follow."""
+    last = {LAST_APPLIED: json.dumps(given, separators=(",", ":"))}
+    if live is None:
+        meta = raw.mapping(given, "metadata")
+        texts = {**raw.text_map(meta, "annotations"), **last}
+        return {**given, "metadata": {**meta, "annotations": texts}}
+    made = merged(given, live, "")
+    meta = {name: made["metadata"][name] for name in ("labels", "annotations")}
+    meta["annotations"] = {**meta["annotations"], **last}
+    spec = {"spec": given["spec"]} if "spec" in given else {}
+    return {**live, **spec, "metadata": {**live["metadata"], **meta}}
+
+
 def _last_applied(meta: Obj) -> Obj:
     text = raw.text_map(meta, "annotations").get(LAST_APPLIED, "")
     try:

@@ -73,6 +73,12 @@ MANY: Final = 2000
     "-n", "--namespace", default="", help="Namespace of objects without one (the context's)."
 )
 @click.option(
+    "--out",
+    default="",
+    metavar="PLAN",
+    help="Save the plan to this file, for federator apply PLAN.",
+)
+@click.option(
     "-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format."
 )
 @common.leader_option
@@ -87,6 +93,7 @@ def plan(
     dump: tuple[str, ...],
     namespace: str,
     output: str,
+    out: str,
     *,
     losses: bool,
     **given: str,
@@ -102,14 +109,18 @@ def plan(
     where = namespace or (
         "default" if dump else common.default_namespace(given["kubeconfig"], given["context"])
     )
+    if out and (lost or added):
+        common.fail("--out: a plan with --lose or --add-cluster cannot be applied, so not saved")
     asked = _asked((files, added), (deleted, lost, scaled), where, losses=losses)
     if dump:
         document = _planned(situations.read(dump, where, given, ""), asked)
     else:
-        document = common.run(_of_leader(asked, given))
+        document = common.run(_planned_by_leader(asked, given))
     for warning in document["warnings"]:
         common.say(f"warning: {warning}", err=True)
     verdict = document.pop("verdict")
+    if out:
+        _save(out, asked, document)
     if max_moves is not None and document["summary"]["moves"] > max_moves:
         verdict = TOO_MANY
     if output == "table":
@@ -119,7 +130,16 @@ def plan(
     sys.exit(verdict)
 
 
-async def _of_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+async def _planned_by_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    async def ask(host: Any) -> dict[str, Any]:
+        return await of_leader(asked, given, host)
+
+    return await common.with_federation(given["kubeconfig"], given["context"], ask)
+
+
+async def of_leader(
+    asked: Mapping[str, Any], given: Mapping[str, str], host: Any
+) -> dict[str, Any]:
     """The document that the leading hub computes."""
     from federator.cli.leader import asking
 
@@ -134,11 +154,19 @@ async def _of_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict
         "deleted": [_fields(which) for which in asked["deleted"]],
         "scaled": [{**_fields(which), "count": count} for which, count in asked["scaled"]],
     }
+    return await leader.ask(host, ("plan",), body=body, root="/v1/")
 
-    async def ask(host: Any) -> dict[str, Any]:
-        return await leader.ask(host, ("plan",), body=body, root="/v1/")
 
-    return await common.with_federation(leader.kubeconfig, leader.context, ask)
+def _save(path: str, asked: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+    from federator import __version__
+    from federator.advice.plans import saved
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(saved.as_text(asked, document, __version__))
+    except OSError as trouble:
+        common.fail(f"--out: {trouble}")
+    common.say(f"saved: federator apply {path}", err=True)
 
 
 def _fields(which: "Id") -> dict[str, str]:

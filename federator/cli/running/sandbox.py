@@ -244,10 +244,10 @@ async def query_port(federation: Any) -> "QueryServer":
             options,
             facts.facts,
             compute,
-            hub.placing.as_now,
+            hub.controllers.placing.as_now,
             hub.journal,
             gates,
-            hub.placing.inadmissible.for_room,
+            hub.controllers.placing.inadmissible.for_room,
             asked.answer,
         )
 
