@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show what edits of policies, quotas, clusters and workloads would move.",
     ),
     "apply": (
-        "federator.cli.planning.apply",
+        "federator.cli.leader.apply",
         "Apply a saved plan, unless its outcome would be another one by now.",
     ),
     "diff": (

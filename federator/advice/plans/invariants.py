@@ -10,8 +10,8 @@ from federator.api.placement import placementinvariant
 from federator.hub.placing.offline import Situation
 from federator.model.fleet import copies_of
 from federator.model.rules.invariant import Invariant, MaxShare, Survives
-from federator.placement import invariants
 from federator.placement.policy import holds
+from federator.placement.selection import invariants
 from federator.scheduling import drill
 
 ROWS: Final = 5
@@ -49,7 +49,7 @@ def broken(
     """The invariants that do not hold in the final situation, those that the plan breaks first.
     `losses`: whether losses are tried, which takes as long as a drill."""
     now = {invariant.name: invariant for invariant in present.snapshot.invariants}
-    found = []
+    broken_now = []
     for invariant in final.snapshot.invariants:
         if isinstance(invariant.rule, Survives) and not losses:
             continue
@@ -59,8 +59,8 @@ def broken(
         was = now.get(invariant.name)
         before = _sum(breaches(present, was, a_minute, each)) if was is not None else 0
         workloads = len({row["workload"] for row in rows})
-        found.append(Broken(invariant, before, _sum(rows), workloads, tuple(rows[:ROWS])))
-    return sorted(found, key=lambda each: (not each.worse, each.invariant.name))
+        broken_now.append(Broken(invariant, before, _sum(rows), workloads, tuple(rows[:ROWS])))
+    return sorted(broken_now, key=lambda each: (not each.worse, each.invariant.name))
 
 
 def _sum(rows: list[dict[str, Any]]) -> int:

@@ -80,7 +80,7 @@ class Rule(Model):
     """Every copy has another place after the loss of domains of clusters."""
 
     @model_validator(mode="after")
-    def _one(self) -> "Rule":
+    def _exactly_one(self) -> "Rule":
         if (self.max_share is None) == (self.survives is None):
             raise PydanticCustomError("rule", ONE_RULE)
         return self

@@ -19,6 +19,7 @@ import msgspec
 from federator.cli import common
 
 if TYPE_CHECKING:
+    from federator.hub.placing.offline import Id
     from federator.hub.query.announcing import Announcement
     from federator.hub.query.collecting import Wanted
     from federator.hub.query.selection import Selection
@@ -378,3 +379,27 @@ def exit_if_partial(partial: bool) -> None:
     """Exits with 1 when only a part could be shown."""
     if partial:
         sys.exit(1)
+
+
+async def plan(
+    asked: Mapping[str, Any], given: Mapping[str, str], host: "Client"
+) -> dict[str, Any]:
+    """The document of a plan that the leading hub computes. `asked`: the edits, as
+    `advice.plans.asked` reads them; `given`: the options of the connection."""
+    leader = Leader(
+        given["kubeconfig"],
+        given["context"],
+        given["leader_address"],
+        "; or plan on a dump: --dump",
+    )
+    body = {
+        **asked,
+        "deleted": [_id_fields(which) for which in asked["deleted"]],
+        "scaled": [{**_id_fields(which), "count": count} for which, count in asked["scaled"]],
+    }
+    return await leader.ask(host, ("plan",), body=body, root="/v1/")
+
+
+def _id_fields(which: "Id") -> dict[str, str]:
+    kind, namespace, name = which
+    return {"kind": kind, "name": name} | ({"namespace": namespace} if namespace else {})

@@ -131,30 +131,12 @@ def plan(
 
 
 async def _planned_by_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    async def ask(host: Any) -> dict[str, Any]:
-        return await of_leader(asked, given, host)
-
-    return await common.with_federation(given["kubeconfig"], given["context"], ask)
-
-
-async def of_leader(
-    asked: Mapping[str, Any], given: Mapping[str, str], host: Any
-) -> dict[str, Any]:
-    """The document that the leading hub computes."""
     from federator.cli.leader import asking
 
-    leader = asking.Leader(
-        given["kubeconfig"],
-        given["context"],
-        given["leader_address"],
-        "; or plan on a dump: --dump",
-    )
-    body = {
-        **asked,
-        "deleted": [_fields(which) for which in asked["deleted"]],
-        "scaled": [{**_fields(which), "count": count} for which, count in asked["scaled"]],
-    }
-    return await leader.ask(host, ("plan",), body=body, root="/v1/")
+    async def ask(host: Any) -> dict[str, Any]:
+        return await asking.plan(asked, given, host)
+
+    return await common.with_federation(given["kubeconfig"], given["context"], ask)
 
 
 def _save(path: str, asked: Mapping[str, Any], document: Mapping[str, Any]) -> None:
@@ -167,11 +149,6 @@ def _save(path: str, asked: Mapping[str, Any], document: Mapping[str, Any]) -> N
     except OSError as trouble:
         common.fail(f"--out: {trouble}")
     common.say(f"saved: federator apply {path}", err=True)
-
-
-def _fields(which: "Id") -> dict[str, str]:
-    kind, namespace, name = which
-    return {"kind": kind, "name": name} | ({"namespace": namespace} if namespace else {})
 
 
 def _planned(situation: "Situation", asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from federator.kube.clock import Clock
 from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.kubernetes import diffs
 from federator.model.rules.invariant import Invariant, Survives
-from federator.placement import invariants
 from federator.placement.policy import holds
+from federator.placement.selection import invariants
 from federator.scheduling import drill
 from federator.scheduling.drill import Loss, Outcome
 from federator.status import conditions
@@ -54,7 +54,7 @@ Tell = Callable[[Invariant, str, str, bool], None]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Counted:
     """What a sweep found of one invariant."""
 
     workloads: int = 0
@@ -138,19 +138,19 @@ class InvariantStatus:
         state = self._state
         rules = sorted(state.invariants.values(), key=lambda each: each.name)
         snapshot = state.snapshot(self._clock)
-        found = {invariant.name: _Found() for invariant in rules}
+        counted = {invariant.name: _Counted() for invariant in rules}
         for number, workload in enumerate(list(state.workloads.values()), 1):
             for invariant in rules:
                 if workload.ask is not None and invariant.selects(workload.ask):
                     rows = list(self._rows(invariant, workload, snapshot))
-                    found[invariant.name].add(rows)
+                    counted[invariant.name].add(rows)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        self._publish(found)
+        self._publish(counted)
         done = True
         for invariant in rules:
             try:
-                await self._write(invariant, found[invariant.name], snapshot)
+                await self._write(invariant, counted[invariant.name], snapshot)
             except errors.ApiError as trouble:
                 log.info("the status of invariant %s waits: %s", invariant.name, trouble)
                 done = False
@@ -168,13 +168,13 @@ class InvariantStatus:
         if record is None or workload.ask is None or rule is None:
             return
         copies = {share.cluster: copies_of(share) for share in record.shares}
-        found = holds.breaches(rule, workload.ask.at_once, copies, snapshot)
-        if not found:
+        breaches = holds.breaches(rule, workload.ask.at_once, copies, snapshot)
+        if not breaches:
             return
         ask = policying.asked(workload, self._state.rules, self._state.bindings())
         if ask is None or not invariants.speaks_of(ask):
             return
-        for breach in found:
+        for breach in breaches:
             yield placementinvariant.row(str(key), breach.domain, breach.copies, breach.most)
 
     def _lost(self, rule: Survives, workload: Workload) -> Iterator[Row]:
@@ -184,7 +184,9 @@ class InvariantStatus:
                     named = str(lacking.key), outcome.loss.name
                     yield placementinvariant.row(*named, lacking.copies)
 
-    async def _write(self, invariant: Invariant, found: _Found, snapshot: FleetSnapshot) -> None:
+    async def _write(
+        self, invariant: Invariant, counted: _Counted, snapshot: FleetSnapshot
+    ) -> None:
         """Brings one status up to date. Raises ApiError."""
         ref = registry.KINDS[placementinvariant.KIND].ref("", invariant.name)
         try:
@@ -195,9 +197,9 @@ class InvariantStatus:
         if meta.get("uid") != invariant.uid or meta.get("generation") != invariant.generation:
             return  # its watch brings the present one, and another sweep
         status = placementinvariant.to_status(
-            invariant, found.workloads, found.breached, found.largest()
+            invariant, counted.workloads, counted.breached, counted.largest()
         )
-        wanted = self._conditions(invariant, found, status["message"], snapshot)
+        wanted = self._conditions(invariant, counted, status["message"], snapshot)
         before = conditions.find(live.get("conditions"), placementinvariant.HOLDS) or {}
         status["conditions"] = conditions.merge(
             live.get("conditions"), wanted, self._clock.rfc3339(), placementinvariant.OWNED
@@ -220,7 +222,7 @@ class InvariantStatus:
             self._tell(invariant, now.reason, "it holds again", False)
 
     def _conditions(
-        self, invariant: Invariant, found: _Found, message: str, snapshot: FleetSnapshot
+        self, invariant: Invariant, counted: _Counted, message: str, snapshot: FleetSnapshot
     ) -> tuple[Condition, Condition]:
         generation, rule = invariant.generation, invariant.rule
         why = holds.impossible(invariant, snapshot.clusters.values())
@@ -234,7 +236,7 @@ class InvariantStatus:
             generation,
         )
         tried = not isinstance(rule, Survives) or (rule.topology_key, rule.loss) in self._losses
-        if found.breached:
+        if counted.breached:
             said = conditions.FALSE, "InvariantBroken", message
         elif tried:
             said = conditions.TRUE, "InvariantHolds", ""
@@ -242,10 +244,10 @@ class InvariantStatus:
             said = conditions.UNKNOWN, "NotDrilled", "no drill of its losses has ended yet"
         return Condition(placementinvariant.HOLDS, *said, generation), valid
 
-    def _publish(self, found: Mapping[str, _Found]) -> None:
+    def _publish(self, counted: Mapping[str, _Counted]) -> None:
         if self._state.metrics is not None:
             counts: dict[tuple[str, ...], float] = {
-                (name,): float(each.breached) for name, each in found.items()
+                (name,): float(each.breached) for name, each in counted.items()
             }
             self._state.metrics.publish({BREACHED: counts})
 

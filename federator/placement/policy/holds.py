@@ -57,8 +57,8 @@ def breaches(
     the fullest first. `copies`: by cluster."""
     most = rule.most(wanted)
     there = by_domain(snapshot, rule.topology_key, copies)
-    found = (Breach(domain, count, most) for domain, count in there.items() if count > most)
-    return tuple(sorted(found, key=lambda breach: (-breach.copies, breach.domain)))
+    exceeded = (Breach(domain, count, most) for domain, count in there.items() if count > most)
+    return tuple(sorted(exceeded, key=lambda breach: (-breach.copies, breach.domain)))
 
 
 def domains(views: Iterable[ClusterView], topology_key: str) -> list[str]:

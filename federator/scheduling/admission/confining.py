@@ -17,13 +17,12 @@ from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import Commitment, Holding, copies_of
 from federator.model.resources import UNLIMITED
-from federator.placement import invariants
-from federator.placement.invariants import Kept
 from federator.placement.quota.domain_usage import Ceiling, InDomains, Over
 from federator.placement.quota.quota import Admission
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import leaving
+from federator.placement.selection import invariants, leaving
+from federator.placement.selection.invariants import Kept
 from federator.placement.selection.leaving import Allowance, Leave
 from federator.scheduling import editing
 from federator.scheduling.entry import Entry

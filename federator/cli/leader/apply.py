@@ -7,7 +7,6 @@ import click
 
 from federator import __version__
 from federator.cli import common
-from federator.cli.planning import plan as planning
 
 if TYPE_CHECKING:
     from federator.advice.plans.saved import Saved
@@ -58,10 +57,11 @@ def _read(path: str) -> "Saved":
 
 async def _applied(made: "Saved", given: Mapping[str, str], path: str, *, dry_run: bool) -> None:
     from federator.advice.plans import saved as saving
+    from federator.cli.leader import asking
 
     async def work(host: "Client") -> None:
         live = await _live(host, made)  # first: what changes after this fails its write
-        document = await planning.of_leader(made.asked, given, host)
+        document = await asking.plan(made.asked, given, host)
         if document["refused"]:
             common.fail(f"{path}: not applied, because the hub refuses it:", *document["refused"])
         differs = saving.differences(made.document, document)
@@ -87,13 +87,13 @@ async def _live(host: "Client", made: "Saved") -> dict["Id", dict[str, Any]]:
     from federator.kube import errors
 
     named = (*map(offline.id_of, made.applied), *made.deleted, *(which for which, _ in made.scaled))
-    found: dict[Id, dict[str, Any]] = {}
+    live: dict[Id, dict[str, Any]] = {}
     for which in dict.fromkeys(named):
         try:
-            found[which] = await host.get(_ref(which))
+            live[which] = await host.get(_ref(which))
         except errors.NotFound:
             continue
-    return found
+    return live
 
 
 def _ref(which: "Id") -> Any:

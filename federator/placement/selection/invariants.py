@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.rules.invariant import Invariant, MaxShare
 from federator.model.shards import Ranges
-from federator.placement import verdicts
 from federator.placement.policy import holds
 from federator.placement.quota.domain_usage import Over
 from federator.placement.quota.quota import Admission
@@ -77,8 +76,9 @@ class Kept:
 
     def _why(self, invariant: Invariant, rule: MaxShare, domain: str) -> str:
         wanted = self.ask.at_once
+        things = "slots" if self.ask.unit is Unit.SHARDS else "copies"
         return (
-            f"{invariant.title} allows {rule.most(wanted)} of {wanted} {verdicts.noun(self.ask)} in"
+            f"{invariant.title} allows {rule.most(wanted)} of {wanted} {things} in"
             f" {rule.topology_key}={domain} (spec.rule.maxShare, {rule.percent} percent)"
         )
 
