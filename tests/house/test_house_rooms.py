@@ -121,7 +121,6 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("policy", "room", "division"),
         ("selection",),
         ("contradictions", "inputs", "verdicts"),
-        ("invariants",),
         ("request", "placing", "sharing"),
         ("columnwise", "everynode", "exclusive", "gangs", "ordinals"),
         ("engine", "explain"),

@@ -13,18 +13,21 @@ _ONLY_FASTER: Final = (
 )
 
 EQUIVALENT: Final[Mapping[str, str]] = {
-    "division.grow: missing > 4 * len(able)  ->  missing >= 4 * len(able)": _ONLY_FASTER,
-    "division.grow: 4  ->  5": _ONLY_FASTER,
-    "division.grow: 4  ->  3": _ONLY_FASTER,
+    "webster.seats_of: left > _MANY * len(weights)  ->  left >= _MANY * len(weights)": (
+        _ONLY_FASTER
+    ),
+    "webster.seats_of: max(weights) <= 3 * min(weights)  ->  max(weights) < 3 * min(weights)": (
+        _ONLY_FASTER
+    ),
     "division._take: surplus > 4 * len(able)  ->  surplus >= 4 * len(able)": _ONLY_FASTER,
     "division._take: 4  ->  5": _ONLY_FASTER,
     "division._take: 4  ->  3": _ONLY_FASTER,
-    "division._leap: 2  ->  3": _ONLY_FASTER,
+    "webster._leap: 2  ->  3": _ONLY_FASTER,
     "division._leap_back: 1  ->  2": (
         "Without any weight no seat above a floor is kept, whatever the divisor."
     ),
     "division._leap_back: 1  ->  2  #2": _ONLY_FASTER,
-    "division._leap: 1  ->  2": _ONLY_FASTER,
+    "webster._leap: 1  ->  2": _ONLY_FASTER,
     "domains.Domains.lower: after < self.least  ->  after <= self.least": (
         "The least becomes what it is."
     ),
