@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView
-from federator.placement.room.charged import AT_FIRST, Charge, Charged, News, Place
+from federator.placement.room.charged import AT_FIRST, ONES, ONES_MORE, Charge, Charged, News, Place
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import Base, Names, Opened, World, same_report
 
@@ -86,13 +86,13 @@ class KeptWorld:
         for name in sorted(anew):
             if not world.put(name, self._open(clusters[name])):
                 return None
-        self._charge(world, charges, clusters, charged, anew)
+        self._charge(world, charges, clusters, charged, anew, ones=ONES)
         return world
 
     def _opened_anew(self, clusters: Mapping[str, ClusterView], charged: Charged) -> World:
         self._last, self._ones = {}, {}
         world = World({name: self._open(clusters[name]) for name in sorted(clusters)})
-        self._charge(world, {}, clusters, charged, clusters)
+        self._charge(world, {}, clusters, charged, clusters, ones=ONES_MORE)
         return world
 
     def _grown(
@@ -129,18 +129,21 @@ class KeptWorld:
         clusters: Mapping[str, ClusterView],
         charged: Charged,
         anew: Iterable[str],
+        *,
+        ones: int,
     ) -> None:
-        """Charges this, and all of the clusters that are opened anew, decision by decision."""
+        """Charges this, and all of the clusters that are opened anew, decision by decision.
+        Those of a cluster that are more than `ones` are made in sums."""
         for name in anew:
             self._last.pop(name, None)
             self._ones.pop(name, None)
             if (includes_seq := _includes(clusters, name)) is not None:
-                every = charged.beyond(name, includes_seq)
+                every = charged.beyond(name, includes_seq, ones=ones)
                 for charge in every:
                     _add(charges, name, charge)
-                ones = sum(charge[0] != AT_FIRST for charge in every)
-                self._last[name] = every[-1][0] if ones else charged.last_summed(name)
-                self._ones[name] = ones
+                steps = sum(charge[0] != AT_FIRST for charge in every)
+                self._last[name] = every[-1][0] if steps else charged.last_summed(name)
+                self._ones[name] = steps
         for key in sorted(charges):
             world.charge(*charges[key])
 

@@ -18,7 +18,7 @@ from federator.model.fleet import (
 )
 from federator.model.kubernetes.taints import Taint
 from federator.model.resources import Resources
-from federator.placement.room import charged
+from federator.placement.room import charged, kept
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.kept import KeptWorld
 from federator.placement.room.ledger import Ledger
@@ -198,11 +198,12 @@ class Changing:
         return FleetSnapshot(0.0, dict(self.views), ())
 
     def check(self) -> None:
-        snapshot, anew = self.snapshot(), self.commitments.copy()
+        snapshot = self.snapshot()
+        ledger = self.commitments.open(snapshot)
+        assert ledger.world is not None
+        anew, one_by_one = self.commitments.copy(), PlainLedger(self.commitments.copy(), snapshot)
         anew._kept = KeptWorld()
         expected = columns_of(anew.open(snapshot).world)
-        one_by_one = PlainLedger(self.commitments.copy(), snapshot)
-        ledger = self.commitments.open(snapshot)
         assert columns_of(ledger.world) == expected
         agree(ledger, one_by_one, snapshot, SHAPES)
         # what is decided about one of them in another thread reads the same
@@ -245,7 +246,10 @@ def test_a_world_that_is_brought_up_to_date_is_the_one_opened_from_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(charged, "ONES", rng.choice((2, 6, 1024)))  # these are few charges
+    ones = rng.choice(((1, 3), (2, 6), (64, 4096)))  # these are few charges
+    monkeypatch.setattr(kept, "ONES", ones[0])
+    for module in (kept, charged):
+        monkeypatch.setattr(module, "ONES_MORE", ones[1])
     changing = Changing(rng)
     for _ in range(40):
         rng.choice(STEPS)(changing)
