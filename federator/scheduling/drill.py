@@ -7,9 +7,9 @@ long would the rest take to move? It is asked of the function that drains and fa
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
@@ -21,6 +21,13 @@ from federator.scheduling.evacuation import MINUTE_S, Rehearsed
 
 LOSSES_MAX: Final = 64
 """Losses that are tried of one rule: each takes as long as the drill of one loss."""
+SLICE_S: Final = 0.005
+"""Seconds that a slice of a drill may take before others get their turn."""
+MOST: Final = 64
+"""Workloads of one slice, however little time they take."""
+_SURE: Final = 0.8
+"""The part of a slice that is planned for: the next workloads may take longer than the last."""
+Rehearse: TypeAlias = Callable[[Sequence[Entry]], Sequence[Rehearsed]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,30 @@ def rank(ask: Ask) -> tuple[int, int]:
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries in that order."""
     return sorted(entries, key=lambda entry: (rank(entry.ask), entry.key))
+
+
+def in_slices(
+    keys: Iterable[WorkloadKey],
+    entry_of: Callable[[WorkloadKey], Entry | None],
+    rehearse: Rehearse,
+    tally: "Tally",
+    time: Callable[[], float],
+) -> Iterator[float]:
+    """Rehearses the workloads of a loss in order, and adds them to the tally. Yields after every
+    slice the seconds that it took by `time`, so that the caller can give others their turn. How
+    many workloads come next follows from what the last ones took; one is never cut in two.
+    """
+    left, count = iter(keys), 1
+    while some := list(itertools.islice(left, count)):
+        begun_s = time()
+        entries = [entry for entry in map(entry_of, some) if entry is not None]
+        tally.add(rehearse(entries), {entry.key: entry.ask.tier for entry in entries})
+        took_s = time() - begun_s
+        # Where work takes no time, as in a simulation, the count alone bounds a slice.
+        fit = int(len(some) * _SURE * SLICE_S / took_s) if took_s > 0 else MOST
+        # A few cheap ones say little of the next: twice as many at most.
+        count = max(1, min(fit, 2 * len(some), MOST))
+        yield took_s
 
 
 class Tally:

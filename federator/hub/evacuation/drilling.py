@@ -1,14 +1,16 @@
 """The drill that never ends: what would the loss of each cluster come to now, as metrics.
 
-One cluster after the other, a few workloads at a time, so that it takes a small part of the event
-loop; then again, but not more than once a minute. `federator drill` asks the same at once.
+One cluster after the other, in slices of a few milliseconds, so that it takes a small part of the
+event loop; then again, but not more than once a minute. `federator drill` asks the same at once.
 """
 
 import asyncio
 import functools
+import heapq
 import itertools
 import logging
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
@@ -19,15 +21,18 @@ from federator.model.names import WorkloadKey
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
+from federator.scheduling.evacuation import Rehearsed
 
 log = logging.getLogger(__name__)
 
 ROUND_S: Final = 60.0
 """Seconds between two rounds over all clusters, or longer where one takes longer."""
-CHUNK: Final = 16
-"""Workloads decided before other work gets its turn."""
+LISTED: Final = 256
+"""Records that are looked through before other work gets its turn."""
 REST_S: Final = 0.25
-"""Seconds of other work's turn: a chunk takes ten to twenty milliseconds."""
+"""Seconds of other work's turn, or longer after a slice that took long."""
+SHARE: Final = 0.01
+"""The part of a processor that drills may take."""
 UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
 
@@ -86,38 +91,40 @@ class Drilling:
         turn comes, so that a hundred thousand of them are not kept until then."""
         snapshot, commitments = self._state.snapshot(self._clock), self._state.commitments.copy()
         numbers = itertools.count(self._state.issued + 1)
-        holders = await self._holders(frozenset(loss.clusters))
-        tally = drill.Tally(loss)
-        for start in range(0, len(holders), CHUNK):
-            chunk = map(self._entry, holders[start : start + CHUNK])
-            entries = [entry for entry in chunk if entry is not None]
-            tally.add(
-                evacuation.rehearse(
-                    entries,
-                    snapshot,
-                    commitments,
-                    loss.clusters,
-                    numbers.__next__,
-                    others=self._entry,
-                ),
-                {entry.key: entry.ask.tier for entry in entries},
+        tally, clusters = drill.Tally(loss), frozenset(loss.clusters)
+
+        def rehearse(entries: Sequence[Entry]) -> Sequence[Rehearsed]:
+            return evacuation.rehearse(
+                entries, snapshot, commitments, clusters, numbers.__next__, others=self._entry
             )
-            await asyncio.sleep(REST_S)
+
+        holders, time = await self._holders(clusters), self._clock.processor
+        for took_s in drill.in_slices(holders, self._entry, rehearse, tally, time):
+            await asyncio.sleep(max(REST_S, took_s / SHARE))
         return tally.outcome(self._state.options.evacuated_copies_a_minute)
 
-    async def _holders(self, clusters: frozenset[str]) -> list[WorkloadKey]:
+    async def _holders(self, clusters: frozenset[str]) -> Iterator[WorkloadKey]:
         """The workloads with anything in these clusters, in the order of an evacuation."""
         # in groups of equal rank: of a hundred thousand nothing is kept here but their keys
-        ranked: defaultdict[tuple[int, int], list[WorkloadKey]] = defaultdict(list)
-        for number, record in enumerate(list(self._state.records.values()), 1):
-            if number % (64 * CHUNK) == 0:
-                await asyncio.sleep(0)
-            workload = self._state.workloads.get(record.key)
-            if workload is None or workload.ask is None or clusters.isdisjoint(record.clusters):
-                continue
-            if workload.uid == record.workload_uid:
-                ranked[drill.rank(workload.ask)].append(record.key)
-        return [key for group in sorted(ranked) for key in sorted(ranked[group])]
+        ranked: defaultdict[tuple[int, int], list[list[WorkloadKey]]] = defaultdict(list)
+        names, time = iter(list(self._state.records)), self._clock.processor
+        while some := list(itertools.islice(names, LISTED)):
+            begun_s = time()
+            group: defaultdict[tuple[int, int], list[WorkloadKey]] = defaultdict(list)
+            for name in some:
+                record = self._state.records.get(name)
+                if record is None or clusters.isdisjoint(record.clusters):
+                    continue
+                workload = self._state.workloads.get(record.key)
+                if workload is None or workload.ask is None:
+                    continue
+                if workload.uid == record.workload_uid:
+                    group[drill.rank(workload.ask)].append(record.key)
+            # Sorted bit by bit, and merged as they are read: all at once would take long.
+            for rank, keys in group.items():
+                ranked[rank].append(sorted(keys))
+            await asyncio.sleep((time() - begun_s) / SHARE)
+        return itertools.chain.from_iterable(heapq.merge(*ranked[rank]) for rank in sorted(ranked))
 
     def _publish(self) -> None:
         if self._state.metrics is None:
