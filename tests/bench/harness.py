@@ -161,6 +161,14 @@ ROWS: tuple[Row, ...] = (
         "MB",
     ),
     Row(
+        "H1",
+        "restart",
+        "hub at rest with 100,000 workloads x 2 members: share of a core",
+        Against.MOST,
+        2.0,
+        "%",
+    ),
+    Row(
         "R2",
         "lost",
         "a member gone with 1,000 workloads: applied elsewhere; floor: the writes",

@@ -1,4 +1,5 @@
-"""R1, R1w and M1: a hub starts on a host with 100,000 placed workloads, two slices each.
+"""R1, R1w, M1 and H1: a hub starts on a host with 100,000 placed workloads, two slices each, and is
+left alone.
 
 One workload is placed by a real hub first; all others are copies of what it wrote, with their own
 names, uids and hashes of inputs, put into the stores directly. That nothing is written afterwards
@@ -36,6 +37,8 @@ CLUSTERS = 2
 REPLICAS = 4
 LINGER_S = 45.0
 """How long the hub is watched after it is ready: it compares slices meanwhile."""
+REST_S = 60.0
+"""How long it is left alone after that: it drills, and does nothing else."""
 NAME = "first"
 DEPLOYMENTS = ("apps", "deployments")
 DECISIONS = ("federation.pinterest.com", "placementdecisions")
@@ -75,7 +78,9 @@ async def _run(count: int, room: Path) -> list[Result]:
             await hub.until_ready(300.0)
             took, at_ready = time.perf_counter() - begun, hub.memory_mb
             await asyncio.sleep(LINGER_S)
-            memory = hub.memory_mb
+            memory, begun, spent = hub.memory_mb, time.perf_counter(), hub.cpu_s
+            await asyncio.sleep(REST_S)
+            at_rest = (hub.cpu_s - spent) / (time.perf_counter() - begun)
             written = served.writes(federation) - before
             reads = sum(
                 n
@@ -98,6 +103,7 @@ async def _run(count: int, room: Path) -> list[Result]:
             notes={"written": dict(written), "slices_read_again": reads, "of": CLUSTERS * count},
         ),
         Result("M1", ours=memory, notes={"when_ready_mb": round(at_ready), "workloads": count}),
+        Result("H1", ours=100 * at_rest, notes={"seconds": REST_S, "workloads": count}),
     ]
 
 
@@ -128,6 +134,8 @@ async def _copied(federation: Federation, count: int) -> None:
     await federation.until_settled(60.0)
     await asyncio.sleep(2.0)
     hub = federation.hub
+    for member in federation.members.values():
+        standins.report_room(member, includes_seq=hub.state.issued)
     copier = Copier(federation)
     for index in range(count - 1):
         copier.copy(f"w{index}", index)

@@ -5,6 +5,7 @@ For benchmarks of the hub alone: a lease, and a report of room for everything.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.api import clustercapacity
@@ -44,9 +45,15 @@ async def say(federation: Federation) -> None:
             "spec": {"shapes": []},
         }
         await ensure(client, report, "clustercapacities")
-        status = clustercapacity.from_capacity(CAPACITY, observed_generation=1)
-        kind = ("federation.pinterest.com", "clustercapacities")
-        write_status(cluster, kind, ("", clustercapacity.NAME), status)
+        report_room(cluster)
+
+
+def report_room(cluster: EmbeddedCluster, *, includes_seq: int = 0) -> None:
+    """The member's report of room, which includes the decisions up to this one."""
+    capacity = replace(CAPACITY, includes_seq=includes_seq)
+    status = clustercapacity.from_capacity(capacity, observed_generation=1)
+    kind = ("federation.pinterest.com", "clustercapacities")
+    write_status(cluster, kind, ("", clustercapacity.NAME), status)
 
 
 def write_status(
