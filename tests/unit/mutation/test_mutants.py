@@ -94,7 +94,7 @@ def test_a_planted_mutant_is_what_the_tests_import_and_they_notice() -> None:
 
 @pytest.mark.e2e
 def test_a_mutant_that_takes_far_too_long_ends_by_its_processor_time() -> None:
-    name = "webster._leap: low < high  ->  low >= high"
+    name = "webster._leap: low < high  ->  low <= high"
     case = next(case for case in run.cases() if case.mutant.name == name)
     tests = ["tests/unit/placement/test_leaps.py", "-k", "no_loop_could_count"]
     assert run.run(case.module, str(case.index), tests, 3).too_long
