@@ -167,6 +167,7 @@ ROWS: tuple[Row, ...] = (
         Against.MOST,
         2.0,
         "%",
+        preview=True,
     ),
     Row(
         "R2",
