@@ -23,12 +23,12 @@ Charge = tuple[Place, int, PodShape, int]
 """(step, which of its pods, that pod, copies more)."""
 AT_FIRST: Place = (-1, "")
 """Before every step: the place of what is charged in sums."""
-ONES: Final = 64
+SINGLY: Final = 64
 """Charges of one cluster that are made one by one when they are all made again; of more all are
 made in sums by shape, since a charge takes 40 us."""
-ONES_MORE: Final = 4096
+SINGLY_MORE: Final = 4096
 """So many may be made one by one before they are made again in sums."""
-ONES_OF: Final = 8
+SINGLY_OF: Final = 8
 """Of so many charges in sums as many more may be, or summing up would take the time it saves."""
 
 
@@ -187,9 +187,9 @@ class Charged:
         if self._in_flight and self._in_flight.drop(cluster, uid, above=above):
             self._changed(cluster)
 
-    def beyond(self, cluster: str, includes_seq: int, *, ones: int | None = None) -> list[Charge]:
+    def beyond(self, cluster: str, includes_seq: int, *, singly: int | None = None) -> list[Charge]:
         """What a summary up to `includes_seq` does not include, in the order of the decisions. Of
-        more than `ones` steps that would be charged one by one all are in sums by shape from now
+        more than `singly` steps that would be charged one by one all are in sums by shape from now
         on.
 
         Per workload: the most it had since then, minus what the summary saw of it. Growth charges
@@ -210,14 +210,14 @@ class Charged:
             for seq, at, pod, copies in trails.rises(self._trail(cluster, uid), seen):
                 charges.append(((seq, uid), at, pod, copies))
         charges.sort(key=lambda charge: charge[:2])
-        return self._in_sums(cluster, charges, ones)
+        return self._in_sums(cluster, charges, singly)
 
-    def _in_sums(self, cluster: str, charges: list[Charge], ones: int | None) -> list[Charge]:
+    def _in_sums(self, cluster: str, charges: list[Charge], singly: int | None) -> list[Charge]:
         """The same with the first ones in sums: of copies that have left, and of steps where there
         are too many to charge each."""
         last, _ = self._summed.pop(cluster, (AT_FIRST, 0))
         count = bisect.bisect_right(charges, last, key=lambda charge: charge[0])
-        if ones is not None and len(charges) - count > max(ones, count // ONES_OF):
+        if singly is not None and len(charges) - count > max(singly, count // SINGLY_OF):
             count = len(charges)
         if count:
             self._summed[cluster] = charges[count - 1][0], count
@@ -230,9 +230,9 @@ class Charged:
         """The last step that is charged in sums."""
         return self._summed.get(cluster, (AT_FIRST, 0))[0]
 
-    def most_ones(self, cluster: str) -> int:
+    def most_singly(self, cluster: str) -> int:
         """How many charges of the cluster may be made one by one."""
-        return max(ONES_MORE, self._summed.get(cluster, (AT_FIRST, 0))[1] // ONES_OF)
+        return max(SINGLY_MORE, self._summed.get(cluster, (AT_FIRST, 0))[1] // SINGLY_OF)
 
     def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
         """(cluster, what is to be charged there beside what was charged) of what has grown only.

@@ -11,7 +11,15 @@ from typing import Final, TypeAlias
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView
-from federator.placement.room.charged import AT_FIRST, ONES, ONES_MORE, Charge, Charged, News, Place
+from federator.placement.room.charged import (
+    AT_FIRST,
+    SINGLY,
+    SINGLY_MORE,
+    Charge,
+    Charged,
+    News,
+    Place,
+)
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import Base, Names, Opened, World, same_report
 
@@ -30,7 +38,7 @@ class KeptWorld:
         """The clusters that it was made of."""
         self._last: dict[str, Place] = {}
         """cluster -> the last step that is charged there."""
-        self._ones: dict[str, int] = {}
+        self._singly: dict[str, int] = {}
         """cluster -> how many charges of steps were made there one by one."""
         self._bases: dict[str, Base] = {}
         self._readers: list[weakref.ref[object]] = []
@@ -41,7 +49,7 @@ class KeptWorld:
         made = KeptWorld()
         made._world = None if self._world is None else self._world.copy()
         made.views, made._last, made._bases = self.views, dict(self._last), dict(self._bases)
-        made._ones = dict(self._ones)
+        made._singly = dict(self._singly)
         return made
 
     def read(
@@ -86,13 +94,13 @@ class KeptWorld:
         for name in sorted(anew):
             if not world.put(name, self._open(clusters[name])):
                 return None
-        self._charge(world, charges, clusters, charged, anew, ones=ONES)
+        self._charge(world, charges, clusters, charged, anew, singly=SINGLY)
         return world
 
     def _opened_anew(self, clusters: Mapping[str, ClusterView], charged: Charged) -> World:
-        self._last, self._ones = {}, {}
+        self._last, self._singly = {}, {}
         world = World({name: self._open(clusters[name]) for name in sorted(clusters)})
-        self._charge(world, {}, clusters, charged, clusters, ones=ONES_MORE)
+        self._charge(world, {}, clusters, charged, clusters, singly=SINGLY_MORE)
         return world
 
     def _grown(
@@ -112,9 +120,9 @@ class KeptWorld:
                 late.add(cluster)
             else:
                 last[cluster] = max(last.get(cluster, AT_FIRST), charge[0])
-                self._ones[cluster] = self._ones.get(cluster, 0) + 1
+                self._singly[cluster] = self._singly.get(cluster, 0) + 1
                 _add(made, cluster, charge)
-        late |= {name for name in last if self._ones[name] > charged.most_ones(name)}
+        late |= {name for name in last if self._singly[name] > charged.most_singly(name)}
         for cluster in late:
             for _, copies in made.values():
                 copies.pop(cluster, None)
@@ -130,20 +138,20 @@ class KeptWorld:
         charged: Charged,
         anew: Iterable[str],
         *,
-        ones: int,
+        singly: int,
     ) -> None:
         """Charges this, and all of the clusters that are opened anew, decision by decision.
-        Those of a cluster that are more than `ones` are made in sums."""
+        Those of a cluster that are more than `singly` are made in sums."""
         for name in anew:
             self._last.pop(name, None)
-            self._ones.pop(name, None)
+            self._singly.pop(name, None)
             if (includes_seq := _includes(clusters, name)) is not None:
-                every = charged.beyond(name, includes_seq, ones=ones)
+                every = charged.beyond(name, includes_seq, singly=singly)
                 for charge in every:
                     _add(charges, name, charge)
                 steps = sum(charge[0] != AT_FIRST for charge in every)
                 self._last[name] = every[-1][0] if steps else charged.last_summed(name)
-                self._ones[name] = steps
+                self._singly[name] = steps
         for key in sorted(charges):
             world.charge(*charges[key])
 

@@ -247,9 +247,9 @@ def test_a_world_that_is_brought_up_to_date_is_the_one_opened_from_nothing(
 ) -> None:
     rng = random.Random(seed)
     ones = rng.choice(((1, 3), (2, 6), (64, 4096)))  # these are few charges
-    monkeypatch.setattr(kept, "ONES", ones[0])
+    monkeypatch.setattr(kept, "SINGLY", ones[0])
     for module in (kept, charged):
-        monkeypatch.setattr(module, "ONES_MORE", ones[1])
+        monkeypatch.setattr(module, "SINGLY_MORE", ones[1])
     changing = Changing(rng)
     for _ in range(40):
         rng.choice(STEPS)(changing)
