@@ -3,7 +3,7 @@
 Workloads that the reader may not see are counted in sums. Nothing else in the document names them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from federator.advice.plans import outcome
@@ -15,6 +15,7 @@ from federator.api.placement import placementinvariant
 from federator.model.fleet import Balance
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
+from federator.model.plaintext import counted
 from federator.model.resources import Resources
 
 See = Callable[[WorkloadKey], bool]
@@ -33,7 +34,11 @@ def of(made: Plan, *, see: See = everything, operator: bool = True) -> dict[str,
     others = [change for change in made.changes if not see(change.key)]
     document: dict[str, Any] = {
         "kind": "Plan",
-        "looked": {"workloads": made.workloads, "clusters": made.clusters},
+        "looked": {
+            "workloads": made.workloads,
+            "clusters": made.clusters,
+            "undecided": made.undecided,
+        },
         "summary": _summary(made.changes),
         "seconds": made.seconds,
         "workloads": [_change(change, see) for change in shown],
@@ -41,7 +46,7 @@ def of(made: Plan, *, see: See = everything, operator: bool = True) -> dict[str,
         "byClusters": _pairs(made.changes if operator else shown),
         "invariants": [_broken(each, see) for each in made.broken],
         "refused": list(made.refused),
-        "warnings": list(made.warnings),
+        "warnings": [*_undecided(made), *made.warnings],
         "settled": not made.unsettled,
     }
     if others:
@@ -52,6 +57,15 @@ def of(made: Plan, *, see: See = everything, operator: bool = True) -> dict[str,
         if made.uncovered is not None:
             document["uncovered"] = [_uncovered(loss) for loss in made.uncovered]
     return document
+
+
+def _undecided(made: Plan) -> Iterator[str]:
+    if made.undecided:
+        have = counted(made.undecided, "workload has", "workloads have")
+        yield (
+            f"{have} no decision yet: the plan places them first, as the hub would, and shows only"
+            " what the edits change"
+        )
 
 
 def _summary(changed: Sequence[Change]) -> dict[str, int]:

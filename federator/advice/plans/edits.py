@@ -25,7 +25,7 @@ from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
 from federator.model.rules.invariant import Invariant
 from federator.placement.policy import holds
-from federator.placement.policy.policies import Policies
+from federator.placement.policy.policies import Policies, Rule
 
 Obj = Mapping[str, Any]
 NAMESPACE: Final = "Namespace"
@@ -84,6 +84,9 @@ class Edited:
     restarted: set[WorkloadKey] = field(default_factory=set)
     """Of these, those of which every copy is replaced, wherever it runs."""
     deleted: set[WorkloadKey] = field(default_factory=set)
+    rules: list[Rule] = field(default_factory=list)
+    """Policies as they were and as they are that may be in force for other workloads than before.
+    """
     drains: list[str] = field(default_factory=list)
     """Clusters that begin to be drained, unless that leaves copies without a place."""
     written: set[str] = field(default_factory=set)
@@ -104,7 +107,6 @@ def after(present: Situation, edits: Edits) -> Edited:
             objects=dict(present.objects),
             standings={},
             _claims=None,
-            _bindings=None,
             _asks=policying.Asks(offline.ASKS_MAX),
         )
     )
@@ -116,9 +118,20 @@ def after(present: Situation, edits: Edits) -> Edited:
         _delete(made, which)
     for name in edits.lost:
         _lose(made, name)
+    _keep_asks(made, present)
     _admit_drains(made)
     _refuse_impossible(made)
     return made
+
+
+def _keep_asks(made: Edited, present: Situation) -> None:
+    """What the edits do not concern is asked for as at present: it is not read again."""
+    bindings = present.bindings()
+
+    def concerned(workload: workloads.Workload) -> bool:
+        return any(policying.speaks(rule, workload, bindings) for rule in made.rules)
+
+    made.situation.keep_asks(present, concerned)
 
 
 def _admit_drains(made: Edited) -> None:
@@ -272,7 +285,7 @@ def _scaled(situation: Situation, key: WorkloadKey, count: int) -> dict[str, Any
 
 
 def _apply_policy(made: Edited, obj: Obj, _: Obj | None) -> None:
-    made.situation.rules.put(policying.rule_of(str(obj["kind"]), obj))
+    made.rules += made.situation.rules.put(policying.rule_of(str(obj["kind"]), obj))
 
 
 def _apply_quota(made: Edited, obj: Obj, _: Obj | None) -> None:
@@ -385,7 +398,9 @@ def _delete(made: Edited, which: Id) -> None:
         situation.records.pop(key, None)
         made.deleted.add(key)
     elif kind in POLICIES:
-        there = bool(situation.rules.drop((namespace, name)))
+        dropped = situation.rules.drop((namespace, name))
+        there = bool(dropped)
+        made.rules += dropped
     elif kind == federatedquota.KIND:
         left = [account for account in situation.snapshot.quotas if account.name != name]
         there = len(left) < len(situation.snapshot.quotas)

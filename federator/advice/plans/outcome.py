@@ -11,6 +11,7 @@ from federator.advice.plans.edits import Edited
 from federator.advice.plans.settling import Settled
 from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.model.ask import Tier
 from federator.model.decision import Reason
 from federator.model.fleet import Balance, copies_of
@@ -151,6 +152,8 @@ class _Beside:
         final = self.settled.situation
         was, now = self.present.records.get(key), final.records.get(key)
         workload = final.workloads.get(key)
+        if was is now is not None and self._is_same(workload, key):
+            return None
         if workload is None:
             now = None
         subject = workload or self.present.workloads[key]
@@ -188,6 +191,14 @@ class _Beside:
             **_preempted(was, now),
             **_why(now, failure, held_back=held_back),
         )
+
+    def _is_same(self, workload: Workload | None, key: WorkloadKey) -> bool:
+        """Whether nothing that a change is made of differs, where the decision is the same."""
+        if workload is None or workload is not self.present.workloads.get(key):
+            return False
+        failed = workload.problem or key in self.settled.failed
+        same_ask = self.settled.situation.ask_of(workload) is self.present.ask_of(workload)
+        return same_ask and not failed and self.dead_before == self.dead_after
 
 
 class _Preempted(TypedDict):

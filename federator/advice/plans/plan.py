@@ -52,6 +52,8 @@ class Plan:
     clusters: int = 0
     rounds: int = field(default=0)
     """Cycles until nothing changed."""
+    undecided: int = 0
+    """Workloads without a decision at present: they are placed before the edits are made."""
 
     @property
     def moves(self) -> int:
@@ -86,8 +88,11 @@ def plan(
     after, which takes as long as two drills. `each`: as in `drills`. Raises `edits.Unplanned` for
     an edit that cannot be planned, and `trials.Stopped` once `stop` returns True."""
     options = options or HubOptions()
+    undecided = settling.undecided(present)
+    base = settling.unedited(present, stop)
+    present = base.situation
     edited = editing.after(present, edits)
-    settled = settling.settle(present, edited, stop)
+    settled = settling.settle(base, edited, stop)
     changed = outcome.changes(present, edited, settled)
     gone = [view.name for view in settled.situation.snapshot.clusters.values() if view.empties]
     return Plan(
@@ -103,6 +108,7 @@ def plan(
         len(settled.situation.workloads),
         len(settled.situation.snapshot.clusters),
         settled.rounds,
+        len(undecided),
     )
 
 

@@ -7,7 +7,6 @@ bound the copies. The room of a plan is exact where copies arrive, and an estima
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, NodeRow
@@ -33,13 +32,13 @@ def without(capacity: Capacity, leaving: Mapping[PodShape, int]) -> Capacity:
 def _given_back(rows: list[NodeRow], pod: PodShape, count: int) -> list[NodeRow]:
     """The rows with `count` pods fewer on their nodes."""
     while count > 0:
-        open_rows = [row for row in rows if _may_hold(row, pod)]
-        if not open_rows:
+        used = [_used(row) if _may_hold(row, pod) else None for row in rows]
+        fullest = max((part for part in used if part is not None), default=None)
+        if fullest is None:
             break
-        fullest = max(map(_used, open_rows))
         changed: list[NodeRow] = []
-        for row in rows:
-            if count > 0 and _used(row) == fullest and _may_hold(row, pod):
+        for row, part in zip(rows, used, strict=True):
+            if count > 0 and part == fullest:
                 here = min(row.count, count)
                 count -= here
                 changed.append(replace(row, count=here, free=_free_after(row, pod)))
@@ -55,19 +54,20 @@ def _may_hold(row: NodeRow, pod: PodShape) -> bool:
     """Whether a pod of the shape may be among those that run on these nodes."""
     if row.count <= 0 or taints.untolerated(row.taints, pod.tolerations) is not None:
         return False
-    if row.free.get(PODS) >= row.allocatable.get(PODS) > 0:
+    free, most = row.free, row.allocatable
+    if free.get(PODS) >= most.get(PODS) > 0:
         return False
-    return pod.requests.within(row.allocatable - row.free)
+    return all(need <= most[name] - free[name] for name, need in pod.requests.items())
 
 
-def _used(row: NodeRow) -> Fraction:
-    """The part of the nodes that is used, of the resource that is used most."""
-    parts = [
-        Fraction(amount - row.free[name], amount)
-        for name, amount in row.allocatable.items()
-        if amount > 0
-    ]
-    return max(parts, default=Fraction(0))
+def _used(row: NodeRow) -> float:
+    """The part of the nodes that is used, of the resource that is used most. Equal parts are equal
+    numbers: a quotient of whole numbers is rounded once."""
+    free = row.free
+    return max(
+        ((amount - free[name]) / amount for name, amount in row.allocatable.items() if amount > 0),
+        default=0.0,
+    )
 
 
 def _free_after(row: NodeRow, pod: PodShape) -> Resources:

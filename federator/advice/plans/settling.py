@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from federator.advice.plans import edits as editing
 from federator.advice.plans import reports
-from federator.advice.plans.edits import Edited
+from federator.advice.plans.edits import Edited, Edits
 from federator.advice.trials import Stop, Stopped, never
 from federator.hub.placing import move_budget, offline
 from federator.hub.placing.offline import Situation
@@ -60,12 +61,42 @@ class Settled:
     """It was still changing after `ROUNDS_MAX` cycles."""
 
 
-def settle(present: Situation, edited: Edited, stop: Stop = never) -> Settled:
-    """Where the fleet settles after the edits. Raises `Stopped` once `stop` returns True."""
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The fleet before the edits, once nothing changes any more."""
+
+    situation: Situation
+    stands: frozenset[WorkloadKey]
+    """Workloads of which the decision at present stands."""
+
+
+def undecided(present: Situation) -> list[WorkloadKey]:
+    """The workloads without a decision that could get one, in order."""
+    return sorted(
+        key
+        for key, workload in present.workloads.items()
+        if key not in present.records
+        and not workload.deleting
+        and (ask := present.ask_of(workload)) is not None
+        and not ask.suspended
+    )
+
+
+def unedited(present: Situation, stop: Stop = never) -> Base:
+    """Where the fleet settles without any edit: what is still to be decided is no effect of an
+    edit. The situation itself where nothing is. Raises `Stopped`."""
+    edited = editing.after(present, Edits())
     run = _Run(present, edited, stop)
-    run.until_quiet(first=True)
-    run.rolled_out = True
-    run.until_quiet(first=False)
+    run.until_settled()
+    if not run.decided:
+        return Base(present, frozenset(run.stands))
+    return Base(run.situation(), frozenset(run.stands - run.decided.keys()))
+
+
+def settle(base: Base, edited: Edited, stop: Stop = never) -> Settled:
+    """Where the fleet settles after the edits. Raises `Stopped` once `stop` returns True."""
+    run = _Run(base.situation, edited, stop, unconcerned=unconcerned(base, edited))
+    run.until_settled()
     return Settled(
         run.situation(),
         run.decided,
@@ -76,6 +107,26 @@ def settle(present: Situation, edited: Edited, stop: Stop = never) -> Settled:
     )
 
 
+def unconcerned(base: Base, edited: Edited) -> frozenset[WorkloadKey]:
+    """The workloads of which the decision stands after the edits because nothing differs that it is
+    compared with: the workload, its ask, the clusters, and what says whether it may run."""
+    before, after = base.situation, edited.situation
+    same = (
+        after.snapshot is before.snapshot
+        and not (edited.edited or edited.deleted)
+        and len(after.workloads) == len(before.workloads)
+    )
+    if not same:
+        return frozenset()
+    return frozenset(
+        key
+        for key in base.stands
+        if (workload := after.workloads.get(key)) is not None
+        and workload is before.workloads.get(key)
+        and after.ask_of(workload) is before.ask_of(workload)
+    )
+
+
 @dataclass(slots=True)
 class _Run:
     """One settling. `changed` has what was decided otherwise than at present."""
@@ -83,6 +134,10 @@ class _Run:
     present: Situation
     edited: Edited
     stop: Stop
+    unconcerned: frozenset[WorkloadKey] = frozenset()
+    """Workloads of which the decision stands until something moves: they are not compared."""
+    stands: set[WorkloadKey] = field(default_factory=set)
+    """Workloads of which the decision stood when all were looked at."""
     records: dict[WorkloadKey, Record] = field(default_factory=dict)
     changed: set[WorkloadKey] = field(default_factory=set)
     decided: dict[WorkloadKey, Decision] = field(default_factory=dict)
@@ -97,8 +152,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         after = self.edited.situation
-        quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
-        after.snapshot = replace(after.snapshot, quotas=quotas)
+        if any(account.notice_s for account in after.snapshot.quotas):
+            quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
+            after.snapshot = replace(after.snapshot, quotas=quotas)
         self.records = {
             key: record
             for key, record in after.records.items()
@@ -109,6 +165,12 @@ class _Run:
             if view.capacity is not None:
                 highest = max(highest, view.capacity.includes_seq)
         self._numbers = itertools.count(highest + 1)
+
+    def until_settled(self) -> None:
+        """Cycles until nothing changes any more, and once more when roll-outs have ended."""
+        self.until_quiet(first=True)
+        self.rolled_out = True
+        self.until_quiet(first=False)
 
     def until_quiet(self, *, first: bool) -> None:
         """Cycles until one changes nothing. `first`: everything is looked at; later what waits or
@@ -191,17 +253,18 @@ class _Run:
         memo: dict[Any, Any] = {}
         for key, workload in situation.workloads.items():
             record = self.records.get(key)
-            if not (first or self._may_change(key, record)):
+            if (not first or key in self.unconcerned) and not self._may_change(key, record):
                 continue
             ask = situation.ask_of(workload)
             if ask is None or ask.suspended or key in self.failed or workload.deleting:
                 continue
-            entry = self._entry(situation, workload, ask)
             if first or key in self.edited.edited:
-                now = self._compared(situation.snapshot, entry, record, memo)
+                refused = situation.refusal(ask, situation.snapshot) is not None
+                now = self._compared(situation.snapshot, ask, record, memo, refused=refused)
                 if due_rule.is_settled(now):
+                    self.stands.add(key)
                     continue
-            yield entry
+            yield self._entry(situation, workload, ask)
 
     def _may_change(self, key: WorkloadKey, record: Record | None) -> bool:
         """Whether something that a later report says could change its decision."""
@@ -218,23 +281,25 @@ class _Run:
     def _compared(
         self,
         snapshot: FleetSnapshot,
-        entry: Entry,
+        ask: Ask,
         record: Record | None,
         memo: dict[Any, Any],
+        *,
+        refused: bool,
     ) -> Comparison:
         if record is None:
             return Comparison(decided=False)
-        ask, terms = entry.ask, record.terms
+        terms = record.terms
         present = inputs.inputs_hash(ask, snapshot, memo)
         clusters = snapshot.clusters
         charged = terms.charged
         return Comparison(
             same_inputs=inputs.unchanged(record.facts.inputs_hash, present, ask, snapshot, memo),
-            inadmissible=entry.key in self._queue,
+            inadmissible=ask.key in self._queue,
             chosen=terms.reason is Reason.CHOSEN and not (terms.held_back or terms.held_profile),
             for_all=everywhere(ask) or ask.shape.every_node,
             moving=terms.to_move > 0 or record.rebalance != terms.rebalanced,
-            refused=entry.refused is not None or terms.reason in REFUSALS,
+            refused=refused or terms.reason in REFUSALS,
             leaves=any(
                 copies_of(share) > 0
                 and (view := clusters.get(share.cluster)) is not None

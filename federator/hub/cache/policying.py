@@ -83,8 +83,23 @@ class Asks:
         elif made is None and len(self._made) >= self._most:
             self._made.clear()
         ask = asked(workload, rules, bindings)
-        self._made[workload.key] = workload, rules.version, bindings, ask
+        self.keep(workload, rules, bindings, ask)
         return ask
+
+    def keep(
+        self, workload: Workload, rules: Policies, bindings: Bindings, ask: Ask | None
+    ) -> None:
+        """Remembers an ask that is known."""
+        self._made[workload.key] = workload, rules.version, bindings, ask
+
+
+def speaks(rule: Rule, workload: Workload, bindings: Bindings) -> bool:
+    """Whether a policy, as it is or was, may be among those in force for a workload."""
+    named = str(workload.placement.get("policyRef") or "")
+    if named and rule.policy.name == named:
+        return True
+    target = subject(workload, bindings)
+    return rule.binds(target) or (not workload.placement and rule.matches(target))
 
 
 def subject(workload: Workload, bindings: Bindings) -> Subject:

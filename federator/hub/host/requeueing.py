@@ -213,11 +213,4 @@ class Requeueing:
 
     def _speaks(self, rule: Rule, workload: Workload) -> bool:
         self.compared += 1
-        named = workload.placement.get("policyRef")
-        if named:
-            chosen = named == rule.policy.name
-        else:
-            chosen = not workload.placement and rule.matches(
-                policying.subject(workload, self.state.bindings())
-            )
-        return chosen or rule.binds(policying.subject(workload, self.state.bindings()))
+        return policying.speaks(rule, workload, self.state.bindings())

@@ -6,7 +6,7 @@ Reads plain objects from an API server or a file; PlacementDecisions are the pre
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -84,9 +84,23 @@ class Situation:
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
+        return self._asks.of(workload, self.rules, self.bindings())
+
+    def bindings(self) -> policies.Bindings:
+        """Which projects a namespace may use, by the present quotas."""
         if self._bindings is None or self._bindings[0] is not self.snapshot.quotas:
             self._bindings = self.snapshot.quotas, policies.Bindings(self.snapshot.quotas)
-        return self._asks.of(workload, self.rules, self._bindings[1])
+        return self._bindings[1]
+
+    def keep_asks(self, of: "Situation", unless: Callable[[Workload], bool]) -> None:
+        """Takes over the asks that `of` has computed under the same quotas, of the workloads that
+        are the same here and for which the policies that differ say nothing (`unless`)."""
+        if self.snapshot.quotas is not of.snapshot.quotas:
+            return
+        self._bindings, bindings = of._bindings, of.bindings()
+        for key, workload in self.workloads.items():
+            if workload is of.workloads.get(key) and not unless(workload):
+                self._asks.keep(workload, self.rules, bindings, of.ask_of(workload))
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""
@@ -134,12 +148,13 @@ class Situation:
     def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:
         """The cycle's input for a workload. An edit may move any number of replicas at once
         here."""
+        refused = self.refusal(ask, snapshot)
+        return Entry(ask=ask, standing=self.standing(workload), refused=refused)
+
+    def refusal(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
+        """Why a workload may not run as it is written; None when it may."""
         refused = permitted.refusal(ask, snapshot.levels, snapshot.quotas)
-        return Entry(
-            ask=ask,
-            standing=self.standing(workload),
-            refused=refused or self._taken(ask, snapshot),
-        )
+        return refused or self._taken(ask, snapshot)
 
     def _taken(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
         """Why it may not run, if a workload of another namespace has one of its host names. A name

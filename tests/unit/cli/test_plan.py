@@ -259,6 +259,21 @@ def test_bad_input_is_refused_in_words(tmp_path: Path, args: Files, message: str
     assert message in done.output
 
 
+def test_workloads_without_a_decision_are_placed_before_the_edits(tmp_path: Path) -> None:
+    decided, undecided = fleet(tmp_path), ("--dump", str(tmp_path / "fleet.yaml"))
+    anywhere = write(tmp_path, "cpp.yaml", policy("anywhere"))
+
+    code, document = planned(undecided, "--lose", "a", "--no-losses")
+    unchanged, nothing = planned(undecided, "-f", anywhere, "--no-losses")
+
+    assert document["looked"]["undecided"] == 3
+    assert "3 workloads have no decision yet" in document["warnings"][0]
+    assert document["by"] == planned(decided, "--lose", "a", "--no-losses")[1]["by"]
+    assert code == 10
+    assert (unchanged, nothing["workloads"]) == (0, [])
+    assert nothing["looked"]["undecided"] == 3
+
+
 def test_a_decision_cannot_be_planned(tmp_path: Path) -> None:
     dump = fleet(tmp_path)
 
