@@ -22,10 +22,12 @@ from federator.hub.history.journal import Journal
 from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
 from federator.hub.query import announcing
+from federator.hub.query.options import QueryOptions
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.records.seals import KEY_BYTES
 from federator.hub.security import hardening
+from federator.hub.snapshot.computing import InProcess, Snapshots
 from federator.kube import shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -100,8 +102,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             journal=Journal(settings.history, clock, metrics),
         )
         if settings.query.enabled and election is not None:
-            server = query_server(process, reviews, election, settings, metrics)
-            work = answering(process, server, election.identity)
+            snapshots = snapshots_of(process, settings.query, metrics)
+            server = query_server(process, reviews, election, settings, snapshots)
+            work = answering(process, server, election.identity, snapshots)
         else:
             if settings.query.enabled:
                 log.info(
@@ -112,23 +115,42 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         await _serve(settings, metrics, work, lambda: readiness(process))
 
 
+def snapshots_of(process: HubProcess, options: QueryOptions, metrics: Metrics) -> Snapshots | None:
+    """The snapshot worker; None where answers are computed in threads."""
+    if not options.snapshot_worker:
+        return None
+    return Snapshots(
+        lambda: process.state,
+        process.clock,
+        shared=options.computed_at_once,
+        timeout_s=options.compute_timeout_s,
+        metrics=metrics,
+    )
+
+
 def query_server(
-    process: HubProcess, reviews: Client, election: Elector, settings: Settings, metrics: Metrics
+    process: HubProcess,
+    reviews: Client,
+    election: Elector,
+    settings: Settings,
+    snapshots: Snapshots | None = None,
 ) -> QueryServer:
     """The leader's query port. `reviews` is a client of the host with its own connection and
-    without the leader gate: reviews change nothing."""
-    options = settings.query
+    without the leader gate: reviews change nothing. `snapshots`: None to compute in threads."""
+    options, metrics = settings.query, process.state.metrics
+    threads = Threads(options.computed_at_once, options.compute_timeout_s)
     sources = Sources(
         state=process.state,
         host=process.host,
         clock=process.clock,
         options=options,
         explain=facts.facts,
-        compute=Threads(options.computed_at_once, options.compute_timeout_s),
+        compute=snapshots or InProcess(lambda: process.state, process.clock, threads),
         standing=process.controllers.placing.as_now,
         journal=process.journal,
         for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
+        read=threads,
     )
     leader, clock = election.leader, process.clock
     return QueryServer(
@@ -153,16 +175,21 @@ async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:
     await hardening.at_start(hardening.Asked(host, "", *names), members, metrics)
 
 
-async def answering(process: HubProcess, server: QueryServer, identity: str) -> None:
-    """Runs the hub together with its query port. Raises what ends the hub, and OSError when the
-    port cannot listen."""
+async def answering(
+    process: HubProcess, server: QueryServer, identity: str, snapshots: Snapshots | None = None
+) -> None:
+    """Runs the hub together with its query port and its snapshot worker. Raises what ends the hub,
+    and OSError when the port cannot listen."""
     process.announced = announcing.notes(await server.start(identity))
-    refreshing = asyncio.ensure_future(server.refresh())
+    beside = [asyncio.ensure_future(server.refresh())]
+    if snapshots is not None:
+        beside.append(asyncio.ensure_future(snapshots.run()))
     try:
         await process.run()
     finally:
-        refreshing.cancel()
-        await asyncio.wait([refreshing])
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
         await server.close()
 
 

@@ -102,6 +102,12 @@ TABLE: tuple[Row, ...] = (
         ("question", "code"),
     ),
     Row(
+        "federator_snapshot_starts_total",
+        Counter,
+        "Starts of the snapshot worker; more than one for each time that this hub begins to lead"
+        " means that it ended.",
+    ),
+    Row(
         "federator_decisions_refused_total",
         Counter,
         "Decisions found on the host that no hub of this fleet wrote.",
@@ -286,6 +292,17 @@ FIGURES: tuple[Row, ...] = (
         Gauge,
         "How long all others there would take to get another place, at the budget of failovers.",
         ("cluster",),
+    ),
+    Row(
+        "federator_snapshot_lag_seconds",
+        Gauge,
+        "How far the snapshot worker is behind the leading hub's memory; none while there is no"
+        " worker.",
+    ),
+    Row(
+        "federator_snapshot_memory_bytes",
+        Gauge,
+        "Resident memory of the snapshot worker, without the processes of single answers.",
     ),
 )
 """Gauges that are read anew together, by the leading hub alone (`Metrics.publish`)."""

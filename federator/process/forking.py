@@ -5,21 +5,34 @@ copied only where it is written. Only results are sent. Where forking is not saf
 Linux: libraries of macOS have threads of their own), or not worth it, all is done in this process.
 """
 
+import ctypes
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Final, TypeVar
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
+_PR_SET_PDEATHSIG: Final = 1
+"""`man 2 prctl`."""
 
 
 def processors() -> int:
     """On how many processors this process may run at once; 1 where it cannot be forked."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+def end_with_parent() -> bool:
+    """Ends this process when its parent ends, however that does. False where the system cannot
+    (anything but Linux)."""
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 def each(

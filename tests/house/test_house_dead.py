@@ -28,7 +28,6 @@ REVIEWED: Final[Mapping[str, str]] = {
     "restore": _TESTS + "a server that comes back with an older state",
     "for_kind": _TESTS + "what an embedded server serves",
     "install_crds": _TESTS + "real clusters",
-    "kill": _TESTS + "a process that ends at any point",
     "with_room": _TESTS + "the room of nodes",
 }
 """Name -> why it stays although nothing in the package calls it. This list only gets shorter."""

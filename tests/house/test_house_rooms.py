@@ -79,6 +79,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("host",),
         ("placing",),
         ("evacuation", "dispatch", "deletion", "status", "jobs", "security"),
+        ("snapshot",),
         ("query",),
         ("leading",),
     ),
@@ -308,7 +309,6 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.kube.wire.paths": (
         "the grammar of URLs, pure and hostile-tested; the client only uses it"
     ),
-    "federator.process.malloc": "speaks to glibc; everything else of a process is portable",
     "federator.simulate.traces.openb": "one module per format of traces",
 }
 """This list only gets shorter."""

@@ -229,10 +229,17 @@ async def query_port(federation: Any) -> "QueryServer":
     from federator.hub.query.options import QueryOptions
     from federator.hub.query.questions import Sources
     from federator.hub.query.serving import QueryServer
+    from federator.hub.snapshot.computing import Snapshots
     from federator.kube.threads import Threads
 
     options = QueryOptions()
-    compute = Threads(options.computed_at_once, options.compute_timeout_s)
+    snapshots = Snapshots(
+        lambda: federation.hub.state,
+        federation.clock,
+        shared=options.computed_at_once,
+        timeout_s=options.compute_timeout_s,
+    )
+    read = Threads(1, options.compute_timeout_s)
     gates: dict[str, asyncio.Semaphore] = {}
 
     def sources() -> Sources:
@@ -243,12 +250,13 @@ async def query_port(federation: Any) -> "QueryServer":
             federation.clock,
             options,
             facts.facts,
-            compute,
+            snapshots,
             hub.controllers.placing.as_now,
             hub.journal,
             gates,
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
+            read=read,
         )
 
     server = QueryServer(
@@ -257,6 +265,7 @@ async def query_port(federation: Any) -> "QueryServer":
         lambda: str(federation.hub.elector.leader()),
         options=options,
         clock=federation.clock,
+        closes=snapshots.close,
     )
     announcement = await server.start("")
     federation.announced["hub"] = lambda holder: announcing.notes(

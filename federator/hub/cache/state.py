@@ -1,5 +1,4 @@
-"""The hub's memory: what was read from host and members, and what was decided. One instance per hub
-process, written only on the event loop; callbacks of controllers add keys to a queue and return."""
+"""The hub's memory: what was read and what was decided; written only on the event loop."""
 
 import asyncio
 import dataclasses
@@ -19,6 +18,7 @@ from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
+from federator.hub.records.feed import Feed, Noted, noted
 from federator.hub.records.pauses import Pause
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
@@ -42,7 +42,6 @@ from federator.model.table import Hashes, Packed, Table
 from federator.placement.policy import permitted
 from federator.placement.policy.permitted import Refused
 from federator.placement.policy.policies import Bindings, Policies, Rule
-from federator.placement.room.commitments import Commitments
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
 log = logging.getLogger(__name__)
@@ -63,10 +62,11 @@ class HubState:
 
     options: HubOptions
     metrics: Metrics | None = None
-    commitments: Commitments = field(default_factory=Commitments)
+    feed: Feed = field(default_factory=Feed)
+    commitments: Noted = field(init=False)
     signals: Signals = field(default_factory=Signals)
-    workloads: Table[WorkloadKey, Workload] = field(default_factory=Table)
-    records: Table[ObjectName, Record] = field(default_factory=Table)
+    workloads: Table[WorkloadKey, Workload] = field(init=False)
+    records: Table[ObjectName, Record] = field(init=False)
     """Every PlacementDecision by (namespace, name)."""
     refused: dict[ObjectName, Record] = field(default_factory=dict)
     """Decisions with a seq that this host never issued, as last read (`security.foreign`)."""
@@ -114,6 +114,7 @@ class HubState:
 
     def __post_init__(self) -> None:
         options = self.options
+        self.commitments, self.workloads, self.records = noted(self.feed)
         self.rules = Policies(in_force_max=options.policies_per_namespace)
         floor, permille = options.deletions_floor, options.deletions_permille
         self.deletions = DeletionBudget(floor=floor, permille=permille)
@@ -591,5 +592,4 @@ class HubState:
 
 
 def _order(record: Record) -> tuple[int, int]:
-    version = record.facts.resource_version
-    return record.seq, int(version) if version.isdigit() else 0
+    return record.seq, version_number(record.facts.resource_version)

@@ -66,6 +66,14 @@ class Refused(Exception):
         self.message = message
         self.retry_after_s = retry_after_s
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It is raised in the snapshot worker too, and passed on."""
+        return _refused, (self.status, self.reason, self.message, self.retry_after_s)
+
+
+def _refused(status: int, reason: str, message: str, retry_after_s: int) -> Refused:
+    return Refused(status, reason, message, retry_after_s=retry_after_s)
+
 
 class Access:
     """Sends reviews to the host. `reviews` must work whether or not this hub leads: a review

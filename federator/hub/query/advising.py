@@ -3,16 +3,19 @@
 The owner of a workload cannot read what decisions depend on: clusters, quotas, cluster-wide
 policies, what others hold. The hub asks the engine for them, with a situation that has their own
 objects, the clusters, and only sums of everything else, so that the answer cannot name the
-workloads of others. The situation is taken in one turn of the event loop. The engine then runs in a
-thread, few at once, and stops when the caller has gone.
+workloads of others. The engine runs next to the event loop (`hub/snapshot`), on the memory as it
+was when it was asked, and stops when the caller has gone.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from federator.api import raw
+from federator.hub.cache import policying
 from federator.hub.cache.state import HubState
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
@@ -20,6 +23,9 @@ from federator.hub.query.access import Refused
 from federator.hub.records import decisions, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.hub.snapshot.computing import Broken, Compute
+from federator.hub.snapshot.places import Full, Kind
+from federator.hub.snapshot.world import World
 from federator.kinds import read, registry
 from federator.kube import errors
 from federator.kube.client import Client
@@ -27,9 +33,10 @@ from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
 from federator.model.ask import Ask, Unit
+from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
-from federator.placement.policy.policies import Policies
+from federator.placement.policy.policies import Bindings, Policies
 from federator.scheduling.entry import Standing
 from federator.scheduling.queueing_hints import FOR_ROOM
 
@@ -38,12 +45,6 @@ Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any
 """The facts of one workload (`advice.facts`): of a floor above, so it is handed in."""
 BODY_MAX_BYTES: Final = 256 * 1024
 """Of a manifest: as much as kubectl keeps of one in an annotation."""
-
-
-class Compute(Protocol):
-    """Where computing is done: `kube.threads`, which says what it raises."""
-
-    async def __call__(self, work: Callable[[Stop], T]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,17 @@ class Inputs:
         except errors.ApiError:
             raise _unasked() from None
 
-    async def computed(self, work: Callable[[Stop], T]) -> T:
-        """What is computed beside the loop. Raises `Refused`."""
+    async def computed(self, kind: Kind, work: Callable[..., T], *arguments: Any) -> T:
+        """What is computed next to the loop. Raises `Refused`."""
         try:
-            return await self.compute(work)
-        except Overloaded:
+            return await self.compute(kind, work, *arguments)
+        except (Full, Overloaded):
             raise Refused(
                 429, "TooManyRequests", "too many questions are being computed", retry_after_s=5
             ) from None
+        except Broken:
+            sentence = "the process that computes answers has ended and is started again"
+            raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=5) from None
         except TimeoutError:
             sentence = "it could not be computed in time: the hub has much to do, or it is much"
             raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
@@ -99,23 +103,26 @@ def _unasked() -> Refused:
     return Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2)
 
 
-async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[str, Any]:
-    """The facts of a workload, as its owner may know them. Raises `Refused`."""
+async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> msgspec.Raw:
+    """The facts of a workload in JSON, as its owner may know them. Raises `Refused`."""
     kind = registry.KINDS[key.kind]
     obj = await inputs.read(kind.ref(key.namespace, key.name))
     if obj is None:
         raise Refused(
             404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}'
         )
-    situation = await _situation(inputs, key.kind, obj)
-    answer = await inputs.computed(
-        lambda stop: explain(obj, situation, situation.workloads[key], stop)
-    )
-    shown: dict[str, Any] = plaintext.every(answer)
-    return shown
+    subject = await subject_of(inputs, key.kind, obj)
+    return msgspec.Raw(await inputs.computed(Kind.WHAT_IF, _explained, obj, subject, explain))
 
 
-async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[str, Any]:
+def _explained(
+    world: World, obj: Mapping[str, Any], subject: "Subject", explain: Explain, stop: Stop
+) -> bytes:
+    situation = situation_of(world, subject)
+    return msgspec.json.encode(plaintext.every(explain(obj, situation, subject.workload, stop)))
+
+
+async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> msgspec.Raw:
     """The decision that the hub would make for a manifest, or for an edit if a workload of its name
     is there. Nothing is written, nothing charged. Raises `Refused`."""
     if inputs.state.refuses_native(kind):
@@ -124,18 +131,24 @@ async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[
         )
     if namespace not in inputs.state.spaces:
         raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
-    key, given = await inputs.computed(lambda _: manifest(body, kind, namespace))
+    key, given = await inputs.computed(Kind.WHAT_IF, _read, body, kind, namespace)
     live = await inputs.read(registry.KINDS[kind].ref(namespace, key.name))
-    situation = await _situation(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
-    if problem := situation.workloads[key].problem:
+    subject = await subject_of(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
+    if problem := subject.workload.problem:
         raise Refused(422, "Invalid", plaintext.visible(problem))
+    return msgspec.Raw(await inputs.computed(Kind.WHAT_IF, _tried, subject))
 
-    def decide(_: Stop) -> dict[str, Any]:
-        ((ask, decision),) = situation.decide_all()
-        return offline.as_object(ask, decision, "placed as a trial")
 
-    shown: dict[str, Any] = plaintext.every(await inputs.computed(decide))
-    return shown
+def _read(
+    _: World, body: bytes, kind: str, namespace: str, __: Stop
+) -> tuple[WorkloadKey, dict[str, Any]]:
+    return manifest(body, kind, namespace)
+
+
+def _tried(world: World, subject: "Subject", _: Stop) -> bytes:
+    ((ask, decision),) = situation_of(world, subject).decide_all()
+    shown = offline.as_object(ask, decision, "placed as a trial")
+    return msgspec.json.encode(plaintext.every(shown))
 
 
 def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[str, Any]]:
@@ -192,72 +205,106 @@ def edited(given: Mapping[str, Any], live: Mapping[str, Any] | None, now: str) -
     }
 
 
-async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situation:
-    """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises
-    `Refused`."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an answer about one workload needs beyond the world: its owner's objects, and what only
+    the hub's controllers know."""
+
+    workload: Workload
+    """As it is, or as it would be."""
+    standing: Standing
+    objects: tuple[Mapping[str, Any], ...]
+    for_room: tuple[WorkloadKey, ...]
+    """Workloads that hold nothing and wait for room."""
+    rivals: Mapping[str, str]
+
+
+async def subject_of(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Subject:
+    """Reads what belongs to one workload. Raises `Refused`."""
+    state = inputs.state
     verbs, namespace = registry.verbs_of(kind), raw.text(obj, "metadata", "namespace")
-    versions = inputs.state.profiles.get(verbs.profile(obj), {})
+    versions = state.profiles.get(verbs.profile(obj), {})
     profile = versions.get("object")
     workload = workloads.summarise(kind, obj, profile, versions.get("priced", ()))
     decision = registry.KINDS["PlacementDecision"].ref(
         namespace, decisions.name_of(workload.key, workload.uid)
     )
-    situation = _taken(inputs, workload)
-    ask = situation.ask_of(workload)
+    ask = policying.asked(workload, state.rules, state.bindings())
     mine = [{**obj, "apiVersion": registry.KINDS[kind].api_version, "kind": kind}]
     if (recorded := await inputs.read(decision)) is not None:
         mine.append({**recorded, "kind": decision.kind})
-    mine += _holding(inputs, situation, workload)
+    mine += _holding(inputs, workload)
     if ask is not None and ask.policy.namespace:
         policy = await inputs.policy(namespace, ask.policy.name)
         mine += [policy] if policy is not None else []
-    situation.objects = {offline.id_of(obj): obj for obj in mine}
     if profile is not None:
-        situation.objects["RuntimeProfile", "", str(profile["metadata"]["name"])] = profile
-    return situation
+        mine.append({**profile, "kind": "RuntimeProfile"})
+    waits = _waits(state.record_of(workload), state.quotas.values())
+    return Subject(
+        workload,
+        inputs.standing(workload),
+        tuple(mine),
+        tuple(ask.key for ask in inputs.for_room()) if waits else (),
+        state.host_names.rivals(workload, state.workloads, state.record_of, state.barred),
+    )
 
 
-def _holding(inputs: Inputs, situation: Situation, workload: Workload) -> list[dict[str, Any]]:
+def _waits(record: Record | None, quotas: Iterable[QuotaAccount]) -> bool:
+    """Whether the workload waits for something, or may wait: then what ends counts."""
+    if record is None or record.terms.shortfall > 0 or record.terms.reason in FOR_ROOM:
+        return True
+    return any(account.backfills for account in quotas)
+
+
+def _holding(inputs: Inputs, workload: Workload) -> list[dict[str, Any]]:
     """The MemberClusters that its decision gives something."""
-    record = situation.records.get(workload.key)
+    record = inputs.state.record_of(workload)
     held = [share.cluster for share in record.shares] if record is not None else []
     members = inputs.state.members
     return [{**members[name].obj, "kind": "MemberCluster"} for name in held if name in members]
 
 
-def _taken(inputs: Inputs, workload: Workload) -> Situation:
-    """Copied from the hub's memory in one turn: nothing of it changes any more."""
-    state = inputs.state
-    snapshot, key = state.snapshot(inputs.clock), workload.key
-    record: Record | None = state.record_of(workload)
+def situation_of(world: World, subject: Subject) -> Situation:
+    """What the engine needs for one workload: of other tenants it has sums and nothing else."""
+    snapshot, workload = world.snapshot, subject.workload
+    key = workload.key
+    mine = (record for record in world.by_name.values() if record.workload_uid == workload.uid)
+    record = next((record for record in mine if record.key == key), None)
     counted = {
         name: view.capacity.includes_seq
         for name, view in snapshot.clusters.items()
         if view.capacity
     }
-    waits = record is None or record.terms.shortfall > 0 or record.terms.reason in FOR_ROOM
-    waits = waits or any(account.backfills for account in snapshot.quotas)
+    waits = _waits(record, snapshot.quotas)
     rules = (
-        rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
+        rule for rule in world.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
     )
     return Situation(
         snapshot=snapshot,
-        rules=Policies(rules, in_force_max=state.rules.in_force_max),
+        rules=Policies(rules, in_force_max=world.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        commitments=state.commitments.as_now(workload.uid, counted, ends=waits),
-        standings={key: inputs.standing(workload)},
-        for_room=tuple(inputs.for_room()) if waits else (),
-        jobs=tuple(_jobs(state)) if waits else (),
-        rivals=state.host_names.rivals(workload, state.workloads, state.record_of, state.barred),
+        commitments=world.commitments.as_now(workload.uid, counted, ends=waits),
+        objects={offline.id_of(obj): obj for obj in subject.objects},
+        standings={key: subject.standing},
+        for_room=tuple(_asks(world, subject.for_room)) if waits else (),
+        jobs=tuple(_jobs(world)) if waits else (),
+        rivals=subject.rivals,
     )
 
 
-def _jobs(state: HubState) -> Iterator[tuple[Workload, Record]]:
+def _asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
+    """The asks of these workloads under the policies in force."""
+    bindings = Bindings(world.snapshot.quotas)
+    for key in keys:
+        workload = world.workloads.get(key)
+        ask = policying.asked(workload, world.rules, bindings) if workload is not None else None
+        if ask is not None:
+            yield ask
+
+
+def _jobs(world: World) -> Iterator[tuple[Workload, Record]]:
     """All jobs with their decisions: those that have ended say how long such work runs."""
-    for workload in state.workloads.values():
-        ask = workload.ask
-        if ask is None or ask.unit is not Unit.SHARDS:
-            continue
-        if (record := state.record_of(workload)) is not None:
+    for workload, record in world.records():
+        if workload.ask is not None and workload.ask.unit is Unit.SHARDS:
             yield workload, record

@@ -30,15 +30,20 @@ class QueryOptions:
     requests_at_once: int = 16
     """Requests at once; more get 429 with Retry-After."""
     requests_of_one_user: int = 4
-    """The same for one user, so that one user cannot block all others."""
+    """The same for one user and one class (`explain` and `place`; `plan`; all others), so that one
+    user cannot block all others."""
     requests_to_one_member: int = 4
     """Reads in one member at once, for all callers: its lane for writes is not touched."""
     member_timeout_s: float = 8.0
     """A member that has not answered by then is named as away; the others are not waited for
     longer."""
+    snapshot_worker: bool = True
+    """Compute answers to `explain`, `place` and `plan` in a process next to the leading hub, which
+    holds a copy of what decisions depend on. False: in threads of the hub, without that memory;
+    the event loop then shares the interpreter with them."""
     computed_at_once: Annotated[int, Field(ge=1, le=16)] = 1
-    """Answers to `explain`, `place` and `plan` that are computed at once, each in a thread: the
-    hub's own work has no less right to the processor."""
+    """Such answers that are computed at once, beyond one of each class (`explain` and `place`;
+    `plan`); in threads: of all together."""
     compute_timeout_s: float = 20.0
     """An answer that has not been computed by then is given up."""
     pods_max: int = 10_000

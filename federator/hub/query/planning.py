@@ -3,8 +3,9 @@ from, and how.
 
 An edit needs the right to make it, object by object. A caller that may list clusters, quotas and
 decisions in all namespaces sees the whole plan; others see the workloads in the namespaces that
-they edit and may list, and sums of the rest. The situation is copied from the hub's memory in one
-turn of the event loop. The engine then runs in a thread, and stops when the caller has gone.
+they edit and may list, and sums of the rest. The body is read and the plan is computed next to the
+event loop (`hub/snapshot`), on the memory as it was when the rights were known, and only as long as
+the caller waits.
 """
 
 import asyncio
@@ -12,18 +13,21 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from federator.api import decoding, membercluster, raw
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Id, Situation
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs
 from federator.hub.query.router import Right
+from federator.hub.snapshot.places import Kind
+from federator.hub.snapshot.world import World
 from federator.kinds import read, registry
 from federator.kube import errors
 from federator.kube.threads import Stop
 from federator.model import plaintext
 from federator.model.errors import FieldError
-from federator.placement.policy.policies import Policies
 
 BODY_MAX_BYTES: Final = 8 * 1024 * 1024
 OBJECTS_MAX: Final = 2000
@@ -62,23 +66,56 @@ class Asked:
         return {name: getattr(self, name) for name in FIELDS}
 
 
-async def planned(inputs: Inputs, body: bytes, may: May, compute: Plan) -> dict[str, Any]:
-    """The document of a plan, as its asker may see it. Raises `Refused`."""
-    asked = await inputs.computed(lambda _: parsed(body))
-    _refuse_elsewhere(inputs, asked)
-    live = await _present(inputs, asked.edited)
-    await _allow(inputs, asked, live, may)
-    spaces = None if await _sees_all(may) else await _spaces(asked, may)
-    situation = _taken(inputs, live)
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Which objects a body edits, without their content: what rights are asked for."""
 
-    def work(stop: Stop) -> dict[str, Any]:
-        try:
-            return compute(situation, asked.fields(), spaces, stop)
-        except ValueError as bad:
-            raise Refused(422, "Invalid", plaintext.clipped(str(bad))) from None
+    edited: tuple[Id, ...]
+    """The objects that there may be already."""
+    deleted: tuple[Id, ...]
+    lost: tuple[str, ...]
 
-    shown: dict[str, Any] = plaintext.every(await inputs.computed(work))
-    return shown
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A plan to compute. The body is read once more where that is done: its content is large, and
+    passing it on as objects would hold the event loop."""
+
+    body: bytes
+    live: Mapping[Id, Mapping[str, Any]]
+    """The edited objects that the host has."""
+    native: frozenset[str]
+    """Kinds that the host runs itself."""
+    spaces: frozenset[str] | None
+    """As in `Plan`."""
+    compute: Plan
+
+
+async def planned(inputs: Inputs, body: bytes, may: May, compute: Plan) -> msgspec.Raw:
+    """The document of a plan in JSON, as its asker may see it. Raises `Refused`."""
+    edits = await inputs.computed(Kind.PLAN, _edits, body)
+    _refuse_elsewhere(inputs, edits)
+    live = await _present(inputs, edits.edited)
+    await _allow(inputs, edits, live, may)
+    spaces = None if await _sees_all(may) else await _spaces(edits, may)
+    native = frozenset(kind for kind in registry.WORKLOADS if inputs.state.refuses_native(kind))
+    task = Task(body, live, native, spaces, compute)
+    return msgspec.Raw(await inputs.computed(Kind.PLAN, document, task))
+
+
+def _edits(_: World, body: bytes, __: Stop) -> Edits:
+    asked = parsed(body)
+    return Edits(tuple(asked.edited), asked.deleted, asked.lost)
+
+
+def document(world: World, task: Task, stop: Stop) -> bytes:
+    """The document in JSON. Raises `Refused`."""
+    situation, fields = _situation(world, task), parsed(task.body).fields()
+    try:
+        made = task.compute(situation, fields, task.spaces, stop)
+    except ValueError as bad:
+        raise Refused(422, "Invalid", plaintext.clipped(str(bad))) from None
+    return msgspec.json.encode(plaintext.every(made))
 
 
 # -- the body -----------------------------------------------------------------
@@ -164,7 +201,7 @@ def _count(given: Any, path: str) -> tuple[Id, int]:
     return which, count
 
 
-def _refuse_elsewhere(inputs: Inputs, asked: Asked) -> None:
+def _refuse_elsewhere(inputs: Inputs, asked: Edits) -> None:
     """Raises `Refused` for workloads that the host runs itself, and for those of no namespace."""
     new = {name for kind, _, name in asked.edited if kind == offline.NAMESPACE[1]}
     for kind, namespace, name in asked.edited:
@@ -178,7 +215,7 @@ def _refuse_elsewhere(inputs: Inputs, asked: Asked) -> None:
 # -- rights -------------------------------------------------------------------
 
 
-async def _allow(inputs: Inputs, asked: Asked, live: Mapping[Id, Any], may: May) -> None:
+async def _allow(inputs: Inputs, asked: Edits, live: Mapping[Id, Any], may: May) -> None:
     """Returns when the caller may make each of the edits. Raises `Refused` 403 otherwise."""
     wanted: dict[tuple[Right, str], None] = {}
     for which in asked.edited:
@@ -229,7 +266,7 @@ async def _sees_all(may: May) -> bool:
     )
 
 
-async def _spaces(asked: Asked, may: May) -> frozenset[str]:
+async def _spaces(asked: Edits, may: May) -> frozenset[str]:
     """The namespaces with edits in which the caller may list workloads of every kind."""
     edited = (*asked.edited, *asked.deleted)
     spaces = sorted({namespace for _, namespace, _ in edited if namespace})
@@ -280,26 +317,24 @@ async def _listed(inputs: Inputs, which: Id) -> dict[str, Any] | None:
     return next(({**obj, "apiVersion": version, "kind": kind} for obj in listing.items), None)
 
 
-def _taken(inputs: Inputs, live: Mapping[Id, Mapping[str, Any]]) -> Situation:
-    """Copied from the hub's memory in one turn: nothing of it changes any more."""
-    state = inputs.state
-    native = {kind for kind in registry.WORKLOADS if state.refuses_native(kind)}
-    workloads = {
-        key: workload for key, workload in state.workloads.items() if key.kind not in native
-    }
-    objects: dict[Id, Mapping[str, Any]] = dict(live)
-    for name, versions in state.profiles.items():
+def _situation(world: World, task: Task) -> Situation:
+    """All of the world, but for the kinds that the host runs itself."""
+    native = task.native
+    objects: dict[Id, Mapping[str, Any]] = dict(task.live)
+    for name, versions in world.profiles.items():
         if (profile := versions.get("object")) is not None:
             objects["RuntimeProfile", "", name] = profile
     return Situation(
-        snapshot=state.snapshot(inputs.clock),
-        rules=Policies(state.rules, in_force_max=state.rules.in_force_max),
-        workloads=workloads,
-        records={
-            key: record
-            for key, workload in workloads.items()
-            if (record := state.record_of(workload)) is not None
+        snapshot=world.snapshot,
+        rules=world.rules,
+        workloads={
+            key: workload for key, workload in world.workloads.items() if key.kind not in native
         },
-        commitments=state.commitments.copy(),
+        records={
+            workload.key: record
+            for workload, record in world.records()
+            if workload.key.kind not in native
+        },
+        commitments=world.commitments,
         objects=objects,
     )

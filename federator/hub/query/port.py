@@ -18,6 +18,7 @@ from federator.hub.query import questions, router, selection
 from federator.hub.query.access import Access, Refused, User
 from federator.hub.query.questions import Sources
 from federator.hub.query.router import Question, Route
+from federator.hub.snapshot.places import Kind
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.model.errors import FieldError
@@ -48,7 +49,8 @@ class QueryPort:
         self._leader = leader
         self._metrics = metrics
         self._running = 0
-        self._by_user: Counter[str] = Counter()
+        self._by_user: Counter[tuple[str, Kind | None]] = Counter()
+        """Requests of each user, by the class of what they compute."""
         self._by_object = 0
         """Requests of which the body is read before it is known what their sender may."""
 
@@ -112,15 +114,16 @@ class QueryPort:
 
     async def _answered(
         self, request: Incoming, user: User, route: Route, given: Mapping[str, str]
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, Any] | msgspec.Raw:
         sources = self._sources()
-        if self._by_user[user.name] >= sources.options.requests_of_one_user:
+        holder = user.name, route.kind
+        if self._by_user[holder] >= sources.options.requests_of_one_user:
             raise Refused(
                 429, "TooManyRequests", "you have too many requests at once", retry_after_s=1
             )
         if route.by_object and self._by_object >= BY_OBJECT_AT_ONCE:
             raise Refused(429, "TooManyRequests", "too many plans at once", retry_after_s=5)
-        self._by_user[user.name] += 1
+        self._by_user[holder] += 1
         self._by_object += int(route.by_object)
         try:
             rights = tuple(right.filled(given) for right in route.rights)
@@ -137,9 +140,9 @@ class QueryPort:
             return await route.answer(sources, question)
         finally:
             self._by_object -= int(route.by_object)
-            self._by_user[user.name] -= 1
-            if not self._by_user[user.name]:
-                del self._by_user[user.name]
+            self._by_user[holder] -= 1
+            if not self._by_user[holder]:
+                del self._by_user[holder]
 
 
 def status(code: int, reason: str, message: str, retry_after_s: int = 0) -> Outgoing:

@@ -15,17 +15,20 @@ import msgspec
 from federator.api import raw
 from federator.hub.cache.state import HubState
 from federator.hub.history.entry import ABOUT_ALL, Entry
+from federator.hub.history.journal import Compute as Reads
 from federator.hub.history.journal import Journal
 from federator.hub.history.segments import Wanted as WantedEntries
 from federator.hub.members.member import Member
 from federator.hub.query import advising, collecting, planning, router, selection
 from federator.hub.query.access import Refused
-from federator.hub.query.advising import Compute, Explain, Inputs
+from federator.hub.query.advising import Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.planning import Plan
 from federator.hub.query.router import Question, Right, Route
 from federator.hub.records.workloads import Workload
+from federator.hub.snapshot.computing import Compute
+from federator.hub.snapshot.places import Kind
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
@@ -53,6 +56,7 @@ class Sources:
     options: QueryOptions
     explain: Explain
     compute: Compute
+    """Computes on the hub's memory."""
     standing: Callable[[Workload], Standing]
     journal: Journal
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
@@ -61,6 +65,8 @@ class Sources:
     """Those that hold nothing and wait for room."""
     plan: Plan | None = None
     """None where no plans are made."""
+    read: Reads = field(kw_only=True)
+    """Reads the files of the history in a thread."""
 
     def gate(self, cluster: str) -> asyncio.Semaphore:
         return self.gates.setdefault(
@@ -86,20 +92,20 @@ async def tree(sources: Sources, question: Question) -> Mapping[str, Any]:
     return await collecting.natives(targets, chosen, _wanted(sources.options, question))
 
 
-async def explain(sources: Sources, question: Question) -> Mapping[str, Any]:
+async def explain(sources: Sources, question: Question) -> msgspec.Raw:
     """Why a workload is where it is, and what would help."""
     key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
     return await advising.explained(_inputs(sources), key, sources.explain)
 
 
-async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
+async def place(sources: Sources, question: Question) -> msgspec.Raw:
     """Where a workload would go, if this manifest were applied."""
     return await advising.tried(
         _inputs(sources), question.given["kind"], question.namespace, question.body
     )
 
 
-async def plan(sources: Sources, question: Question) -> Mapping[str, Any]:
+async def plan(sources: Sources, question: Question) -> msgspec.Raw:
     """What would happen if these edits were made."""
     if sources.plan is None:
         raise Refused(404, "NotFound", "this hub makes no plans")
@@ -126,7 +132,7 @@ async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
         born=born,
     )
     try:
-        page = await sources.journal.read(wanted, sources.compute)
+        page = await sources.journal.read(wanted, sources.read)
     except Overloaded:
         raise Refused(
             429, "TooManyRequests", "too much is computed already", retry_after_s=2
@@ -330,6 +336,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(_WORKLOAD,),
         parameters={},
         summary="Why a workload is where it is, and what would help.",
+        kind=Kind.WHAT_IF,
     ),
     Route(
         "/v1/namespaces/{namespace}/{plural}/place",
@@ -338,6 +345,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         parameters={},
         summary="Where a workload would go. Nothing is written.",
         body_max=advising.BODY_MAX_BYTES,
+        kind=Kind.WHAT_IF,
     ),
     Route(
         "/v1/plan",
@@ -346,6 +354,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         parameters={},
         summary="What edits would come to. Nothing is written.",
         body_max=planning.BODY_MAX_BYTES,
+        kind=Kind.PLAN,
         by_object=True,
     ),
     Route(

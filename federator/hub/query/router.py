@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from msgspec import Raw
+
+from federator.hub.snapshot.places import Kind
 from federator.model.errors import FieldError
 
 QUERY_MAX = 4096
@@ -69,7 +72,7 @@ class Route:
     rights that takes."""
 
     path: str
-    answer: Callable[[Any, Question], Awaitable[Mapping[str, Any]]]
+    answer: Callable[[Any, Question], Awaitable[Mapping[str, Any] | Raw]]
     """Given whatever the port hands to all of its rows."""
     rights: tuple[Right, ...]
     parameters: Mapping[str, Read]
@@ -78,6 +81,8 @@ class Route:
     body_max: int = 0
     """Bytes of a body at most; with 0 it is asked by GET and has none, else by POST. It changes
     nothing either way."""
+    kind: Kind | None = None
+    """The class of what is computed; None where nothing is computed on the hub's memory."""
     by_object: bool = False
     """The rights are those of the objects in the body: the answer asks for them (`Question.may`).
     """

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from federator.api import raw
@@ -51,6 +51,7 @@ class QueryServer:
         options: QueryOptions,
         clock: Clock,
         metrics: Metrics | None = None,
+        closes: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         port = QueryPort(Access(reviews, clock=clock), sources, leader, metrics=metrics)
         self._server = tlsserver.TlsServer(port.answer)
@@ -58,6 +59,8 @@ class QueryServer:
         self._options = options
         self._clock = clock
         self._context: ssl.SSLContext | None = None
+        self._closes = closes
+        """Closes what answers are computed with, at the end."""
         self._shown = b""
         """Digest of the certificate that is shown."""
         self._trusted = ""
@@ -98,6 +101,8 @@ class QueryServer:
 
     async def close(self) -> None:
         await self._server.close()
+        if self._closes is not None:
+            await self._closes()
 
     async def _trust_clients(self) -> None:
         """Client certificates that the host takes are taken from now on. Where it says nothing of

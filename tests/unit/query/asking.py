@@ -15,6 +15,7 @@ from federator.hub.query.access import Access
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.port import QueryPort
 from federator.hub.query.questions import Sources
+from federator.hub.snapshot.computing import InProcess
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import Certificate, Incoming, Outgoing
 from federator.model.steps import ObjectRef
@@ -57,10 +58,11 @@ def port_of(
         clock,
         options,
         facts.facts,
-        compute,
+        InProcess(lambda: process.state, clock, compute),
         standing,
         journal or process.journal,
         plan=asked.answer,
+        read=compute,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())

@@ -9,6 +9,9 @@ from typing import Any
 
 from federator.cli import explain
 from federator.hub.query import advising
+from federator.hub.query.options import QueryOptions
+from federator.hub.snapshot.computing import Broken
+from federator.hub.snapshot.places import Full
 from federator.kinds import registry
 from federator.kube.threads import Overloaded
 from federator.kube.tlsserver import BodyRefused, Incoming
@@ -208,7 +211,8 @@ def test_a_body_is_read_only_once_it_is_known_that_its_sender_may() -> None:
 def test_what_is_too_much_to_compute_is_put_off() -> None:
     async def scenario(world: World) -> None:
         await shared(world)
-        for trouble, wanted in ((Overloaded(), 429), (TimeoutError(), 503)):
+        troubles = ((Overloaded(), 429), (Full(), 429), (TimeoutError(), 503), (Broken(), 503))
+        for trouble, wanted in troubles:
 
             async def compute(_: object, trouble: Exception = trouble) -> Any:
                 raise trouble
@@ -217,6 +221,30 @@ def test_what_is_too_much_to_compute_is_put_off() -> None:
                 request(f"{WEB}/explain", user="owner")
             )
             assert (answer.status, "Retry-After" in answer.headers) == (wanted, True)
+
+    worlds.play(scenario)
+
+
+def test_the_limit_of_one_user_is_of_each_class() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        await grant(world, "both", "feed", {**PSVC, "verbs": ["get", "create"]}, asking.PODS)
+        go, computing = asyncio.Event(), asyncio.Event()
+
+        async def compute(work: Callable[[Callable[[], bool]], Any]) -> Any:
+            computing.set()
+            await go.wait()
+            return await asking.at_once(work)
+
+        port = port_of(world, compute=compute, options=QueryOptions(requests_of_one_user=1))
+        first = asyncio.create_task(port.answer(request(f"{WEB}/explain", user="both")))
+        await computing.wait()
+
+        same = await port.answer(sending(PLACE, _body(manifest("api")), "both"))
+        other = await port.answer(request(f"{WEB}/pods", user="both"))
+
+        go.set()
+        assert (same.status, other.status, (await first).status) == (429, 200, 200)
 
     worlds.play(scenario)
 

@@ -5,6 +5,7 @@ bind included.
 import asyncio
 import itertools
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
 from federator.hub.query import advising
 from federator.hub.query.advising import Inputs
+from federator.hub.snapshot import world as snapshots
+from federator.hub.snapshot.computing import InProcess
 from federator.kinds import registry
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
@@ -100,7 +103,14 @@ async def by_port(world: World, key: WorkloadKey) -> Decision:
     """What the port that answers `explain` for an owner asks."""
     obj = await world.get(key.kind, key.namespace, key.name)
     assert obj is not None
-    return alone(await advising._situation(inputs_of(world), key.kind, obj), key)
+    return alone(await by_objects(world, key.kind, obj), key)
+
+
+async def by_objects(world: World, kind: str, obj: Mapping[str, Any]) -> Situation:
+    """The situation of one workload, as the port makes it."""
+    inputs = inputs_of(world)
+    subject = await advising.subject_of(inputs, kind, obj)
+    return advising.situation_of(snapshots.World.of(inputs.state, inputs.clock), subject)
 
 
 def inputs_of(world: World) -> Inputs:
@@ -109,7 +119,7 @@ def inputs_of(world: World) -> Inputs:
         hub.state,
         hub.host,
         world.federation.clock,
-        at_once,
+        InProcess(lambda: hub.state, world.federation.clock, at_once),
         hub.controllers.placing.as_now,
         timeout_s=5.0,
         for_room=hub.controllers.placing.inadmissible.for_room,
@@ -252,15 +262,14 @@ def test_a_trial_of_an_edit_knows_the_caps_as_long_as_the_pods_stay_as_they_are(
         await asyncio.sleep(70)
         placed = await world.get(PSVC, "feed", "web")
         assert placed is not None
-        inputs = inputs_of(world)
         live = advising.edited({**placed, "spec": edit}, placed, world.federation.clock.rfc3339())
         key = WorkloadKey(PSVC, "feed", "web")
-        same = alone(await advising._situation(inputs, PSVC, live), key)
+        same = alone(await by_objects(world, PSVC, live), key)
         assert {one.cluster: one.count for one in same.shares} == {"b": edit["replicas"]}
 
         edit["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "200m"
         other = advising.edited({**placed, "spec": edit}, placed, world.federation.clock.rfc3339())
-        changed = alone(await advising._situation(inputs, PSVC, other), key)
+        changed = alone(await by_objects(world, PSVC, other), key)
         assert Reason.UNSCHEDULABLE not in {one.reason for one in changed.verdicts}
 
     play(scenario, fleet=small_fleet(3))

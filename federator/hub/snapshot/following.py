@@ -1,0 +1,194 @@
+"""The hub's end of the snapshot worker: starts it, tells it of every change, asks it, and starts it
+again when it ends.
+
+Changes and questions go out in the order in which they are made, a few at a time, so that the event
+loop is not held up. So a question is answered on the memory of the hub as it was when the question
+was asked, although the hub goes on.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from federator.hub.cache.state import HubState
+from federator.hub.records.feed import Change, Op
+from federator.hub.snapshot import frames, worker
+from federator.hub.snapshot.frames import HEAD
+from federator.hub.snapshot.places import Kind
+from federator.hub.snapshot.world import Heads
+from federator.kube.clock import Clock
+from federator.kube.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+CHUNK: Final = 32
+"""Changes that are pickled in one turn of the event loop: about a millisecond."""
+BEHIND_MAX: Final = 500_000
+"""Changes that may wait to be sent. A worker that is further behind is started again."""
+PING_S: Final = 5.0
+LAG: Final = "federator_snapshot_lag_seconds"
+MEMORY: Final = "federator_snapshot_memory_bytes"
+COMMAND: Final = (sys.executable, "-m", "federator.hub.snapshot.worker")
+
+
+class Lost(Exception):
+    """The worker, or the process of one answer, ended before it answered."""
+
+
+class Follower:
+    """One worker process and what it follows, from `begin` until it ends."""
+
+    def __init__(self, state: HubState, clock: Clock, metrics: Metrics | None) -> None:
+        self.state = state
+        self.ended = asyncio.Event()
+        self._clock = clock
+        self._metrics = metrics
+        self._heads = Heads()
+        self._changes: deque[Any] = deque()
+        self._there: Iterator[Change] = iter(())
+        """What there was when it began, as far as it is not sent yet."""
+        self._wake = asyncio.Event()
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid if self._process is not None else 0
+
+    async def begin(self) -> None:
+        """Starts the process. Raises OSError if there can be none."""
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(*COMMAND, stdin=pipe, stdout=pipe)
+        self._changes = self.state.feed.follow()
+        self.state.feed.when_next(self._wake.set)
+        self._there = present(self.state)
+        self._task = asyncio.create_task(self._run())
+
+    async def ask(self, kind: Kind, seconds: float, work: Any, arguments: tuple[Any, ...]) -> Any:
+        """What `work` returns or raises in the worker. Raises `Lost`."""
+        if self.ended.is_set():
+            raise Lost
+        number = next(self._numbers)
+        pickled = frames.dumps((self._heads.next(self.state, self._clock), work, arguments))
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self._send((worker.ASK, number, (int(kind), seconds), pickled))
+        try:
+            done, result = frames.loads(await answer)
+        finally:
+            del self._answers[number]
+            if answer.cancelled():
+                self._send((worker.CANCEL, number))
+        if done:
+            return result
+        raise result
+
+    async def end(self) -> None:
+        """Ends the process and what it computes."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _send(self, message: tuple[Any, ...]) -> None:
+        self._changes.append(message)
+        self._wake.set()
+
+    async def _run(self) -> None:
+        assert self._process is not None
+        tasks = [asyncio.create_task(part) for part in (self._tell(), self._hear(), self._ping())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if (why := task.exception()) is not None:
+                    log.warning("the snapshot worker is given up: %s", why)
+        finally:
+            self.ended.set()
+            if self.state.feed.is_followed_by(self._changes):
+                self.state.feed.end()
+            for task in tasks:
+                task.cancel()
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(Lost())
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+            self._publish({})
+
+    async def _tell(self) -> None:
+        """Sends what changes, until the process has ended."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        pipe = self._process.stdin
+        while True:
+            self._wake.clear()
+            self.state.feed.when_next(self._wake.set)
+            while chunk := self._next():
+                pipe.write(frames.framed(frames.dumps(chunk)))
+                await pipe.drain()
+                await asyncio.sleep(0)
+            await self._wake.wait()
+
+    def _next(self) -> list[Any]:
+        if len(self._changes) > BEHIND_MAX:
+            raise RuntimeError(f"it is more than {BEHIND_MAX} changes behind")
+        if chunk := list(itertools.islice(self._there, CHUNK)):
+            return chunk
+        changes = self._changes
+        return [changes.popleft() for _ in range(min(CHUNK, len(changes)))]
+
+    async def _hear(self) -> None:
+        """Takes answers, until the process has ended."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        pipe = self._process.stdout
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                (length,) = HEAD.unpack(await pipe.readexactly(HEAD.size))
+                self._take(frames.loads(await pipe.readexactly(length)))
+        log.warning("the snapshot worker has ended")
+
+    def _take(self, message: tuple[Any, ...]) -> None:
+        what, about, said = message
+        if what == worker.PONG:
+            self._publish({LAG: self._clock.monotonic() - about, MEMORY: float(said)})
+            return
+        answer = self._answers.get(about)
+        if answer is None or answer.done():
+            return
+        if what == worker.DONE:
+            answer.set_result(said)
+        else:
+            log.warning("an answer is lost: %s", said)
+            answer.set_exception(Lost())
+
+    async def _ping(self) -> None:
+        while True:
+            self._send((worker.PING, self._clock.monotonic()))
+            await asyncio.sleep(PING_S)
+
+    def _publish(self, figures: Mapping[str, float]) -> None:
+        if self._metrics is None:
+            return
+        if figures:
+            self._metrics.publish({name: {(): value} for name, value in figures.items()})
+        else:
+            self._metrics.publish({LAG: {}, MEMORY: {}})
+
+
+def present(state: HubState) -> Iterator[Change]:
+    """All that there is now, as changes. Read in the turn in which this is called."""
+    workloads, records = list(state.workloads.rows()), list(state.records.rows())
+    return itertools.chain(
+        ((Op.WORKLOAD, *each) for each in workloads),
+        ((Op.RECORD, *each) for each in records),
+        state.commitments.all_changes(),
+    )

@@ -1,0 +1,165 @@
+"""What decisions depend on, as the leader's memory had it at one moment: what answers are computed
+from.
+
+In the snapshot worker it follows the leader change by change. In the leader's own process it is a
+copy for one answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from federator.hub.cache.state import HubState
+from federator.hub.records import decisions
+from federator.hub.records.decisions import Record
+from federator.hub.records.feed import Change, Op, Replica
+from federator.hub.records.workloads import Workload
+from federator.hub.snapshot import sharing
+from federator.kube.clock import Clock
+from federator.model.fleet import Capacity, FleetSnapshot
+from federator.model.names import ObjectName, WorkloadKey
+from federator.placement.policy.policies import Policies, Rule
+from federator.placement.room.commitments import Commitments
+
+NO_FLEET = FleetSnapshot(as_of=0.0, clusters={})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is read again for every question, without what the worker has from former ones."""
+
+    snapshot: FleetSnapshot
+    """Without the capacity of clusters."""
+    capacities: Mapping[str, Capacity]
+    """Reports that the worker does not have yet."""
+    rules: tuple[Rule, ...] | None
+    """All policies; None if the worker has them."""
+    in_force_max: int
+    profiles: Mapping[str, Mapping[str, Any] | None]
+    """RuntimeProfiles that the worker does not have yet; None for those that are gone."""
+
+
+@dataclass(slots=True)
+class World:
+    """The copy. Nothing in it is shared with what the hub changes."""
+
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    by_name: dict[ObjectName, Record] = field(default_factory=dict)
+    """Every decision, as in `HubState.records`."""
+    commitments: Commitments = field(default_factory=Replica)
+    snapshot: FleetSnapshot = NO_FLEET
+    rules: Policies = field(default_factory=Policies)
+    profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _capacities: dict[str, Capacity] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: HubState, clock: Clock) -> "World":
+        """A copy in this process, taken in one turn of the event loop."""
+        return cls(
+            workloads=dict(state.workloads.rows()),
+            by_name=dict(state.records.rows()),
+            commitments=state.commitments.copy(),
+            snapshot=state.snapshot(clock),
+            rules=Policies(state.rules, in_force_max=state.rules.in_force_max),
+            profiles=dict(state.profiles),
+        )
+
+    def records(self) -> Iterator[tuple[Workload, Record]]:
+        """The workloads that are there, each with its own decision."""
+        for record in self.by_name.values():
+            workload = self.workloads.get(record.key)
+            if workload is not None and workload.uid == record.workload_uid:
+                yield workload, record
+
+    def apply(self, change: Change) -> None:
+        """Makes a change that the leader has made."""
+        op, what, value = change
+        match op:
+            case Op.WORKLOAD if value is None:
+                self.workloads.pop(what, None)
+            case Op.WORKLOAD:
+                sharing.share_workload(value)
+                self.workloads[value.key] = value
+            case Op.RECORD if value is None:
+                self.by_name.pop(what, None)
+            case Op.RECORD:
+                sharing.share_record(value, self.workloads.get(value.key))
+                self.by_name[what] = value
+            case _:
+                assert isinstance(self.commitments, Replica)
+                self._commit(self.commitments, change)
+
+    def _commit(self, commitments: Replica, change: Change) -> None:
+        op, what, value = change
+        match op:
+            case Op.COMMITMENT:
+                name = what.key.namespace, decisions.name_of(what.key, what.uid)
+                sharing.share_commitment(what, self.by_name.get(name))
+                commitments.begin(what)
+            case Op.RECENT:
+                commitments.resume(what, value)
+            case Op.BOOKS:
+                commitments.open_books(what, value)
+            case _:
+                commitments.make(what, value)
+
+    def take(self, head: Head) -> None:
+        """Reads what came with a question."""
+        self._capacities |= head.capacities
+        views = {
+            name: replace(view, capacity=self._capacities.get(name))
+            for name, view in head.snapshot.clusters.items()
+        }
+        self._capacities = {
+            name: capacity for name, capacity in self._capacities.items() if name in views
+        }
+        self.snapshot = replace(head.snapshot, clusters=views)
+        if head.rules is not None:
+            self.rules = Policies(head.rules, in_force_max=head.in_force_max)
+        for name, profile in head.profiles.items():
+            if profile is None:
+                self.profiles.pop(name, None)
+            else:
+                self.profiles[name] = profile
+
+
+@dataclass(slots=True)
+class Heads:
+    """Makes the heads of questions to one worker, and remembers what it has."""
+
+    _capacities: dict[str, Capacity] = field(default_factory=dict)
+    _rules: int = -1
+    """Version of the policies that it has."""
+    _profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def next(self, state: HubState, clock: Clock) -> Head:
+        """The head of the next question."""
+        snapshot = state.snapshot(clock)
+        reported = {
+            name: view.capacity
+            for name, view in snapshot.clusters.items()
+            if view.capacity is not None
+        }
+        new = {
+            name: capacity
+            for name, capacity in reported.items()
+            if self._capacities.get(name) is not capacity
+        }
+        self._capacities = reported
+        views = {name: replace(view, capacity=None) for name, view in snapshot.clusters.items()}
+        rules = None if self._rules == state.rules.version else tuple(state.rules)
+        self._rules = state.rules.version
+        profiles: dict[str, Mapping[str, Any] | None] = {
+            name: profile
+            for name, profile in state.profiles.items()
+            if self._profiles.get(name) is not profile
+        }
+        profiles |= dict.fromkeys(self._profiles.keys() - state.profiles.keys())
+        self._profiles = dict(state.profiles)
+        return Head(
+            replace(snapshot, clusters=views),
+            new,
+            rules,
+            state.rules.in_force_max,
+            profiles,
+        )

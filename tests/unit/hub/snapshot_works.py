@@ -1,0 +1,52 @@
+"""Questions that the tests beside it ask of a snapshot worker, which imports them by name."""
+
+import os
+import signal
+from pathlib import Path
+
+from federator.hub.query.access import Refused
+from federator.hub.snapshot.world import World
+from federator.kube.threads import Stop
+
+
+def count(world: World, _: Stop) -> int:
+    """How many workloads there are."""
+    return len(world.workloads)
+
+
+def count_when(world: World, begun: Path, go: Path, _: Stop) -> tuple[int, int]:
+    """(process, workloads) once `go` is there; computes until then."""
+    began(begun)
+    while not go.exists():
+        sum(range(1000))
+    return os.getpid(), len(world.workloads)
+
+
+def hang_once(world: World, begun: Path, _: Stop) -> int:
+    """How many workloads there are; the first time it never says so."""
+    if not begun.exists():
+        began(begun)
+        signal.pause()
+    return len(world.workloads)
+
+
+def die(_: World, tries: Path, __: Stop) -> None:
+    """Never answers."""
+    with tries.open("a", encoding="ascii") as file:
+        file.write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse(_: World, __: Stop) -> None:
+    raise Refused(422, "Invalid", "it is refused", retry_after_s=3)
+
+
+def break_down(_: World, __: Stop) -> None:
+    raise ZeroDivisionError("a bug")
+
+
+def began(path: Path) -> None:
+    """Writes the number of this process, complete as soon as it can be read."""
+    part = path.with_suffix(".part")
+    part.write_text(str(os.getpid()), encoding="ascii")
+    part.rename(path)

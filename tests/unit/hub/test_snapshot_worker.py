@@ -1,0 +1,201 @@
+"""The snapshot worker as a process: what it answers, and what is left when it or a part of it ends."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from federator.hub.cache.state import HubState
+from federator.hub.options import HubOptions
+from federator.hub.query.access import Refused
+from federator.hub.records import workloads
+from federator.hub.snapshot.computing import Broken, Snapshots
+from federator.hub.snapshot.places import Kind
+from federator.kube.clock import RealClock
+from federator.kube.metrics import Metrics
+from tests.unit.hub import snapshot_works as works
+from tests.unit.hub import world as worlds
+
+WAIT_S = 60.0
+LAG = re.compile(r"^federator_snapshot_lag_seconds \d", re.M)
+pytestmark = pytest.mark.asyncio
+
+
+def put(state: HubState, name: str) -> None:
+    meta = {"name": name, "namespace": "feed", "uid": f"uid-{name}", "resourceVersion": "1"}
+    obj = {"metadata": meta, "spec": worlds.service(3, "250m")}
+    state.observe_workload(workloads.summarise("PinterestService", obj, None))
+
+
+@pytest.fixture
+def state() -> HubState:
+    made = HubState(HubOptions())
+    for number in range(100):
+        put(made, f"w{number}")
+    return made
+
+
+@pytest_asyncio.fixture
+async def snapshots(state: HubState) -> AsyncIterator[Snapshots]:
+    made = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=WAIT_S, metrics=Metrics())
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not happened():  # noqa: ASYNC110 (other processes set no Event)
+            await asyncio.sleep(0.01)
+
+
+async def there(path: Path) -> int:
+    """The process that has written this file, once it has."""
+    await until(path.exists)
+    return int(await asyncio.to_thread(path.read_text, encoding="ascii"))
+
+
+async def gone(pid: int) -> None:
+    await until(lambda: not alive(pid))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_an_answer_is_about_the_moment_of_its_question(
+    snapshots: Snapshots, state: HubState, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    first = asyncio.create_task(snapshots(Kind.PLAN, works.count_when, begun, go))
+    pid = await there(begun)
+
+    put(state, "later")
+    assert await snapshots(Kind.WHAT_IF, works.count) == 101
+    go.touch()
+
+    assert await first == (pid, 100)
+    assert pid not in (os.getpid(), snapshots.pid)
+
+
+async def test_the_event_loop_goes_on_while_an_answer_is_computed(
+    snapshots: Snapshots, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    asked = asyncio.create_task(snapshots(Kind.PLAN, works.count_when, begun, go))
+    await there(begun)
+
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+    assert not asked.done()  # it would never end if it held the loop: only the loop lets it go
+    go.touch()
+    assert (await asked)[1] == 100
+
+
+async def test_the_answer_of_a_caller_that_leaves_is_stopped(
+    snapshots: Snapshots, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    asked = asyncio.create_task(snapshots(Kind.PLAN, works.count_when, begun, go))
+    pid = await there(begun)
+
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+    await gone(pid)
+    assert await snapshots(Kind.PLAN, works.count) == 100
+
+
+async def test_a_worker_that_is_killed_is_started_again_and_the_question_asked_again(
+    snapshots: Snapshots, state: HubState, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    asked = asyncio.create_task(snapshots(Kind.PLAN, works.hang_once, begun))
+    child = await there(begun)
+    killed = snapshots.pid
+
+    put(state, "later")
+    os.kill(killed, signal.SIGKILL)
+
+    assert await asked == 101
+    assert snapshots.pid not in (0, killed)
+    await gone(child)
+
+
+async def test_an_answer_that_ends_its_process_is_given_up_and_costs_no_other(
+    snapshots: Snapshots, tmp_path: Path
+) -> None:
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    pid, tries = snapshots.pid, tmp_path / "tries"
+
+    with pytest.raises(Broken):
+        await snapshots(Kind.PLAN, works.die, tries)
+
+    assert tries.read_text(encoding="ascii") == "xx"
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    assert snapshots.pid == pid
+
+
+async def test_what_an_answer_raises_is_raised_to_the_caller(snapshots: Snapshots) -> None:
+    with pytest.raises(Refused) as refused:
+        await snapshots(Kind.PLAN, works.refuse)
+    assert (refused.value.status, refused.value.retry_after_s) == (422, 3)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        await snapshots(Kind.PLAN, works.break_down)
+
+
+async def test_an_answer_that_takes_too_long_is_stopped(state: HubState, tmp_path: Path) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    short = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=5.0)
+    try:
+        with pytest.raises(TimeoutError):
+            await short(Kind.PLAN, works.count_when, begun, go)
+        if begun.exists():  # else the worker was not there in time
+            await gone(await there(begun))
+    finally:
+        await short.close()
+
+
+async def test_lag_and_memory_are_published_while_there_is_a_worker(state: HubState) -> None:
+    metrics = Metrics()
+    made = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=WAIT_S, metrics=metrics)
+    try:
+        assert await made(Kind.PLAN, works.count) == 100
+        await until(lambda: bool(LAG.search(metrics.render().decode())))
+        shown = metrics.render().decode()
+        assert int(float(shown.rpartition("federator_snapshot_memory_bytes ")[2].split()[0])) > 1e7
+        assert "federator_snapshot_starts_total 1.0" in shown
+    finally:
+        await made.close()
+    assert not LAG.search(metrics.render().decode())
+    assert made.pid == 0
+
+
+async def test_a_hub_that_leads_no_more_has_no_worker(state: HubState) -> None:
+    leads = True
+    state.leader_gate = lambda: leads
+    state.ready = True
+    made = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=WAIT_S)
+    running = asyncio.create_task(made.run())
+    try:
+        assert await made(Kind.PLAN, works.count) == 100
+        pid = made.pid
+        leads = False
+        await gone(pid)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    put(state, "later")  # which nobody follows
+    assert made.pid == 0
