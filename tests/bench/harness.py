@@ -267,7 +267,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "P1f",
         "planned",
-        "one change told to the snapshot worker; floor: pickling it",
+        "one change with a snapshot worker; floor: without one, and its pickle",
         Against.FLOOR,
         2.0,
         "us",
