@@ -31,6 +31,9 @@ CHUNK: Final = 32
 BEHIND_MAX: Final = 500_000
 """Changes that may wait to be sent. A worker that is further behind is started again."""
 PING_S: Final = 5.0
+SILENT_S: Final = 300.0
+"""A worker that says nothing for so long is given up: one that begins to follow a hundred thousand
+workloads on a busy machine needs a minute for its first word."""
 LAG: Final = "federator_snapshot_lag_seconds"
 MEMORY: Final = "federator_snapshot_memory_bytes"
 COMMAND: Final = (sys.executable, "-m", "federator.hub.snapshot.worker")
@@ -53,6 +56,8 @@ class Follower:
         self._there: Iterator[Change] = iter(())
         """What there was when it began, as far as it is not sent yet."""
         self._wake = asyncio.Event()
+        self._heard_s = 0.0
+        """When it said anything last."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
@@ -138,8 +143,6 @@ class Follower:
             await self._wake.wait()
 
     def _next(self) -> list[Any]:
-        if len(self._changes) > BEHIND_MAX:
-            raise RuntimeError(f"it is more than {BEHIND_MAX} changes behind")
         if chunk := list(itertools.islice(self._there, CHUNK)):
             return chunk
         changes = self._changes
@@ -158,6 +161,7 @@ class Follower:
 
     def _take(self, message: tuple[Any, ...]) -> None:
         what, about, said = message
+        self._heard_s = self._clock.monotonic()
         if what == worker.PONG:
             self._publish({LAG: self._clock.monotonic() - about, MEMORY: float(said)})
             return
@@ -171,8 +175,15 @@ class Follower:
             answer.set_exception(Lost())
 
     async def _ping(self) -> None:
+        """Asks for its figures. Raises RuntimeError when it has stopped to take anything."""
+        self._heard_s = self._clock.monotonic()
         while True:
-            self._send((worker.PING, self._clock.monotonic()))
+            now_s = self._clock.monotonic()
+            if now_s - self._heard_s > SILENT_S:
+                raise RuntimeError(f"it has said nothing for {SILENT_S:.0f} s")
+            if len(self._changes) > BEHIND_MAX:
+                raise RuntimeError(f"it is more than {BEHIND_MAX} changes behind")
+            self._send((worker.PING, now_s))
             await asyncio.sleep(PING_S)
 
     def _publish(self, figures: Mapping[str, float]) -> None:

@@ -14,6 +14,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.options import HubOptions
 from federator.hub.query.access import Refused
 from federator.hub.records import workloads
+from federator.hub.snapshot import following
 from federator.hub.snapshot.computing import Broken, Snapshots
 from federator.hub.snapshot.places import Kind
 from federator.kube.clock import RealClock
@@ -132,6 +133,22 @@ async def test_a_worker_that_is_killed_is_started_again_and_the_question_asked_a
     assert await asked == 101
     assert snapshots.pid not in (0, killed)
     await gone(child)
+
+
+async def test_a_worker_that_hangs_is_replaced(
+    snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    monkeypatch.setattr(following, "SILENT_S", 1.0)
+    hangs = snapshots.pid
+    os.kill(hangs, signal.SIGSTOP)
+
+    asked = asyncio.create_task(snapshots(Kind.PLAN, works.count))
+    await gone(hangs)
+    monkeypatch.undo()
+
+    assert await asked == 100
+    assert snapshots.pid not in (0, hangs)
 
 
 async def test_an_answer_that_ends_its_process_is_given_up_and_costs_no_other(
