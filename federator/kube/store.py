@@ -8,7 +8,15 @@ deleted on the word of an unsynced store.
 
 import asyncio
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -178,7 +186,10 @@ class Store(Generic[T]):
 
     def by_index(self, name: str, value: Hashable) -> list[tuple[Key, T]]:
         """Rows under `value`, sorted by key."""
-        return [(key, self._rows[key]) for key in sorted(self._indexes[name].keys_of(value))]
+        keys = self._indexes[name].keys_of(value)
+        if len(keys) > 1:
+            return [(key, self._rows[key]) for key in sorted(keys)]
+        return [(key, self._rows[key]) for key in keys]
 
     # -- writing: the reflector's ---------------------------------------------
 
@@ -348,5 +359,5 @@ class _Index(Generic[T]):
                 if not keys:
                     del self._keys[value]
 
-    def keys_of(self, value: Hashable) -> set[Key]:
-        return self._keys.get(value, set())
+    def keys_of(self, value: Hashable) -> Collection[Key]:
+        return self._keys.get(value, ())

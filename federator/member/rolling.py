@@ -10,18 +10,16 @@ that cannot say goes into one annotation.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from federator.api import raw
-from federator.api.common import NATIVES_MAX, SHORT_MAX
 from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
-from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
-from federator.member import everynode, gangs, terminating
+from federator.member import everynode, gangs, nativefigures, terminating
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
@@ -37,21 +35,18 @@ from federator.model.ending import FAILURE_POLICY
 from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
 from federator.model.observation import (
-    BlockFigures,
     Gang,
     NodeFigures,
     Phase,
     RepeatFigures,
     SliceObservation,
 )
-from federator.model.shards import Range, Ranges
+from federator.model.shards import Ranges
 from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
 from federator.status.reasons import Finding
 
-PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
-"""What health says while things simply take their time: no reason for anybody to act."""
 DEADLINE = "ProgressDeadlineExceeded"
 _NEW_IN_STATUS = frozenset({"template", "natives", "nodesWithout"})
 """What an earlier version did not write: alone it is no reason for a write, or an upgrade would
@@ -179,7 +174,8 @@ class RollUp:
         ended."""
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
-        seen = self.observe(row, result, live)
+        family = self._caches.family_of(row.uid)
+        seen = self._observe(row, result, live, family)
         ours = [_ready(seen), *results.conditions_of(result)]
         if seen.stalled:
             ours.append(
@@ -199,7 +195,7 @@ class RollUp:
         )
         status = row.verbs.slice_status(seen, merged)
         if status is not None:
-            status |= raw.present({"natives": _natives(self._caches.family_of(row.uid))})
+            status |= raw.present({"natives": nativefigures.natives(family)})
         patch = diffs.replacement_patch(live, status) if status is not None else {}
         if all(name in _NEW_IN_STATUS and name not in live for name in patch):
             return None, False, False
@@ -218,33 +214,45 @@ class RollUp:
         moving = moving and (seen.gang is None or seen.gang.phase is _phase(before))
         return step, moving, moving and not before.healthy and _no_less(before, seen)
 
-    def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
-        """What is to be said of the slice now. `live` is its present status."""
-        natives = self._caches.natives_of(row.uid)
+    def _observe(
+        self, row: SliceRow, result: Result, live: Mapping[str, Any], family: list[NativeRow]
+    ) -> SliceObservation:
+        """What is to be said of the slice now. `live` is its present status, `family` all that it
+        was expanded to, and what came of that."""
+        natives = [native for native in family if native.owner_uid == row.uid]
+        crews = self._caches.crews_of(row, family)
         own_trouble = ("", "")
         if row.verbs.gang is not None:
-            figures, own_trouble = self._gang_figures(row, result, natives, live)
+            figures, own_trouble = self._gang_figures(row, result, family, live)
         elif row.verbs.unit is Unit.SHARDS:
             figures = self._shard_figures(row, natives, live)
         elif row.verbs.repeats is not None:
             figures, own_trouble = self._repeat_figures(row, natives, live)
         else:
-            figures = _on_nodes(natives) if row.verbs.every_node else _copies(row, natives)
+            figures = (
+                nativefigures.on_nodes(natives)
+                if row.verbs.every_node
+                else nativefigures.copies(row, natives)
+            )
             if row.verbs.every_node:
                 figures["nodes"] = self._with_reasons(row, figures["nodes"])
         if row.verbs.ordinals is not None and (mark := self._expander.mark_of(row)) is not None:
             named = row.verbs.ordinals.sets(row.key.name, mark.ranges)
-            figures["blocks"] = _blocks(named, natives)
+            figures["blocks"] = nativefigures.blocks(named, natives)
         desired, ready = figures["desired"], figures["ready"]
         enough, lacks = figures.pop("enough"), figures.pop("lacks", "")
-        finding = self.finding(row, complete=enough)
-        native_reason, native_message, well = _native_health(natives)
+        finding = self.finding(row, crews, complete=enough)
+        native_reason, native_message, well = nativefigures.native_health(natives)
         judgement = result.judgement
-        if not native_reason and (refusal := self._refusal(self._caches.family_of(row.uid))):
+        if not native_reason and (refusal := self._refusal(family)):
             native_reason, native_message = reasons.REFUSED, refusal
         reason = judgement.reason or own_trouble[0] or finding.reason or native_reason
         message = judgement.message or own_trouble[1] or finding.message or native_message
-        observed = result.observed and result.generation == row.generation and _acted_on(natives)
+        observed = (
+            result.observed
+            and result.generation == row.generation
+            and nativefigures.acted_on(natives)
+        )
         before = raw.integer(live, "observedGeneration")
         # No other cluster could run what a daemon's node has no room for.
         unschedulable = 0 if row.verbs.every_node else finding.unschedulable
@@ -252,8 +260,8 @@ class RollUp:
         if row.verbs.gang is not None:  # all of it waits, or nothing does
             unschedulable = int(bool(unschedulable or own_trouble[0]))
             unbound_s = unbound_s or figures["gang"].since_s
-        figures |= _rollout(row, natives, live, observed)
-        figures["terminating"] = self._terminating.of(row, figures)
+        figures |= nativefigures.rollout(row, natives, live, observed)
+        figures["terminating"] = self._terminating.of(row, crews, figures)
         return SliceObservation(
             cluster="",
             known=True,
@@ -304,7 +312,7 @@ class RollUp:
         }
 
     def _gang_figures(
-        self, row: SliceRow, result: Result, natives: list[NativeRow], live: Mapping[str, Any]
+        self, row: SliceRow, result: Result, family: list[NativeRow], live: Mapping[str, Any]
     ) -> tuple[dict[str, Any], tuple[str, str]]:
         """A gang is one shard: complete or failed with its components, once and for all. Also why
         it was rolled back."""
@@ -313,13 +321,12 @@ class RollUp:
         before = row.verbs.observe({"status": live}, "", True)
         mark = self._expander.mark_of(row)
         mine = shards.normal(mark.ranges) if mark is not None else ()
-        family = self._caches.family_of(row.uid)
         seen = gangs.look(family, verbs.roles(obj), verbs.completes(obj))
         completed, failed = before.completed, before.failed
         if not completed and not failed:
             completed, failed = (mine, ()) if seen.complete else ((), mine if seen.failed else ())
         ended = bool(completed or failed)
-        finding = self.finding(row)
+        finding = self.finding(row, self._caches.crews_of(row, family))
         waiting_s = _epoch_s(finding.unschedulable_since) if finding.unschedulable else None
         moment = gangs.Moment(
             now_s=self._clock.now(),
@@ -401,11 +408,10 @@ class RollUp:
         )
         return next(filter(None, (self._caches.refusal(job.uid, since_s) for job in lacking)), "")
 
-    def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
-        """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is
-        missing."""
+    def finding(self, row: SliceRow, crews: Sequence[str], *, complete: bool = False) -> Finding:
+        """The first useful reason over the slice's pods, which these controllers have made.
+        `complete`: no copy and no shard of it is missing."""
         commitments = self._caches.commitments
-        crews = self._caches.crews_of(row)
         troubles = [trouble for crew in crews for trouble in commitments.troubles(crew)]
         if not complete:
             troubles += self._caches.mount_troubles(row.key.namespace, crews)
@@ -417,7 +423,8 @@ class RollUp:
         """Says in an annotation what the native status cannot: why pods are not ready. Removed when
         there is nothing to say."""
         live = self._newest(row).obj()
-        finding, judgement = self.finding(row, complete=health.of(live).healthy), result.judgement
+        crews, judgement = self._caches.crews_of(row), result.judgement
+        finding = self.finding(row, crews, complete=health.of(live).healthy)
         status: dict[str, Any] = {}
         if reason := judgement.reason or finding.reason:
             mark = self._expander.mark_of(row)
@@ -428,7 +435,7 @@ class RollUp:
                 "count": finding.unschedulable,
                 "since": finding.unschedulable_since,
             }
-        if ending := self._terminating.of_carried(row, live):
+        if ending := self._terminating.of_carried(row, crews, live):
             status["terminating"] = ending
         text = json.dumps(status, sort_keys=True, separators=(",", ":")) if status else None
         annotations = raw.mapping(live, "metadata", "annotations")
@@ -440,119 +447,6 @@ class RollUp:
 
 def _phase(seen: SliceObservation) -> Phase:
     return seen.gang.phase if seen.gang is not None else Phase.ADMITTING
-
-
-def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
-    """Copies, as the slice's Deployment or its StatefulSets count them."""
-    obj = row.obj()
-    desired = row.verbs.count(obj)
-    own = [native.status for native in natives if native.key[0] in ("Deployment", "StatefulSet")]
-    if row.verbs.bounds is not None and (bounds := row.verbs.bounds(obj)) is not None:
-        chosen = [native.spec for native in natives if native.key[0] == "Deployment"]
-        desired = sum(raw.integer(spec, "replicas") for spec in chosen) if chosen else bounds[0]
-    ready = sum(raw.integer(status, "readyReplicas") for status in own)
-    updated = sum(raw.integer(status, "updatedReplicas") for status in own)
-    return {
-        "desired": desired,
-        "ready": ready,
-        "updated": updated,
-        "actual": sum(raw.integer(status, "replicas") for status in own),
-        "enough": ready >= desired and updated >= desired,
-    }
-
-
-def _blocks(named: Mapping[str, Range], natives: list[NativeRow]) -> tuple[BlockFigures, ...]:
-    """Each block of the slice, as its StatefulSet counts it."""
-    own = {native.key[2]: native.status for native in natives if native.key[0] == "StatefulSet"}
-    return tuple(
-        BlockFigures(
-            low,
-            high,
-            ready=raw.figure(status, "readyReplicas"),
-            updated=raw.figure(status, "updatedReplicas"),
-            actual=raw.figure(status, "replicas"),
-        )
-        for name, (low, high) in named.items()
-        for status in (own.get(name, raw.NO_FIELDS),)
-    )
-
-
-def _on_nodes(natives: list[NativeRow]) -> dict[str, Any]:
-    """A daemon, as its DaemonSet counts nodes. The cluster is one copy: there once nodes are
-    counted, ready when all have it."""
-    own = [native.status for native in natives if native.key[0] == "DaemonSet"]
-    figures = NodeFigures(
-        desired=sum(raw.figure(status, "desiredNumberScheduled") for status in own),
-        current=sum(raw.figure(status, "currentNumberScheduled") for status in own),
-        ready=sum(raw.figure(status, "numberReady") for status in own),
-        updated=sum(raw.figure(status, "updatedNumberScheduled") for status in own),
-    )
-    observed = any("observedGeneration" in status for status in own)
-    ready, updated = (
-        observed and figure >= figures.desired for figure in (figures.ready, figures.updated)
-    )
-    return {
-        "desired": 1,
-        "ready": int(ready),
-        "updated": int(updated),
-        "actual": int(observed),
-        "nodes": figures,
-        "enough": ready and updated,
-        "lacks": f"{figures.ready} of {figures.desired} nodes are ready.",
-    }
-
-
-def _rollout(
-    row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any], observed: bool
-) -> dict[str, Any]:
-    """Which template `updated` counts, and whether its roll-out was given up. Until the present one
-    has reached the Deployment, and its controller, the figure still is of the one before."""
-    if row.verbs.unit is Unit.SHARDS:
-        return {}
-    late = any(
-        health.deadline_exceeded(native.as_object())
-        for native in natives
-        if native.key[0] == "Deployment"
-    )
-    if observed:
-        return {"template": podparts.digest(row.obj()), "stalled": late}
-    return {"template": raw.word(live, "template")}
-
-
-def _acted_on(natives: list[NativeRow]) -> bool:
-    """Whether the member's own controllers have seen what was written for them."""
-    return all(
-        raw.integer(native.status, "observedGeneration") >= native.generation
-        for native in natives
-        if native.key[0] in ("Deployment", "DaemonSet", "StatefulSet")
-    )
-
-
-def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
-    """(reason, message, all well): a reason only where waiting is not simply part of it."""
-    reason, message, well = "", "", True
-    for native in natives:
-        judged = health.of(native.as_object())
-        well = well and judged.healthy
-        if not judged.healthy and judged.reason not in PROGRESS and not reason:
-            reason, message = judged.reason, judged.message
-    return reason, message, well
-
-
-def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
-    """What the slice was expanded to, and how each is: those that are not well first, then by kind
-    and name. What another one of them has made names it as its owner."""
-    made = {native.uid: f"{native.key[0]}/{native.key[2]}" for native in natives}
-    shown = []
-    for native in natives:
-        judged = health.of(native.as_object())
-        waits = judged.reason in PROGRESS
-        state = "Healthy" if judged.healthy else "Progressing" if waits else "Degraded"
-        row = {"kind": native.key[0], "name": native.key[2], "health": state}
-        owner = made.get(native.owner_uid, "")[:SHORT_MAX]
-        shown.append(row | raw.present({"reason": judged.reason[:SHORT_MAX], "owner": owner}))
-    shown.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
-    return shown[:NATIVES_MAX]
 
 
 def _conditions(row: SliceRow, obj: Mapping[str, Any]) -> list[raw.Obj]:

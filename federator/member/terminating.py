@@ -6,7 +6,7 @@ separately. So a pod that the controller counts no more may not show yet that it
 one that is terminating may still be counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import raw
@@ -34,29 +34,29 @@ class Terminating:
         """The slice is gone."""
         self._crews.pop(key, None)
 
-    def of(self, row: SliceRow, figures: Mapping[str, Any]) -> int:
-        """Of a slice of one of our kinds. `figures`: what its status counts."""
-        alive, terminating = self._alive(row)
+    def of(self, row: SliceRow, crews: Sequence[str], figures: Mapping[str, Any]) -> int:
+        """Of a slice of one of our kinds. `crews`: controllers of its pods; `figures`: what its
+        status counts."""
+        alive, terminating = self._alive(row, crews)
         if not alive:
             return 0
         return beyond(alive, terminating, *_counted(row, figures, alive - terminating))
 
-    def of_carried(self, row: SliceRow, obj: Mapping[str, Any]) -> int:
+    def of_carried(self, row: SliceRow, crews: Sequence[str], obj: Mapping[str, Any]) -> int:
         """Of a carried Deployment in a cluster that does not count them itself."""
         status = raw.mapping(obj, "status")
         if FIELD in status:
             return 0
-        alive, terminating = self._alive(row)
+        alive, terminating = self._alive(row, crews)
         wanted, actual = row.verbs.count(obj), raw.figure(status, "replicas")
         rolls = raw.figure(status, "updatedReplicas") < actual
         return beyond(alive, terminating, actual, 2 * wanted if rolls else wanted)
 
-    def _alive(self, row: SliceRow) -> tuple[int, int]:
+    def _alive(self, row: SliceRow, crews: Sequence[str]) -> tuple[int, int]:
         """Pods of the slice that have not ended, and how many of these are terminating."""
         books, alive, terminating = self._caches.commitments, 0, 0
         ending = []
-        crews = (*self._caches.crews_of(row), *self._crews.get(row.key, ()))
-        for crew in dict.fromkeys(crews):
+        for crew in dict.fromkeys((*crews, *self._crews.get(row.key, ()))):
             there, leave = books.alive(crew)
             alive, terminating = alive + there, terminating + leave
             if leave:

@@ -9,7 +9,7 @@ take note and return. Until `natives_synced`, an absence means nothing and no na
 import asyncio
 import random
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.api import raw, runtimeprofile
@@ -21,6 +21,7 @@ from federator.kube.store import Key, Store
 from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
 from federator.member.cache import jobs, listed, rows
+from federator.member.cache.carried import Carried, Slices
 from federator.member.cache.highest import Highest
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
@@ -33,8 +34,8 @@ from federator.member.cache.rows import (
     RefusalRow,
     SliceRow,
 )
+from federator.member.cache.signals import Signals
 from federator.member.options import MemberOptions
-from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.status import reasons
@@ -45,9 +46,6 @@ REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Further kinds that pod templates refer to by name; only their existence is known."""
 
-KeyListener = Callable[[WorkloadKey], None]
-Listener = Callable[[], None]
-
 
 def native_ref(key: NativeKey) -> ObjectRef:
     """Names a native object to the client."""
@@ -57,40 +55,6 @@ def native_ref(key: NativeKey) -> ObjectRef:
 
 def slice_ref(key: WorkloadKey) -> ObjectRef:
     return registry.KINDS[key.kind].ref(key.namespace, key.name)
-
-
-@dataclass(slots=True)
-class Signals:
-    """Callbacks by kind of change. Filled once, when the process is wired."""
-
-    to_expand: list[KeyListener] = field(default_factory=list)
-    to_roll_up: list[KeyListener] = field(default_factory=list)
-    to_survey: list[Listener] = field(default_factory=list)
-    """Something that free room or the answers depend on has changed."""
-    to_node: list[Callable[[str], None]] = field(default_factory=list)
-    """A node has changed, or a pod there became ready."""
-    to_reference: list[Callable[[str, str, str], None]] = field(default_factory=list)
-    """(kind, namespace, name) came or went: a slice may have waited for it."""
-
-    def expand(self, key: WorkloadKey) -> None:
-        for listener in self.to_expand:
-            listener(key)
-
-    def roll_up(self, key: WorkloadKey) -> None:
-        for listener in self.to_roll_up:
-            listener(key)
-
-    def survey(self) -> None:
-        for listener in self.to_survey:
-            listener()
-
-    def node(self, name: str) -> None:
-        for listener in self.to_node:
-            listener(name)
-
-    def reference(self, kind: str, namespace: str, name: str) -> None:
-        for listener in self.to_reference:
-            listener(kind, namespace, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +86,17 @@ class Caches:
         metrics: WatchMeter | None = None,
     ) -> None:
         self.signals = Signals()
-        self.slices: dict[str, Store[SliceRow]] = {kind: Store(kind) for kind in registry.WORKLOADS}
         self.natives: dict[str, Store[NativeRow]] = {kind: Store(kind) for kind in NATIVES}
         for natives in self.natives.values():
             natives.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self._natives = tuple((kind, self.natives[kind]) for kind in sorted(self.natives))
+        self._own_slices: dict[str, Store[SliceRow]] = {
+            kind: Store(kind) for kind in registry.WORKLOADS if kind not in NATIVES
+        }
+        self._carried = {
+            kind: Carried(self.natives[kind]) for kind in registry.WORKLOADS if kind in NATIVES
+        }
+        self.slices: Mapping[str, Slices] = {**self._own_slices, **self._carried}
         self.referenced: dict[str, Store[bool]] = {kind: Store(kind) for kind in REFERENCED}
         self.replicasets: Store[OwnerRow] = Store("ReplicaSet")
         self.replicasets.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
@@ -194,9 +165,9 @@ class Caches:
         """Native objects that this object controls, in order of kind, namespace and name."""
         return [
             row
-            for kind in sorted(self.natives)
-            if not NATIVES[kind].where_served or self.offers(kind)
-            for _, row in self.natives[kind].by_index("owner", owner_uid)
+            for kind, store in self._natives
+            if store and (not NATIVES[kind].where_served or self.offers(kind))
+            for _, row in store.by_index("owner", owner_uid)
         ]
 
     def family_of(self, owner_uid: str) -> list[NativeRow]:
@@ -214,12 +185,12 @@ class Caches:
             return self.reflectors[kind].served is True
         return self.natives[kind].synced
 
-    def crews_of(self, row: SliceRow) -> list[str]:
+    def crews_of(self, row: SliceRow, family: list[NativeRow] | None = None) -> list[str]:
         """Uids of the controllers of this slice's copies: ReplicaSets, Jobs, DaemonSets and
-        StatefulSets."""
+        StatefulSets. `family`: its `family_of`, where that is known."""
         uids: list[str] = []
         deployments = [row.uid] if row.verbs.carried else []
-        for native in self.family_of(row.uid):
+        for native in self.family_of(row.uid) if family is None else family:
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
             elif native.key[0] in ("Job", "DaemonSet", "StatefulSet"):
@@ -276,7 +247,7 @@ class Caches:
         ]
         slices = [
             listed.listed_or_absent(store, self.reflectors[f"slices of {kind}"])
-            for kind, store in self.slices.items()
+            for kind, store in self._own_slices.items()
         ]
         return (
             all(store.synced for store in stores)
@@ -350,26 +321,18 @@ class Caches:
     def _watched(self, fleet: str) -> "Iterator[_Watched]":
         """One row per collection that is kept in memory."""
         shapes = self._shapes
-        for kind, slices in self.slices.items():
-            # Most objects of a native kind are no slices: only marked ones are kept whole.
-            chosen = (
-                "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
-            )
+        for kind, slices in self._own_slices.items():
             yield _Watched(
-                f"slices of {kind}",
-                _served(kind),
-                slices,
-                rows.slice_of(kind),
-                self._on_slice,
-                chosen,
+                f"slices of {kind}", _served(kind), slices, rows.slice_of(kind), self._on_slice
             )
         for kind, natives in self.natives.items():
+            # One watch serves natives and carried slices of a kind.
             yield _Watched(
                 kind,
                 (NATIVES[kind].api_version, NATIVES[kind].plural),
                 natives,
-                rows.native_of(kind, shapes),
-                self._on_native,
+                rows.native_of(kind, shapes, fleet if kind in self._carried else ""),
+                self._on_carrying if kind in self._carried else self._on_native,
                 optional=NATIVES[kind].optional,
             )
         for kind, existing in self.referenced.items():
@@ -458,7 +421,15 @@ class Caches:
         self.signals.roll_up(row.key)
         if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
             self.signals.expand(row.key)
-            self.signals.survey()
+            self.signals.owe(row.key)
+
+    def _on_carrying(self, key: Key, old: NativeRow | None, new: NativeRow | None) -> None:
+        """An object of a native kind that may be a slice itself."""
+        was, now = (row.carried if row is not None else None for row in (old, new))
+        if was is not None or now is not None:
+            self._carried[(old or new).key[0]].change(key, now)  # type: ignore[union-attr]
+            self._on_slice(key, was, now)
+        self._on_native(key, old, new)
 
     def _on_native(self, _: Key, old: NativeRow | None, new: NativeRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -469,6 +440,8 @@ class Caches:
             key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
             if row is not None and key is not None:
                 self.signals.roll_up(key)
+                if rows.moved(old, new):
+                    self.signals.owe(key)
                 if row.owner_uid not in self._slice_keys:
                     continue  # made by another controller, which looks after it
                 changed = (
@@ -499,11 +472,7 @@ class Caches:
     ) -> None:
         """A watch may report pods before their controller: only now the owner is known, or is
         another one."""
-        if (
-            old is not None
-            and new is not None
-            and (old.uid, old.owner_uid) == (new.uid, new.owner_uid)
-        ):
+        if not rows.moved(old, new):
             return
         for row in (old, new):
             slice_key = (
@@ -511,7 +480,7 @@ class Caches:
             )
             if slice_key is not None:
                 self.signals.roll_up(slice_key)
-                self.signals.survey()
+                self.signals.owe(slice_key)
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
         row = new if new is not None else old
@@ -522,6 +491,10 @@ class Caches:
             if slice_key is not None:
                 self.signals.roll_up(slice_key)
         if rows.room(old) != rows.room(new):
+            for uid in {pod.controller_uid for pod in (old, new) if pod is not None}:
+                slice_key = self.slice_of_pod(uid)
+                if slice_key is not None:
+                    self.signals.owe(slice_key)
             self.signals.survey()
         if new is not None and new.ready and (old is None or not old.ready):
             self.signals.node(new.node)

@@ -151,6 +151,8 @@ class NativeRow:
     applied: bytes | None = None
     """The fields that member processes applied (FieldsV1, as JSON); dropped together with
     `document`."""
+    carried: SliceRow | None = None
+    """The slice that the object is itself, where the hub carries objects of this kind."""
 
     def as_object(self) -> dict[str, Any]:
         """What judging its health takes."""
@@ -193,6 +195,30 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         account=_account_of(kind, obj),
         replicas_ours="f:replicas" in raw.mapping(applied, "f:spec"),
         applied=msgspec.json.encode(applied),
+    )
+
+
+def kept_row(kind: str, obj: Obj) -> NativeRow:
+    """The row of a native object as the caches keep it. Of one that no object controls and no
+    member process wrote only the identity is kept: it is compared with nothing."""
+    meta = raw.mapping(obj, "metadata")
+    labels = raw.mapping(meta, "labels")
+    if raw.text(labels, MANAGED_BY_LABEL) == MANAGED_BY or controller_uid(meta):
+        return native_row(kind, obj)
+    return NativeRow(
+        key=(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
+        uid=raw.text(meta, "uid"),
+        resource_version=raw.text(meta, "resourceVersion"),
+        owner_uid="",
+        fleet=raw.text(labels, names.FLEET_LABEL),
+        managed=False,
+        deleting="deletionTimestamp" in meta,
+        live="",
+        document=None,
+        status={},
+        generation=raw.integer(meta, "generation"),
+        spec={},
+        workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
     )
 
 
@@ -435,9 +461,14 @@ def amounts(quantities: Obj) -> Resources:
 
 def daemon_row(obj: Obj, shapes: Shapes) -> NativeRow:
     """A DaemonSet, with what it wants of every node that it matches."""
-    row = native_row("DaemonSet", obj)
+    row = kept_row("DaemonSet", obj)
     row.shape = shapes.of(raw.mapping(obj, "spec", "template", "spec"))
     return row
+
+
+def moved(old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None) -> bool:
+    """Whether an object came, went, or belongs to another owner."""
+    return old is None or new is None or (old.uid, old.owner_uid) != (new.uid, new.owner_uid)
 
 
 def room(row: PodRow | None) -> tuple[Any, ...]:
@@ -458,10 +489,20 @@ def slice_of(kind: str) -> Callable[[Obj], SliceRow]:
     return lambda obj: slice_row(kind, obj)
 
 
-def native_of(kind: str, shapes: Shapes) -> Callable[[Obj], NativeRow]:
+def native_of(kind: str, shapes: Shapes, fleet: str = "") -> Callable[[Obj], NativeRow]:
+    """`fleet`: objects of this kind that the hub of this fleet carries are slices themselves."""
+    if fleet:
+        return lambda obj: _carrying_row(kind, obj, fleet)
     if kind == "DaemonSet":
         return lambda obj: daemon_row(obj, shapes)
-    return lambda obj: native_row(kind, obj)
+    return lambda obj: kept_row(kind, obj)
+
+
+def _carrying_row(kind: str, obj: Obj, fleet: str) -> NativeRow:
+    row = kept_row(kind, obj)
+    if row.fleet == fleet and registry.verbs_of(kind).read_mark(obj) is not None:
+        row.carried = slice_row(kind, obj)
+    return row
 
 
 def node_of(options: MemberOptions) -> Callable[[Obj], Node]:

@@ -8,7 +8,7 @@ pods that wait, DaemonSet pods that are missing. Computed when something changed
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.member.cache.caches import Caches
-from federator.member.cache.rows import SliceRow
+from federator.member.capacity.owing import Entitlement, Owing
 from federator.member.capacity.room import Masks, Room
 from federator.member.options import MemberOptions
 from federator.model.ask import PodShape
@@ -28,10 +28,6 @@ from federator.model.kubernetes import diffs, quantity
 from federator.model.resources import ZERO
 from federator.model.steps import Create, Patch
 from federator.placement.room import capacity as capacities
-
-Entitlement = Callable[[SliceRow], tuple[PodShape, int] | None]
-"""What a slice of ours may have at once: the shape of a copy and how many; None for what is not
-ours to count."""
 
 
 class CapacityReporter:
@@ -49,6 +45,7 @@ class CapacityReporter:
         self._caches = caches
         self._applier = applier
         self._entitlement = entitlement
+        self.owing = Owing(caches, entitlement)
         self._options = options
         self._clock = clock
         self._dirty = asyncio.Event()
@@ -246,47 +243,19 @@ class CapacityReporter:
         """Slices hold what they are entitled to, whether their pods are bound yet or not: those of
         earlier decisions first, as they are bound. Equal copies take their room at once: in a
         burst, or without controllers, a thousand slices may lack all of theirs."""
-        caches = self._caches
         lacking: list[tuple[int, PodShape, int]] = []
-        for row in caches.every_slice():
-            owed = self._entitlement(row)
-            if owed is None:
-                continue
-            shape, copies = owed
-            if shape.every_node:  # its DaemonSet was asked above, unless it is still to be made
-                if not caches.crews_of(row):
-                    room.claim_each(shape, np.ones(len(self._masks.nodes), dtype=np.bool_))
-                continue
-            if shape.parts:
-                lacking += self._owed_to_gang(row, shape, copies)
-                continue
-            bound = sum(caches.commitments.bound(crew) for crew in caches.crews_of(row))
-            if copies <= bound:
-                continue
-            if shape.one_per_node:
-                room.claim(shape, copies - bound)  # copies of two slices may share a node
+        for seq, shape, copies, apart in self.owing.of_slices():
+            if shape.every_node and apart:
+                room.claim_each(shape, np.ones(len(self._masks.nodes), dtype=np.bool_))
+            elif apart:
+                room.claim(shape, copies)
             else:
-                lacking.append((row.mark.seq if row.mark is not None else 0, shape, copies - bound))
+                lacking.append((seq, shape, copies))
         missing: Counter[PodShape] = Counter()
         for _, shape, copies in sorted(lacking, key=lambda entry: entry[0]):
             missing[shape] += copies
         for shape, copies in missing.items():
             room.claim(shape, copies)
-
-    def _owed_to_gang(
-        self, row: SliceRow, shape: PodShape, copies: int
-    ) -> list[tuple[int, PodShape, int]]:
-        """(seq, shape, pods that are not bound yet) for each component of a gang."""
-        seq = row.mark.seq if row.mark is not None else 0
-        bound: Counter[str] = Counter()
-        for native in self._caches.natives_of(row.uid):
-            if native.role:
-                bound[native.role] += self._caches.commitments.bound(native.uid)
-        return [
-            (seq, part.shape, missing)
-            for part in shape.parts
-            if (missing := part.count * copies - bound[part.name]) > 0
-        ]
 
     def _owe_waiting(self, room: Room) -> None:
         """Pods of others that wait for room will take it; a nominated one on the node it was

@@ -76,6 +76,11 @@ class Plan:
         expected = self.ending or self.unrecorded or self.unseen or self.postponed
         return not (expected or any(work.takes_away for work in self.work))
 
+    @property
+    def clear(self) -> bool:
+        """Once its work is done, each native is as wished and nothing else is there."""
+        return self.quiet and not (self.conflicts or self.stubborn)
+
 
 CHANGED_MAX: Final = 10
 """Fields of a changed object that are named."""
@@ -130,6 +135,11 @@ class Verdicts:
         if judged and verdict is not None:
             verdict.shown = True
         return judged and now_s < self.again_s(row.key)
+
+    def holds_still(self, row: NativeRow, now_s: float) -> bool:
+        """The same for the wish that was compared last."""
+        verdict = self._verdicts.get(row.key)
+        return verdict is not None and self.holds(row, verdict.want, now_s)
 
     def surely_differs(self, row: NativeRow, want: str) -> bool:
         """Whether this state was good for another wish, or is not what was wished: then there is a

@@ -32,6 +32,7 @@ from federator.member.cache.rows import NativeKey, SliceRow, account_of
 from federator.member.expansion import comparing, references, results
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
 from federator.member.expansion.results import Judgement, Result
+from federator.member.expansion.settled import Memory, Named
 from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.ask import Unit
@@ -94,6 +95,7 @@ class Expander:
         self._clock = clock
         self._options = options
         self.verdicts = Verdicts(options)
+        self.memory = Memory(caches, self.verdicts)
         self._natives: dict[WorkloadKey, tuple[NativeKey, ...]] = {}
         """What each slice was last expanded to."""
         self._ran_s: dict[WorkloadKey, int] = {}
@@ -151,12 +153,19 @@ class Expander:
             return None
         try:
             self._fence(row)
-            wanted = self._wanted(row, mark)
+            profile = self._profile(row, mark)
+            inputs = self.memory.inputs(row, profile)
+            named = self.memory.still(row, inputs, self._clock.monotonic())
+            if named is not None:
+                return self._conclude(row, Plan(), self._missing(named), [])
+            wanted = self._wanted(row, mark, profile)
         except ExpansionRefused as refused:
+            self.memory.forget(key)
             self._refuse(row, refused)
             if refused.again:
                 return RequeueAfter(key, self._options.recheck_s, refused.message)
             return None
+        self.memory.forget(key)
         self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
         wanted, unseeded = self._patiently(row, wanted)
         plan = self._plan(row, wanted)
@@ -170,9 +179,14 @@ class Expander:
                 self._options.recheck_s,
                 "the slice is gone, and the watch has not told of it yet",
             )
-        missing = await self._dependencies(row, mark, wanted)
+        named = self._named(row, wanted)
+        if named.account is not None and self._caches.native(named.account) is None:
+            await self._make_account(named.account, mark)
+        missing = self._missing(named)
         outcomes = await self._carry_out(key, plan)
         await self._tell(row, unseeded)
+        if plan.clear and all(outcome.ok for _, outcome in outcomes):
+            self.memory.keep(key, inputs, wanted, named)
         return self._conclude(row, plan, missing, outcomes)
 
     def _fence(self, row: SliceRow) -> None:
@@ -188,23 +202,30 @@ class Expander:
             )
         self._caches.highest.hear(mark.workload_uid, mark.seq, obeyed=obeyed)
 
-    def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
-        """The native objects of the slice. Raises `ExpansionRefused`."""
+    def _profile(self, row: SliceRow, mark: SliceMark) -> dict[str, Any] | None:
+        """The RuntimeProfile that its natives are made with. Raises `ExpansionRefused`."""
         if row.verbs.expand is None:
-            return ()
+            return None
         if mark.rules.expander not in verbs.EXPANDERS:
             supported = f"this member process knows versions {', '.join(verbs.EXPANDERS)}"
             raise ExpansionRefused(
                 "ExpansionFailed",
                 f"It was made for expander version {mark.rules.expander!r}; {supported}.",
             )
+        return self.profile_of(mark)
+
+    def _wanted(
+        self, row: SliceRow, mark: SliceMark, profile: dict[str, Any] | None
+    ) -> tuple[dict[str, Any], ...]:
+        """The native objects of the slice. Raises `ExpansionRefused`."""
+        if row.verbs.expand is None:
+            return ()
         obj = row.obj()
         if row.verbs.unit is Unit.SHARDS:
             own = [native for native in self._caches.natives_of(row.uid) if native.key[0] == "Job"]
             finished = jobs.done(raw.mapping(obj, "status"))
             mark = replace(mark, ranges=jobs.ranges_to_run(mark.ranges, own, finished))
         obj["spec"] = {**raw.mapping(obj, "spec"), "slice": verbs.encode_mark(mark)}
-        profile = self.profile_of(mark)
         try:
             made = self._grouped(row, obj, row.verbs.expand(obj, profile))
             made = as_served(made, self._caches.offers)
@@ -221,9 +242,11 @@ class Expander:
         does not list for the project of the slice. What runs under it keeps running, and may
         shrink."""
         namespace = row.key.namespace
-        project = raw.text(row.obj(), "spec", "project") or namespace
         said = self._caches.account_lists(namespace)
-        for body in made if said else ():
+        if not said:
+            return
+        project = raw.text(row.obj(), "spec", "project") or namespace
+        for body in made:
             live = self._caches.native(comparing.native_key(body))
             kept = live.account if live is not None and live.owner_uid == row.uid else ""
             for account in {account_of(template) for template in pod_templates(body)}:
@@ -426,26 +449,25 @@ class Expander:
 
     # -- what slices wait for -------------------------------------------------
 
-    async def _dependencies(
-        self, row: SliceRow, mark: SliceMark, wanted: Sequence[Mapping[str, Any]]
-    ) -> list[NativeKey]:
-        """Makes the service account that the pods name; returns what else they name and is not
-        there."""
+    def _named(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Named:
+        """What the pods of the slice name beyond `wanted`."""
         namespace = row.key.namespace
         made = {comparing.native_key(body) for body in wanted}
         templates = [template for body in wanted for template in pod_templates(body)]
         if row.verbs.carried:
             templates = [row.verbs.pod_template(row.obj())]
-        missing: set[NativeKey] = set()
-        for template in templates[:1]:
-            account = ("ServiceAccount", namespace, account_of(template))
-            if account[2] and account not in made and self._caches.native(account) is None:
-                await self._make_account(account, mark)
-            for kind, name in references.of_template(template):
-                where = "" if kind == "PriorityClass" else namespace
-                if (kind, where, name) not in made and not self._exists((kind, where, name)):
-                    missing.add((kind, where, name))
-        return sorted(missing)
+        if not templates:
+            return Named(None, ())
+        account = ("ServiceAccount", namespace, account_of(templates[0]))
+        others = {
+            (kind, "" if kind == "PriorityClass" else namespace, name)
+            for kind, name in references.of_template(templates[0])
+        }
+        makes = account[2] and account not in made
+        return Named(account if makes else None, tuple(sorted(others - made)))
+
+    def _missing(self, named: Named) -> list[NativeKey]:
+        return [key for key in named.others if not self._exists(key)]
 
     async def _make_account(self, key: NativeKey, mark: SliceMark) -> None:
         """A service account of its own right: other workloads may name it too, so it belongs to no
@@ -482,6 +504,7 @@ class Expander:
 
     def _forget(self, key: WorkloadKey) -> None:
         self.results.pop(key, None)
+        self.memory.forget(key)
         self._ran_s.pop(key, None)
         self._restored.pop(key, None)
         self._wait_for(key, frozenset())
