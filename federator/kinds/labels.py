@@ -22,6 +22,9 @@ of them.
 AUTOSCALED_ANNOTATION: Final = "pinterest.com/autoscaled"
 """On a Deployment that an autoscaler scales: its bounds, such as 3-30. Its `replicas` are written
 when it is made, and then left alone."""
+MADE_OF_ANNOTATION: Final = f"{names.FEDERATION}/made-of"
+"""On a native object that was created and has not been applied since: the digest of what it was
+made of. The first apply takes it away."""
 COMPONENT_LABEL: Final = "pinterest.com/component"
 """On Jobs and pods of a training job: the component that they belong to."""
 MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"

@@ -278,6 +278,14 @@ class Caches:
             iter((await self._client.list("v1", "nodes", field_selector=chosen)).items), None
         )
 
+    async def read_native(self, key: NativeKey) -> dict[str, Any] | None:
+        """The native object as it is now. Raises ApiErrors."""
+        ref, chosen = native_ref(key), f"metadata.name={key[2]}"
+        listing = await self._client.list(
+            ref.api_version, ref.plural, ref.namespace, field_selector=chosen
+        )
+        return next(iter(listing.items), None)
+
     async def confirm(self, row: SliceRow) -> bool:
         """Asks the server whether this slice still stands; one that goes does not. Raises
         ApiErrors."""

@@ -17,7 +17,13 @@ import msgspec
 from federator.api import capacityfields, raw
 from federator.api.raw import Obj
 from federator.kinds import registry
-from federator.kinds.labels import COMPONENT_LABEL, MANAGED_BY, MANAGED_BY_LABEL, piece_of
+from federator.kinds.labels import (
+    COMPONENT_LABEL,
+    MADE_OF_ANNOTATION,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    piece_of,
+)
 from federator.kinds.natives import pod_templates
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
@@ -151,6 +157,11 @@ class NativeRow:
     applied: bytes | None = None
     """The fields that member processes applied (FieldsV1, as JSON); dropped together with
     `document`."""
+    created: bool = False
+    """Whether a member process created it and has not applied it since: its fields are then owned
+    by Update, and an apply would not remove one of them."""
+    made_of: str = ""
+    """The digest of what it was created from, "" once it was applied."""
     carried: SliceRow | None = None
     """The slice that the object is itself, where the hub carries objects of this kind."""
 
@@ -175,6 +186,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
     spec = raw.mapping(obj, "spec")
     labels = raw.mapping(meta, "labels")
     applied = owned_fields.of(meta, FIELD_MANAGER, "Apply")
+    created = owned_fields.of(meta, FIELD_MANAGER, "Update")
     return NativeRow(
         key=(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
@@ -193,8 +205,12 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         role=raw.text(labels, COMPONENT_LABEL) if kind == "Job" else "",
         group=_group_of(spec) if kind == "Job" else "",
         account=_account_of(kind, obj),
-        replicas_ours="f:replicas" in raw.mapping(applied, "f:spec"),
+        replicas_ours=any(
+            "f:replicas" in raw.mapping(fields, "f:spec") for fields in (applied, created)
+        ),
         applied=msgspec.json.encode(applied),
+        created=bool(created),
+        made_of=raw.text(meta, "annotations", MADE_OF_ANNOTATION),
     )
 
 

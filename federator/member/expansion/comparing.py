@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from federator.api import raw
-from federator.kinds.labels import bounds_of
+from federator.kinds.labels import MADE_OF_ANNOTATION, bounds_of
 from federator.kinds.natives import NATIVES
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.member.cache import jobs, rows
@@ -23,7 +23,7 @@ from federator.member.cache.rows import NativeKey, NativeRow
 from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.kubernetes import diffs, owned_fields
-from federator.model.steps import Apply, Delete, Patch, Step
+from federator.model.steps import Apply, Create, Delete, Patch, Step
 
 CRON: Final = "CronJob"
 STOPPED: Final = "stopped"
@@ -39,6 +39,8 @@ class Work:
     want: str
     """Digest of the wish, or `STOPPED`; "" for a removal."""
     body: Mapping[str, Any]
+    hands_over: bool = False
+    """Before the apply, the fields that were owned by Update are to be owned by Apply."""
 
     @property
     def takes_away(self) -> bool:
@@ -64,6 +66,9 @@ class Plan:
     postponed: dict[NativeKey, float] = field(default_factory=dict)
     """Objects that vanished again and again after they were made, and the seconds until the next
     attempt."""
+    taken: list[NativeKey] = field(default_factory=list)
+    """Objects that could not be created because their name is taken, while the caches do not show
+    by what: maybe by an earlier write of ours with a lost answer."""
     drifted: dict[NativeKey, str] = field(default_factory=dict)
     """Objects among `work` that were as wished before another client changed or deleted them, and
     what it did."""
@@ -73,7 +78,7 @@ class Plan:
     @property
     def quiet(self) -> bool:
         """Nothing is on its way in or out."""
-        expected = self.ending or self.unrecorded or self.unseen or self.postponed
+        expected = self.ending or self.unrecorded or self.unseen or self.postponed or self.taken
         return not (expected or any(work.takes_away for work in self.work))
 
     @property
@@ -321,9 +326,9 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
             plan_so_far.remade.append(key)
         if scene.verdicts.was_good(key, want):
             plan_so_far.drifted[key] = "was deleted"
-        # Without force: should a foreign object of this name have come meanwhile, its owner wins
-        # and we hear of it.
-        plan_so_far.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
+        # Should a foreign object of this name have come meanwhile, its owner wins, and the caches
+        # show it.
+        plan_so_far.work.append(Work(key, _made(body, want), want, body))
         return
     if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
@@ -358,7 +363,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     elif scene.verdicts.paused_until_s(key, want, scene.now_s):
         plan_so_far.stubborn.append(key)
     else:
-        plan_so_far.work.append(Work(key, step, want, body))
+        applies = isinstance(step, Apply)
+        plan_so_far.work.append(Work(key, step, want, body, hands_over=applies and row.created))
         if (
             fulfilled is None
             and scene.verdicts.was_good(key, want)
@@ -412,9 +418,31 @@ def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bo
     """What makes the object as wanted; None when it is so already. `first`: nothing was compared
     with it before."""
     live = msgspec.json.decode(document)
-    if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
+    left = (
+        row.made_of != rows.digest(body) if row.created else _leftover(row, live, body, first=first)
+    )
+    if diffs.covers(live, _comparable(body)) and not left:
         return None
     return _applied(body, row)
+
+
+def _made(body: Mapping[str, Any], want: str) -> Create | Apply:
+    """The first write of an object. A create costs an API server two thirds of an apply; what it
+    leaves in managedFields is handed over with the first apply.
+
+    An object whose wish depends on what has become of it is applied from the start: a number of
+    copies that an autoscaler chooses, a CronJob that begins suspended.
+    """
+    kind = NATIVES[body["kind"]]
+    if kind.changes is not None:
+        return Create(native_ref(native_key(body)), body)  # never applied
+    if _autoscaled(body) or body["kind"] == CRON:
+        return Apply(native_ref(native_key(body)), body, force=False)
+    meta = body["metadata"]
+    notes = {**meta.get("annotations", {}), MADE_OF_ANNOTATION: want}
+    return Create(
+        native_ref(native_key(body)), {**body, "metadata": {**meta, "annotations": notes}}
+    )
 
 
 def _autoscaled(body: Mapping[str, Any]) -> bool:

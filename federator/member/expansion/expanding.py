@@ -33,14 +33,14 @@ from federator.member.expansion import comparing, references, results
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
 from federator.member.expansion.results import Judgement, Result
 from federator.member.expansion.settled import Memory, Named
-from federator.member.options import MemberOptions
+from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.errors import FieldError
-from federator.model.kubernetes import accountlists, quantity
+from federator.model.kubernetes import accountlists, owned_fields, quantity
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING, RepeatFigures
-from federator.model.steps import Create, RequeueAfter
+from federator.model.steps import Create, Patch, RequeueAfter
 
 
 class ExpansionRefused(Exception):
@@ -360,7 +360,10 @@ class Expander:
         """Every step of the plan; one that fails does not keep the others from being tried."""
         outcomes: list[tuple[Work, StepResult]] = []
         for work in plan.work:
-            outcome = await self._applier.apply(work.step, key)
+            outcome = await self._write(work, key)
+            if isinstance(outcome.error, errors.AlreadyExists):
+                plan.taken.append(work.key)
+                continue
             outcomes.append((work, outcome))
             if outcome.ok and work.want and outcome.obj is not None:
                 now_s = self._clock.monotonic()
@@ -374,6 +377,27 @@ class Expander:
                 break
         self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes
+
+    async def _write(self, work: Work, key: WorkloadKey) -> Outcome:
+        """One step, after the fields that it may take away were made ours to take away."""
+        if work.hands_over:
+            try:
+                live = await self._caches.read_native(work.key)
+            except errors.ApiError as error:
+                return Outcome(work.step, error=error)
+            meta = raw.mapping(live or {}, "metadata")
+            entries = owned_fields.handed_over(meta, FIELD_MANAGER)
+            if entries is not None:
+                step = Patch(
+                    native_ref(work.key),
+                    {"metadata": {"managedFields": entries}},
+                    uid=raw.text(meta, "uid"),
+                    resource_version=raw.text(meta, "resourceVersion"),
+                )
+                outcome = await self._applier.apply(step, key)
+                if not outcome.ok:
+                    return outcome
+        return await self._applier.apply(work.step, key)
 
     def _note_drift(self, key: WorkloadKey, plan: Plan, written: Sequence[NativeKey]) -> None:
         """Keeps in words what was put back, each object once in a while."""
@@ -424,6 +448,8 @@ class Expander:
             return RequeueAfter(
                 row.key, min(plan.postponed.values()), "a native object keeps vanishing"
             )
+        if any(self._caches.native(taken) is not None for taken in plan.taken):
+            return RequeueAfter(row.key, 0.0, "it is known now whose object has the name")
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")

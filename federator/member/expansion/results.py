@@ -67,8 +67,6 @@ def judge(
     conflicts = list(plan.conflicts)
     refusal, ending, failure = "", "", None
     for key, error in outcomes:
-        if isinstance(error, errors.AlreadyExists):
-            conflicts.append(key)
         if errors.ends_namespace(error):
             ending = (
                 f"The namespace {key[1]} is being deleted; "
@@ -102,7 +100,7 @@ def judge(
         message=message,
         conflict=conflict,
         missing=absent,
-        waits_for=frozenset([*conflicts, *missing, *plan.ending]),
+        waits_for=frozenset([*conflicts, *missing, *plan.ending, *plan.taken]),
         failure=failure,
         final=bool(conflict or refusal or plan.stubborn),
     )

@@ -29,6 +29,30 @@ def of(metadata: Mapping[str, Any], manager: str, operation: str) -> Mapping[str
     return fields
 
 
+def handed_over(metadata: Mapping[str, Any], manager: str) -> list[dict[str, Any]] | None:
+    """The managedFields after which `manager` owns by Apply what it owned by Update, as if it had
+    applied from the start: then its next apply removes what that does not name. None if it owns
+    nothing by Update.
+
+    A create, other than an apply, owns the server's defaults too: the next apply gives them up,
+    and the server sets them again.
+    """
+    entries = [entry for entry in metadata.get("managedFields") or () if isinstance(entry, Mapping)]
+    ours = [
+        entry
+        for entry in entries
+        if entry.get("manager") == manager and not entry.get("subresource")
+    ]
+    updates = [entry for entry in ours if entry.get("operation") == "Update"]
+    if not updates:
+        return None
+    fields: Mapping[str, Any] = {}
+    for entry in ours:
+        fields = _union(fields, entry.get("fieldsV1"))
+    applies = {**updates[-1], "operation": "Apply", "fieldsV1": fields}
+    return [applies, *(dict(entry) for entry in entries if entry not in ours)]
+
+
 def _union(first: Any, other: Any) -> Mapping[str, Any]:
     left, right = (fields if isinstance(fields, Mapping) else {} for fields in (first, other))
     return (

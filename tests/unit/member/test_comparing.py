@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from federator.kinds import labels
+from federator.kinds.labels import AUTOSCALED_ANNOTATION, MADE_OF_ANNOTATION
 from federator.member.cache import rows
 from federator.member.cache.rows import NativeRow
 from federator.member.expansion import comparing
 from federator.member.expansion.comparing import Plan, Scene, Verdicts
 from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.model import names
-from federator.model.steps import Apply, Delete, Patch
+from federator.model.steps import Apply, Create, Delete, Patch
 
 OWNER = {
     "apiVersion": "pinterest.com/v1beta1",
@@ -72,11 +73,39 @@ def planned(
     return comparing.plan(wanted, owned, scene)
 
 
-def test_what_is_missing_is_applied_without_force() -> None:
-    plan = planned([native("Deployment", "web", {"replicas": 3})], [])
-    step = plan.work[0].step
-    assert isinstance(step, Apply)
-    assert not step.force
+def test_what_is_missing_is_created() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    step = planned([body], []).work[0].step
+    assert isinstance(step, Create)
+    assert step.body["spec"] == body["spec"]
+    assert step.body["metadata"]["annotations"] == {MADE_OF_ANNOTATION: rows.digest(body)}
+
+
+def test_what_depends_on_its_own_state_is_applied_from_the_start_without_force() -> None:
+    scaled = native("Deployment", "web", {"replicas": 3})
+    scaled["metadata"]["annotations"] = {AUTOSCALED_ANNOTATION: "3-30"}
+    for body in (scaled, native("CronJob", "nightly", {"suspend": True})):
+        step = planned([body], []).work[0].step
+        assert isinstance(step, Apply)
+        assert not step.force
+
+
+def test_what_was_created_from_another_wish_is_handed_over_and_applied() -> None:
+    before = native("Deployment", "web", {"replicas": 3, "paused": True})
+    body = native("Deployment", "web", {"replicas": 3})
+    entry = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {}}}
+    for made_of, wished, works in ((body, body, 0), (before, body, 1)):
+        stored = {
+            **wished,
+            "metadata": {
+                **wished["metadata"],
+                "annotations": {MADE_OF_ANNOTATION: rows.digest(made_of)},
+                "managedFields": [entry],
+            },
+        }
+        row = live(stored)
+        plan = planned([wished], [row])
+        assert [(work.hands_over, type(work.step)) for work in plan.work] == [(True, Apply)] * works
 
 
 def test_an_object_with_our_values_and_others_defaults_is_left_alone() -> None:

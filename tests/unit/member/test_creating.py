@@ -1,0 +1,81 @@
+"""A member process creates natives, and applies only what changes."""
+
+import asyncio
+
+from federator.kube import errors
+from federator.kube.wire.transport import Response, Transport
+from federator.member.options import FIELD_MANAGER
+from tests.faults.rows import Box, Sending
+from tests.unit.member.memberworld import MemberWorld, condition_of, in_member, service
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/feed/deployments"
+
+
+@in_member()
+async def test_natives_are_created_and_a_change_is_applied_after_handing_over(
+    world: MemberWorld,
+) -> None:
+    await world.create(service(config={"a": "1", "b": "2"}))
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    natives = [line for line in world.log if "/feed/" in line and "pinterest" not in line]
+    assert [line.split()[0] for line in natives] == ["POST"] * 3
+    before = len(world.log)
+    await world.patch("PinterestService", "web", {"spec": {"config": {"b": None}}})
+    await world.until(lambda: _handed_over(world))
+    assert (await world.get("ConfigMap", "web-config"))["data"] == {"a": "1"}
+    await asyncio.sleep(60)
+    changed = "PATCH /api/v1/namespaces/feed/configmaps/web-config"
+    assert world.log[before:].count(changed) == 2
+    await world.patch("PinterestService", "web", {"spec": {"config": {"a": "3"}}})
+    await asyncio.sleep(60)
+    assert (await world.get("ConfigMap", "web-config"))["data"] == {"a": "3"}
+    assert world.log[before:].count(changed) == 3
+
+
+async def _handed_over(world: MemberWorld) -> bool:
+    entries = (await world.get("ConfigMap", "web-config"))["metadata"]["managedFields"]
+    return [(entry["manager"], entry["operation"]) for entry in entries] == [
+        (FIELD_MANAGER, "Apply")
+    ]
+
+
+@in_member()
+async def test_a_create_with_a_lost_answer_is_no_conflict(world: MemberWorld) -> None:
+    await asyncio.sleep(2)
+    lost: list[str] = []
+
+    async def how(sending: Sending, inner: Transport) -> Response:
+        await inner.request(sending.request)
+        lost.append(sending.request.path)
+        raise errors.Unreachable("the answer was lost")
+
+    def befalls(sending: Sending) -> bool:
+        request = sending.request
+        return (request.method, request.path) == ("POST", DEPLOYMENTS) and not lost
+
+    await world.hear_late("/deployments", 20.0)
+    with world.boxes.standing(Box(befalls, how)):
+        await world.create(service())
+        for _ in range(240):
+            await asyncio.sleep(0.25)
+            found = await world.get("PinterestService", "web")
+            assert condition_of(found, "Conflict") == {}
+    assert lost
+    assert condition_of(found, "Ready")["status"] == "True"
+    assert world.log.count(f"POST {DEPLOYMENTS}") >= 2
+
+
+@in_member()
+async def test_a_name_that_somebody_else_took_meanwhile_is_a_conflict(world: MemberWorld) -> None:
+    await asyncio.sleep(2)
+    await world.hear_late("/configmaps", 10.0)
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "web-config", "namespace": "feed"},
+        "data": {"theirs": "1"},
+    }
+    await world.create(theirs)
+    await world.create(service(config={"a": "1"}))
+    await world.until_condition("PinterestService", "web", "Conflict", "True")
+    assert (await world.get("ConfigMap", "web-config"))["data"] == {"theirs": "1"}
