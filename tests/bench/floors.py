@@ -69,6 +69,36 @@ def requests(pattern: Pattern, name: str, namespace: str) -> Requests:
     return Requests(workload, decision, rendered, expanded, pattern.status)
 
 
+def shortest(found: Requests) -> Requests:
+    """As many requests of the same kinds with the shortest bodies that servers take: what the
+    machine allows, whatever is said in them."""
+    decision = copy.deepcopy(found.decision)
+    decision["spec"] = {
+        name: decision["spec"][name] for name in ("workload", "seq") if name in decision["spec"]
+    }
+    bodies = {cluster: _bare(body) for cluster, body in found.slices.items()}
+    status = {"observedGeneration": 1}
+    return Requests(_bare(found.workload), decision, bodies, found.natives, status)
+
+
+def _bare(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A Deployment with nothing but what has to be there."""
+    meta, spec = body["metadata"], body["spec"]
+    container = {"name": "a", "image": "a"}
+    return {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+        "spec": {
+            "selector": spec["selector"],
+            "template": {
+                "metadata": {"labels": spec["selector"]["matchLabels"]},
+                "spec": {"containers": [container]},
+            },
+        },
+    }
+
+
 def _named(obj: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
     found = copy.deepcopy(dict(obj))
     found["metadata"] |= {"name": name, "namespace": namespace}
@@ -130,17 +160,14 @@ class Floor:
     ) -> None:
         made = await self._create(cluster, body)
         await asyncio.gather(
-            *(self._apply(cluster, native, made["metadata"]["uid"]) for native in wanted)
+            *(self._own(cluster, native, made["metadata"]["uid"]) for native in wanted)
         )
 
-    async def _apply(self, cluster: str, native: Mapping[str, Any], uid: str) -> None:
+    async def _own(self, cluster: str, native: Mapping[str, Any], uid: str) -> None:
         metadata = dict(native["metadata"])
         if owners := metadata.get("ownerReferences"):
             metadata["ownerReferences"] = [{**owner, "uid": uid} for owner in owners]
-        async with self._lanes[cluster]:
-            await self._clients[cluster].patch(
-                ref_of(native), {**native, "metadata": metadata}, kind="apply", force=True
-            )
+        await self._create(cluster, {**native, "metadata": metadata})
 
     async def _create(self, cluster: str, body: Mapping[str, Any]) -> dict[str, Any]:
         async with self._lanes[cluster]:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +140,18 @@ class RealFleet:
         """Processor time that one of our processes has taken so far, in seconds."""
         child = next(child for child in self.plane.family.children if child.name == name)
         return processor_s(child.process.pid)
+
+    def spent(self) -> dict[str, float]:
+        """Processor seconds that each process of the fleet has taken so far: ours by their names,
+        the servers as `host-apiserver`, `members-apiserver` and `etcd`."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for child in self.plane.family.children:
+            name = child.name.removeprefix("bench-")
+            if name.endswith("apiserver") and not name.startswith("host"):
+                name = "members-apiserver"
+            name = "members" if name.startswith("member-") else name
+            found[name] += processor_s(child.process.pid)
+        return dict(found)
 
     def failed_turns(self, name: str) -> list[str]:
         """What one of our processes logged of turns that had to be taken again."""
@@ -287,6 +299,11 @@ async def within(
             tails = "; ".join(f"{child.name}: {child.last_lines(5)}" for child in ours)
             raise TimeoutError(f"{what}: not within {seconds:.0f} s. {tails}")
         await asyncio.sleep(every_s)
+
+
+def since(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """What was spent between two looks; a process that began meanwhile began with nothing."""
+    return {name: round(spent - before.get(name, 0.0), 2) for name, spent in sorted(after.items())}
 
 
 def processor_s(pid: int) -> float:

@@ -12,21 +12,23 @@ import math
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 
 from federator.kube.clock import RealClock
 from federator.sandbox.federation import Federation, ensure
-from tests.bench import fleets, served, standins
+from tests.bench import fleets, harness, served, standins
 from tests.bench.harness import Result
 
 CLUSTERS = 20
 PER_CLUSTER = 4
 """Replicas of each workload in each member; each becomes ready on its own."""
 STORM_S = 40.0
+STORMS = 3
+"""The median of their lags counts."""
 WINDOW_S = 1.0
 QUIET_S = 3.0
 """Without a status written: what the preparations caused is over."""
@@ -75,13 +77,14 @@ async def _run(count: int, room: Path) -> list[Result]:
             gc.collect()
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
-            seen.times.clear()
-            before = await hub.histogram(LAG)
-            begun = time.perf_counter()
-            sent = await _storm(federation, count)
-            storm_s = time.perf_counter() - begun
-            after = await hub.histogram(LAG)
-            await hub.until(seen.quiet, within_s=60.0, said="at rest")
+            storms = []
+            for _ in range(STORMS):
+                seen.times.clear()
+                before, begun = await hub.histogram(LAG), time.perf_counter()
+                sent = await _storm(federation, count)
+                storm_s, after = time.perf_counter() - begun, await hub.histogram(LAG)
+                await hub.until(seen.quiet, within_s=60.0, said="at rest")
+                storms.append(Storm(sent, storm_s, before, after, list(seen.times.values())))
             cpu_s = hub.cpu_s
             if watching.done():
                 watching.result()
@@ -89,36 +92,62 @@ async def _run(count: int, room: Path) -> list[Result]:
             watching.cancel()
             await asyncio.wait([watching])
             await hub.stop()
-    # The write that says "settled" is made at once, whenever that is: it is not part of what moves.
-    worst = max((_densest(times[:-1]) for times in seen.times.values()), default=0)
-    writes = sum(len(times) for times in seen.times.values())
-    if writes < count:
-        raise RuntimeError(
-            f"{writes} statuses were seen to be written, of {count} workloads that rolled out"
-        )
+    for storm in storms:
+        if storm.writes < count:
+            raise RuntimeError(
+                f"{storm.writes} statuses were seen to be written, of {count} workloads that rolled"
+                " out"
+            )
+    lags = [served.quantile(storm.after, storm.before, 99) * 1000 for storm in storms]
+    first = storms[0]
     notes: dict[str, Any] = {
         "workloads": count,
         "clusters": CLUSTERS,
-        "status_changes_in_members": sent,
-        "changes_per_second": round(sent / storm_s),
-        "host_status_writes": writes,
-        "worst_second_with_settling": max(
-            (_densest(times) for times in seen.times.values()), default=0
+        "storms": STORMS,
+        "status_changes_in_members": first.sent,
+        "changes_per_second": round(first.sent / first.seconds),
+        "host_status_writes": [storm.writes for storm in storms],
+        "worst_second_with_settling": max(storm.worst(settling=True) for storm in storms),
+        "mean_writes_per_workload_and_second": round(
+            first.writes / max(1, count) / first.seconds, 3
         ),
-        "mean_writes_per_workload_and_second": round(writes / max(1, count) / storm_s, 3),
         "hub_cpu_s": round(cpu_s, 1),
     }
     lag = {
-        "samples": round(after[math.inf] - before[math.inf]),
-        "median_ms": round(served.quantile(after, before, 50) * 1000, 2),
+        "p99_of_storms_ms": [round(one, 1) for one in lags],
+        "samples": round(first.after[math.inf] - first.before[math.inf]),
+        "median_ms": round(served.quantile(first.after, first.before, 50) * 1000, 2),
         "at_most_so_many_s": {
-            str(bound): round(after[bound] - before[bound]) for bound in sorted(after)
+            str(bound): round(first.after[bound] - first.before[bound])
+            for bound in sorted(first.after)
         },
     }
     return [
-        Result("T3", ours=worst, notes=notes),
-        Result("T3lag", ours=served.quantile(after, before, 99) * 1000, notes=lag),
+        Result("T3", ours=max(storm.worst() for storm in storms), notes=notes),
+        Result("T3lag", ours=harness.middle(lags), notes=lag),
     ]
+
+
+class Storm(NamedTuple):
+    """What was seen of one storm."""
+
+    sent: int
+    seconds: float
+    before: Mapping[float, float]
+    after: Mapping[float, float]
+    """The histogram of the hub's lag."""
+    times: list[list[float]]
+    """When statuses were written, by workload."""
+
+    @property
+    def writes(self) -> int:
+        return sum(len(times) for times in self.times)
+
+    def worst(self, *, settling: bool = False) -> int:
+        """The most writes of one workload within a second. The write that says "settled" is made at
+        once, whenever that is: it is not part of what moves."""
+        kept = (times if settling else times[:-1] for times in self.times)
+        return max((_densest(times) for times in kept), default=0)
 
 
 class StatusWrites:

@@ -127,17 +127,23 @@ def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(
     tmp_path: Path,
 ) -> None:
     page = _page(
-        tmp_path, "| S4 | an older reading |", "| M1 | another |", "| GONE | no such benchmark |"
+        tmp_path,
+        "| S4 | an older reading | 2026-11-20, abc1233, calibration 90 |",
+        "| M1 | another |",
+        "| GONE | no such benchmark |",
     )
     measured = _judged("M1", Result("M1", 507.0))
 
-    document.write([measured], document.Reading("2026-11-25", "abc1234+", 91.4), page)
+    document.write(
+        [measured], document.Reading("2026-11-25", "abc1234+", 91.4), page, lambda commit: 3
+    )
 
     _, table, after = document.parts(page.read_text("utf-8"))
-    s4, m1 = table.strip().splitlines()[2:]
-    assert s4 == "| S4 | an older reading |"
+    lines = table.strip().splitlines()[2:]
+    s4, m1 = (line for line in lines if not line.endswith("| not yet |"))
+    assert s4 == "| S4 | an older reading | 2026-11-20, abc1233, calibration 90 |"
     assert m1.startswith(
-        "| M1 | memory of a hub with 100,000 workloads x 2 members | 507 MB | - | - | <= 500 "
+        "| M1 | memory of a hub with 100,000 workloads x 2 members | 507 MB | - | - | <= 200 "
         "**missed**"
     )
     assert m1.endswith("| 2026-11-25, abc1234+, calibration 91 |")
@@ -151,7 +157,36 @@ def test_a_row_that_could_not_be_measured_keeps_its_last_figure(tmp_path: Path) 
         [_judged("S4", Result("S4", failed="it broke"))], document.Reading("d", "c", 1.0), page
     )
 
-    assert "| S4 | an older reading |" in page.read_text("utf-8")
+    assert "| S4 | an older reading" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("line", "stale"),
+    [
+        ("| S4 | read | 2026-11-20, abc1233, calibration 90 |", False),
+        ("| S4 | read | 2026-11-20, 0123abc+, calibration 90 |", True),
+        ("| S4 | read | 2026-11-20, 9999999, calibration 90 |", True),
+        ("| S4 | read | 2026-11-20, calibration 90 |", True),
+    ],
+)
+def test_rows_read_many_commits_ago_or_at_an_unknown_commit_are_stale(
+    line: str, stale: bool
+) -> None:
+    ages = {"abc1233": document.STALE_COMMITS, "0123abc": document.STALE_COMMITS + 1}
+    once = document.marked(line, ages.get)
+    assert once.endswith(" **stale** |") is stale
+    assert document.marked(once, ages.get) == once
+
+
+def test_a_commit_that_is_not_in_the_history_has_no_age() -> None:
+    assert document.commits_since("0" * 40) is None
+    assert document.commits_since("HEAD") == 0
+
+
+def test_rows_that_were_never_read_say_so(tmp_path: Path) -> None:
+    page = _page(tmp_path)
+    document.write([], document.Reading("d", "c", 1.0), page)
+    assert "<= 60 | not yet |" in page.read_text("utf-8")
 
 
 def test_a_page_without_the_marks_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
