@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench fuzz simulate \
+.PHONY: demo browser docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -126,6 +126,13 @@ browser: $(STAMP)
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube
 	$(BIN)/python -m tests.bench.run --only "$(ONLY)" $(ARGS)
+
+MEMBERS ?= 1000
+WORKLOADS ?= 1000
+
+## scale: what a federation of MEMBERS embedded members takes to place WORKLOADS workloads, roll out and report; minutes to an hour; writes docs/scale.md
+scale: $(STAMP)
+	$(BIN)/python -m tests.bench.scale --members $(MEMBERS) --workloads $(WORKLOADS) $(ARGS)
 
 SCENARIO ?= simulations/lose-a-zone.yaml
 OUT ?= build/simulation

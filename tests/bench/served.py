@@ -125,6 +125,14 @@ class Hub:
         return processor_s(self._process.pid)
 
     @property
+    def moved_bytes(self) -> int:
+        """What it has read and written so far, on connections for the most part."""
+        assert self._process is not None
+        counted = Path(f"/proc/{self._process.pid}/io").read_text()
+        figures = dict(line.split(": ") for line in counted.splitlines())
+        return int(figures["rchar"]) + int(figures["wchar"])
+
+    @property
     def memory_mb(self) -> float:
         assert self._process is not None
         return resident_mb(self._process.pid)
