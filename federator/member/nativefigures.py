@@ -19,6 +19,11 @@ PROGRESS: Final = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
 
 
+def of_replicas(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
+    """Of a slice with copies, or with one on every node."""
+    return on_nodes(natives) if row.verbs.every_node else copies(row, natives)
+
+
 def copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
     """Copies, as the slice's Deployment or its StatefulSets count them."""
     obj = row.obj()

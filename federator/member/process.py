@@ -17,6 +17,7 @@ from federator.kube.control.supervisor import Supervisor
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.metrics import Metrics
 from federator.member.cache.caches import Caches
+from federator.member.cache.signals import Signals
 from federator.member.capacity.entitlements import Entitlements
 from federator.member.capacity.reporting import CapacityReporter
 from federator.member.catchingup import CatchingUp
@@ -97,15 +98,15 @@ class MemberProcess:
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
         self.leftovers = Leftovers(self.caches, applier, fleet=fleet, rng=rng, metrics=metrics)
-        self._route(applier)
+        self._route(applier, self.caches.signals)
 
-    def _route(self, applier: Applier) -> None:
+    def _route(self, applier: Applier, signals: Signals) -> None:
         """Changes become turns of the slices that they concern."""
         self.startup = StartupTaints(
             self.caches, self.expander, applier, rng=self._rng, metrics=self._metrics
         )
-        self.caches.signals.to_expand.append(self.to_expand.add)
-        self.caches.signals.to_roll_up.append(self.to_roll_up.add)
+        signals.to_expand.append(self.to_expand.add)
+        signals.to_roll_up.append(self.to_roll_up.add)
 
     @property
     def ready(self) -> bool:

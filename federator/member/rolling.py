@@ -229,18 +229,14 @@ class RollUp:
         elif row.verbs.repeats is not None:
             figures, own_trouble = self._repeat_figures(row, natives, live)
         else:
-            figures = (
-                nativefigures.on_nodes(natives)
-                if row.verbs.every_node
-                else nativefigures.copies(row, natives)
-            )
+            figures = nativefigures.of_replicas(row, natives)
             if row.verbs.every_node:
                 figures["nodes"] = self._with_reasons(row, figures["nodes"])
         if row.verbs.ordinals is not None and (mark := self._expander.mark_of(row)) is not None:
             named = row.verbs.ordinals.sets(row.key.name, mark.ranges)
             figures["blocks"] = nativefigures.blocks(named, natives)
-        desired, ready = figures["desired"], figures["ready"]
         enough, lacks = figures.pop("enough"), figures.pop("lacks", "")
+        lacks = lacks or f"{figures['ready']} of {figures['desired']} are ready."
         finding = self.finding(row, crews, complete=enough)
         native_reason, native_message, well = nativefigures.native_health(natives)
         judgement = result.judgement
@@ -248,11 +244,8 @@ class RollUp:
             native_reason, native_message = reasons.REFUSED, refusal
         reason = judgement.reason or own_trouble[0] or finding.reason or native_reason
         message = judgement.message or own_trouble[1] or finding.message or native_message
-        observed = (
-            result.observed
-            and result.generation == row.generation
-            and nativefigures.acted_on(natives)
-        )
+        observed = result.observed and result.generation == row.generation
+        observed = observed and nativefigures.acted_on(natives)
         before = raw.integer(live, "observedGeneration")
         # No other cluster could run what a daemon's node has no room for.
         unschedulable = 0 if row.verbs.every_node else finding.unschedulable
@@ -271,7 +264,7 @@ class RollUp:
             observed_generation=row.generation if observed else min(before, row.generation),
             healthy=observed and well and enough and not reason,
             reason=reason,
-            message=message or ("" if enough else lacks or f"{ready} of {desired} are ready."),
+            message=message or ("" if enough else lacks),
             unschedulable=unschedulable,
             unschedulable_since_s=unbound_s if unschedulable else 0.0,
             **figures,

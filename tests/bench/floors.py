@@ -13,7 +13,7 @@ from typing import Any
 
 from federator.hub.options import HubOptions
 from federator.hub.records import slices
-from federator.kinds import registry
+from federator.kinds import crds, registry
 from federator.kube.client import Client
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
@@ -73,12 +73,20 @@ def shortest(found: Requests) -> Requests:
     """As many requests of the same kinds with the shortest bodies that servers take: what the
     machine allows, whatever is said in them."""
     decision = copy.deepcopy(found.decision)
-    decision["spec"] = {
-        name: decision["spec"][name] for name in ("workload", "seq") if name in decision["spec"]
-    }
+    decision["spec"] = {name: decision["spec"][name] for name in _required_of_decisions()}
     bodies = {cluster: _bare(body) for cluster, body in found.slices.items()}
     status = {"observedGeneration": 1}
     return Requests(_bare(found.workload), decision, bodies, found.natives, status)
+
+
+def _required_of_decisions() -> list[str]:
+    """The fields that a PlacementDecision cannot do without."""
+    definition = next(
+        crd for crd in crds.all_crds() if crd["spec"]["names"]["kind"] == "PlacementDecision"
+    )
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    required: list[str] = schema["properties"]["spec"]["required"]
+    return required
 
 
 def _bare(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cache",),
         ("expansion",),
         ("capacity",),
-        ("gangs", "everynode", "telling", "terminating"),
+        ("gangs", "everynode", "telling", "terminating", "nativefigures"),
         ("rolling", "heartbeat", "startup"),
         ("catchingup",),
         ("process",),

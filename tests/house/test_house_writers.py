@@ -107,7 +107,7 @@ UNVERSIONED = {
         1,
         "stops a Job, whatever its counts are by now",
     ],
-    "federator/member/expansion/comparing.py::_compare Apply": [
+    "federator/member/expansion/comparing.py::_made Apply": [
         1,
         "creates: without force an object of others that came meanwhile wins",
     ],

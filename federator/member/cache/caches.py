@@ -21,10 +21,10 @@ from federator.kube.store import Key, Store
 from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
 from federator.member.cache import jobs, listed, rows
-from federator.member.cache.carried import Carried, Slices
 from federator.member.cache.highest import Highest
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
+    Carried,
     MountRow,
     NativeKey,
     NativeRow,
@@ -33,6 +33,7 @@ from federator.member.cache.rows import (
     PodRow,
     RefusalRow,
     SliceRow,
+    Slices,
 )
 from federator.member.cache.signals import Signals
 from federator.member.options import MemberOptions
@@ -45,6 +46,10 @@ REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
 }
 """Further kinds that pod templates refer to by name; only their existence is known."""
+
+
+CARRIED: Final = tuple(kind for kind in registry.WORKLOADS if kind in NATIVES)
+"""Native kinds with objects that are slices themselves."""
 
 
 def native_ref(key: NativeKey) -> ObjectRef:
@@ -86,20 +91,15 @@ class Caches:
         metrics: WatchMeter | None = None,
     ) -> None:
         self.signals = Signals()
-        self.natives: dict[str, Store[NativeRow]] = {kind: Store(kind) for kind in NATIVES}
-        for natives in self.natives.values():
-            natives.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
-        self._natives = tuple((kind, self.natives[kind]) for kind in sorted(self.natives))
+        self.natives: dict[str, Store[NativeRow]] = {kind: _owned(kind) for kind in NATIVES}
+        self._natives = tuple(sorted(self.natives.items()))
         self._own_slices: dict[str, Store[SliceRow]] = {
             kind: Store(kind) for kind in registry.WORKLOADS if kind not in NATIVES
         }
-        self._carried = {
-            kind: Carried(self.natives[kind]) for kind in registry.WORKLOADS if kind in NATIVES
-        }
+        self._carried = {kind: Carried(self.natives[kind]) for kind in CARRIED}
         self.slices: Mapping[str, Slices] = {**self._own_slices, **self._carried}
         self.referenced: dict[str, Store[bool]] = {kind: Store(kind) for kind in REFERENCED}
-        self.replicasets: Store[OwnerRow] = Store("ReplicaSet")
-        self.replicasets.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self.replicasets: Store[OwnerRow] = _owned("ReplicaSet")
         self.pods: Store[PodRow] = Store("Pod")
         self.mounts: Store[tuple[MountRow, ...]] = Store("Event")
         """Volumes that could not be set up, none or one in each row."""
@@ -129,8 +129,7 @@ class Caches:
         self._client = client
         self._fleet = fleet
         self._options = options
-        self._slice_keys: dict[str, WorkloadKey] = {}
-        """By uid of the slice."""
+        self._slice_keys: dict[str, WorkloadKey] = {}  # by uid of the slice
         self._owners: dict[str, str] = {}
         """uid of a Deployment, Job or ReplicaSet -> uid of what controls it."""
         self._shapes = rows.Shapes()
@@ -564,6 +563,13 @@ class Caches:
                 self.signals.reference(kind, *key)
 
         return changed
+
+
+def _owned(kind: str) -> Store[Any]:
+    """A store with an index by owner."""
+    store: Store[Any] = Store(kind)
+    store.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+    return store
 
 
 def _is_slice(row: SliceRow | None) -> bool:

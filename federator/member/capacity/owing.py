@@ -1,7 +1,7 @@
 """What slices may take beyond the pods that they have bound, kept up to date slice by slice: a
 survey of a member with thousands of slices looks only at those that changed.
 
-Fed by the caches, which signal each slice whose content, pods or controllers changed; read by the
+Fed by the caches, which signal each slice with changed content, pods or controllers; read by the
 capacity report.
 """
 

@@ -315,20 +315,7 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     body = _left_to_autoscaler(body, row)
     want = rows.digest(body)
     if row is None:
-        if _autoscaled(body) and scene.verdicts.just_made(key, scene.now_s):
-            # An autoscaler may have chosen already: the count of another wish is none for it.
-            plan_so_far.unseen.append(key)
-            return
-        if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
-            plan_so_far.postponed[key] = wait_s
-            return
-        if scene.verdicts.knows(key):
-            plan_so_far.remade.append(key)
-        if scene.verdicts.was_good(key, want):
-            plan_so_far.drifted[key] = "was deleted"
-        # Should a foreign object of this name have come meanwhile, its owner wins, and the caches
-        # show it.
-        plan_so_far.work.append(Work(key, _made(body, want), want, body))
+        _make(key, body, want, scene, plan_so_far)
         return
     if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
@@ -371,6 +358,26 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
             and (changed := _changed(row, body))
         ):
             plan_so_far.drifted[key] = changed
+
+
+def _make(
+    key: NativeKey, body: Mapping[str, Any], want: str, scene: Scene, plan_so_far: Plan
+) -> None:
+    """Nothing of that name is there."""
+    if _autoscaled(body) and scene.verdicts.just_made(key, scene.now_s):
+        # An autoscaler may have chosen already: the count of another wish is none for it.
+        plan_so_far.unseen.append(key)
+        return
+    if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
+        plan_so_far.postponed[key] = wait_s
+        return
+    if scene.verdicts.knows(key):
+        plan_so_far.remade.append(key)
+    if scene.verdicts.was_good(key, want):
+        plan_so_far.drifted[key] = "was deleted"
+    # Should a foreign object of this name have come meanwhile, its owner wins, and the caches show
+    # it.
+    plan_so_far.work.append(Work(key, _made(body, want), want, body))
 
 
 def _left_to_autoscaler(body: Mapping[str, Any], row: NativeRow | None) -> Mapping[str, Any]:
@@ -430,8 +437,8 @@ def _made(body: Mapping[str, Any], want: str) -> Create | Apply:
     """The first write of an object. A create costs an API server two thirds of an apply; what it
     leaves in managedFields is handed over with the first apply.
 
-    An object whose wish depends on what has become of it is applied from the start: a number of
-    copies that an autoscaler chooses, a CronJob that begins suspended.
+    Two kinds are applied from the start, because their wishes depend on their state: Deployments
+    that an autoscaler scales, and CronJobs, which begin suspended.
     """
     kind = NATIVES[body["kind"]]
     if kind.changes is not None:

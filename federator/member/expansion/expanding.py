@@ -449,7 +449,7 @@ class Expander:
                 row.key, min(plan.postponed.values()), "a native object keeps vanishing"
             )
         if any(self._caches.native(taken) is not None for taken in plan.taken):
-            return RequeueAfter(row.key, 0.0, "it is known now whose object has the name")
+            return RequeueAfter(row.key, 0.0, "the object of that name is known now")
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")
