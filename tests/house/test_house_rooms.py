@@ -298,7 +298,6 @@ SMALL_WITH_REASON: Mapping[str, str] = {
         "pure arithmetic with its own unit table; the cache is at its full length"
     ),
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
-    "federator.member.cache.listed": "the caches are at their full length",
     "federator.member.expansion.references": (
         "pure, with its own table of templates; expanding is a loop with state"
     ),

@@ -22,9 +22,9 @@ from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
 from federator.member.cache import jobs, listed, rows
 from federator.member.cache.highest import Highest
+from federator.member.cache.listed import Carried, Slices
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
-    Carried,
     MountRow,
     NativeKey,
     NativeRow,
@@ -33,7 +33,6 @@ from federator.member.cache.rows import (
     PodRow,
     RefusalRow,
     SliceRow,
-    Slices,
 )
 from federator.member.cache.signals import Signals
 from federator.member.options import MemberOptions

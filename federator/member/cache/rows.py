@@ -10,8 +10,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -29,7 +28,6 @@ from federator.kinds.natives import pod_templates
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.kube import clock
-from federator.kube.store import Key, Store
 from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.model import interning, names
 from federator.model.ask import PodShape
@@ -525,48 +523,3 @@ def _carrying_row(kind: str, obj: Obj, fleet: str) -> NativeRow:
 
 def node_of(options: MemberOptions) -> Callable[[Obj], Node]:
     return lambda obj: node_row(obj, options.gpu_labels, options.family_labels)
-
-
-class Slices(Protocol):
-    """What is read of the slices of one kind."""
-
-    @property
-    def synced(self) -> bool: ...
-    @property
-    def resource_version(self) -> str: ...
-    def get(self, key: Key) -> SliceRow | None: ...
-    def items(self) -> Mapping[Key, SliceRow]: ...
-
-
-class Carried:
-    """The slices among the objects of a native kind, read from the watch of that kind: a second
-    watch would decode and keep each of them twice. Filled by the listener of the store."""
-
-    def __init__(self, natives: Store[NativeRow]) -> None:
-        self._natives = natives
-        self._rows: dict[Key, SliceRow] = {}
-
-    @property
-    def synced(self) -> bool:
-        """Whether a whole list has been read."""
-        return self._natives.synced
-
-    @property
-    def resource_version(self) -> str:
-        """The newest version that has been seen."""
-        return self._natives.resource_version
-
-    def get(self, key: Key) -> SliceRow | None:
-        """The slice, or None."""
-        return self._rows.get(key)
-
-    def items(self) -> Mapping[Key, SliceRow]:
-        """All slices as of now; later changes are seen."""
-        return MappingProxyType(self._rows)
-
-    def change(self, key: Key, row: SliceRow | None) -> None:
-        """Sets a slice, or removes it with None."""
-        if row is None:
-            self._rows.pop(key, None)
-        else:
-            self._rows[key] = row

@@ -29,7 +29,7 @@ from federator.kube.control.applier import Applier, StepResult
 from federator.member.cache import jobs
 from federator.member.cache.caches import Caches, native_ref
 from federator.member.cache.rows import NativeKey, SliceRow, account_of
-from federator.member.expansion import comparing, references, results
+from federator.member.expansion import comparing, results, settled
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
 from federator.member.expansion.results import Judgement, Result
 from federator.member.expansion.settled import Memory, Named
@@ -179,7 +179,7 @@ class Expander:
                 self._options.recheck_s,
                 "the slice is gone, and the watch has not told of it yet",
             )
-        named = self._named(row, wanted)
+        named = settled.named(row, wanted)
         if named.account is not None and self._caches.native(named.account) is None:
             await self._make_account(named.account, mark)
         missing = self._missing(named)
@@ -474,23 +474,6 @@ class Expander:
         self._caches.signals.roll_up(row.key)
 
     # -- what slices wait for -------------------------------------------------
-
-    def _named(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Named:
-        """What the pods of the slice name beyond `wanted`."""
-        namespace = row.key.namespace
-        made = {comparing.native_key(body) for body in wanted}
-        templates = [template for body in wanted for template in pod_templates(body)]
-        if row.verbs.carried:
-            templates = [row.verbs.pod_template(row.obj())]
-        if not templates:
-            return Named(None, ())
-        account = ("ServiceAccount", namespace, account_of(templates[0]))
-        others = {
-            (kind, "" if kind == "PriorityClass" else namespace, name)
-            for kind, name in references.of_template(templates[0])
-        }
-        makes = account[2] and account not in made
-        return Named(account if makes else None, tuple(sorted(others - made)))
 
     def _missing(self, named: Named) -> list[NativeKey]:
         return [key for key in named.others if not self._exists(key)]

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from federator.api import raw
 from federator.kinds.labels import bounds_of
-from federator.kinds.natives import OPTIONAL
+from federator.kinds.natives import OPTIONAL, pod_templates
 from federator.member.cache.caches import Caches
-from federator.member.cache.rows import NativeKey, SliceRow
+from federator.member.cache.rows import NativeKey, SliceRow, account_of
+from federator.member.expansion import references
 from federator.member.expansion.comparing import Verdicts, native_key
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
@@ -36,6 +37,24 @@ class Named(NamedTuple):
     account: NativeKey | None
     """Their service account; None where they name none."""
     others: tuple[NativeKey, ...]
+
+
+def named(row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Named:
+    """What the pods of the slice name beyond `wanted`."""
+    namespace = row.key.namespace
+    made = {native_key(body) for body in wanted}
+    templates = [template for body in wanted for template in pod_templates(body)]
+    if row.verbs.carried:
+        templates = [row.verbs.pod_template(row.obj())]
+    if not templates:
+        return Named(None, ())
+    account = ("ServiceAccount", namespace, account_of(templates[0]))
+    others = {
+        (kind, "" if kind == "PriorityClass" else namespace, name)
+        for kind, name in references.of_template(templates[0])
+    }
+    makes = account[2] and account not in made
+    return Named(account if makes else None, tuple(sorted(others - made)))
 
 
 class Settled(NamedTuple):
