@@ -378,13 +378,13 @@ class Expander:
         self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes
 
-    async def _write(self, work: Work, key: WorkloadKey) -> Outcome:
+    async def _write(self, work: Work, key: WorkloadKey) -> StepResult:
         """One step, after the fields that it may take away were made ours to take away."""
         if work.hands_over:
             try:
                 live = await self._caches.read_native(work.key)
             except errors.ApiError as error:
-                return Outcome(work.step, error=error)
+                return StepResult(work.step, error=error)
             meta = raw.mapping(live or {}, "metadata")
             entries = owned_fields.handed_over(meta, FIELD_MANAGER)
             if entries is not None:
