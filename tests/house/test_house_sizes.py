@@ -28,7 +28,7 @@ FILES = {"federator": Bounds(175, 415), "tests": Bounds(160, 380)}
 """Lines of a file, `__init__.py` not counted."""
 FUNCTIONS = Bounds(8, 24)
 """Lines of a function of the product, with its signature."""
-FOLDERS = Bounds(6, 15)
+FOLDERS = Bounds(7, 15)
 """Modules of a folder of the product."""
 SLACK = 0.05
 """A bound that is further above what is measured is to be lowered."""
@@ -67,7 +67,6 @@ LARGEST_FILES = {
     "tests/simulation/invariants.py",
     "tests/simulation/mutations.py",
     "tests/simulation/rest.py",
-    "tests/unit/api/test_conversions.py",
     "tests/unit/api/test_verbs.py",
     "tests/unit/cli/test_explaining.py",
     "tests/unit/cli/test_simulate.py",
@@ -97,7 +96,6 @@ LARGEST_FUNCTIONS = {
     "federator/kube/watch/reflector.py::Reflector.__init__",
     "federator/member/cache/caches.py::Caches.__init__",
     "federator/member/process.py::MemberProcess.__init__",
-    "federator/placement/classes.py::_made",
     "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
     "federator/simulate/engine/member.py::Member.__init__",
@@ -114,12 +112,11 @@ LARGEST_FOLDERS = {
     "federator/embedded/rest",
     "federator/embedded/validation",
     "federator/model",
-    "federator/placement",
     "federator/placement/room",
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (35, 25, 10)
+LISTED = (34, 22, 9)
 """How long the three lists may be. Only falls."""
 
 
