@@ -34,6 +34,17 @@ BLIND = {
 """(method, resource) -> why such a write may succeed although the object was changed before."""
 
 
+def _ref(path: str) -> ObjectRef:
+    """The object that a request's path names."""
+    api = path.removesuffix("/status").split("/")
+    start = 2 if api[1] == "api" else 3
+    rest = api[start + 1 :]
+    version = "/".join(api[2 : start + 1])
+    space = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
+    plural, name = (rest[2], rest[3]) if space else (rest[0], rest[1])
+    return ObjectRef(version, plural, space, name)
+
+
 class Touched(World):
     """Each object is changed by a person before the first write of each kind that reaches it."""
 
@@ -65,18 +76,24 @@ class Touched(World):
 
     async def _change(self, sending: Sending) -> bool:
         """Whether the object is there, and is changed now."""
-        path = sending.request.path.removesuffix("/status")
-        api = path.split("/")
-        start = 2 if api[1] == "api" else 3
-        rest = api[start + 1 :]
-        version = "/".join(api[2 : start + 1])
-        space = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
-        plural, name = (rest[2], rest[3]) if space else (rest[0], rest[1])
-        ref = ObjectRef(version, plural, space, name)
+        touch = {"metadata": {"annotations": {TOUCH: str(len(self.seen))}}}
         try:
-            await self.user(sending.cluster).patch(
-                ref, {"metadata": {"annotations": {TOUCH: str(len(self.seen))}}}
-            )
+            await self.user(sending.cluster).patch(_ref(sending.request.path), touch)
+        except errors.NotFound:
+            return False
+        return True
+
+    async def not_taken_again(self) -> dict[tuple[str, str], str]:
+        """`waiting`, but for objects that went, as those of a slice that is deleted do."""
+        return {
+            (cluster, path): resource
+            for (cluster, path), resource in self.waiting.items()
+            if await self._is_there(cluster, path)
+        }
+
+    async def _is_there(self, cluster: str, path: str) -> bool:
+        try:
+            await self.user(cluster).get(_ref(path))
         except errors.NotFound:
             return False
         return True
@@ -94,7 +111,7 @@ def play_touched(story: Callable[[Touched], Awaitable[None]], *expected: str, **
         world.touch_everything()
         await story(world)
         assert world.unexpected() == []
-        assert world.waiting == {}
+        assert await world.not_taken_again() == {}
         assert {f"{method} {resource}" for method, resource in world.refused} >= set(expected)
 
     play(scenario, world_of=Touched, **more)
