@@ -22,7 +22,7 @@ from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.removal import Removing
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.jobs.recurring import Recurring
-from federator.hub.leading import process
+from federator.hub.leading import membership
 from federator.hub.leading.process import HubProcess
 from federator.hub.members import reachability
 from federator.hub.members.member import Member
@@ -48,7 +48,8 @@ from federator.model.steps import Delete, Patch, RequeueAfter
 from federator.placement import ordinals, placing
 from federator.placement.division import spread
 from federator.placement.quota import tree as quota_tree
-from federator.placement.room.commitments import Commitments
+from federator.placement.room.charged import Charged
+from federator.placement.room.sums import Sums
 from federator.placement.selection import filters
 from federator.placement.selection import leaving as engine_leaving
 from tests.faults.rows import is_hub
@@ -207,17 +208,17 @@ def _believed(original: Method) -> Method:
 
 
 def _all_charged(original: Method) -> Method:
-    def uncovered(self: Commitments, cluster: str, includes_seq: int) -> Any:
-        return original(self, cluster, -1)
+    def beyond(self: Charged, cluster: str, includes_seq: int, **more: Any) -> Any:
+        return original(self, cluster, -1, **more)
 
-    return uncovered
+    return beyond
 
 
 def _quota_twice(original: Method) -> Method:
-    def account(self: Commitments, commitment: Any, sign: int) -> None:
+    def count(self: Sums, commitment: Any, sign: int) -> None:
         original(self, commitment, sign * 2)
 
-    return account
+    return count
 
 
 def _keeps_nothing(original: Method) -> Method:
@@ -508,13 +509,13 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     ),
     "capacity is charged twice": (
         "2 room is used",
-        dataclasses.replace(instead(Commitments, "uncovered", _all_charged), machines=1),
+        dataclasses.replace(instead(Charged, "beyond", _all_charged), machines=1),
     ),
     "a forged decision is obeyed": (
         "27 no forgery is obeyed",
         in_worlds_of(instead(HubState, "_is_ours", _taken_for_ours), "decision-forged"),
     ),
-    "quota is charged twice": ("6 quota", instead(Commitments, "_account", _quota_twice)),
+    "quota is charged twice": ("6 quota", instead(Sums, "count", _quota_twice)),
     "a borrower takes a guarantee that is not lent": (
         "6 quota",
         instead(quota_tree, "_bound", _keeps_nothing),
@@ -573,7 +574,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "11 unknown resolves",
         instead(reachability, "after", _believed_late),
     ),
-    "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
+    "all members share one lane": ("22 bulkhead", instead(membership, "Lane", _shared)),
     "each cluster counts its ordinals from 0": (
         numbered.TWICE,
         instead(ordinals._Plan, "pieces", numbered.from_zero),

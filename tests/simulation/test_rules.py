@@ -19,7 +19,7 @@ from federator.kube.wire.transport import Request
 from federator.model import names
 from federator.model.ask import Division, Policy, Strategy
 from federator.model.decision import Reason
-from federator.placement.room.commitments import Commitments
+from federator.placement.room.kept import KeptWorld
 from federator.placement.selection import filters
 from tests import virtual_time
 from tests.faults.lives import Life
@@ -277,9 +277,7 @@ def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_
         for name, pause_s in pauses_s.items()
     )
     course = running.Course(tuple(actions), brief=True)
-    plant = mutations.instead(
-        Commitments, "uncovered", lambda original: lambda self, cluster, includes_seq: []
-    )
+    plant = mutations.instead(KeptWorld, "_charge", lambda original: lambda *_, **more: None)
     with pytest.raises(running.Broken) as caught:
         running.simulate(parameters, plant, course)
 
