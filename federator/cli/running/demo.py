@@ -134,7 +134,7 @@ async def progress(federation: Any, deadline_s: float) -> None:
         total = len(federation.hub.state.workloads)
         text = waiting[0] if waiting else ""
         if federation.hub.state.ready:
-            left = len(federation.hub.aggregation.settled()[1])
+            left = len(federation.hub.controllers.aggregation.settled()[1])
             text = f"{total - left} of {total} workloads have settled" + (
                 f" ({text})" if text else ""
             )
