@@ -165,7 +165,7 @@ def test_no_service_of_an_application_is_lost_and_one_that_is_taken_out_goes(
     objs = [obj for obj in converted(path) if obj["kind"] != "Namespace"]
 
     before, after = virtual_time.run(ran(objs, before_and_after))
-    assert before["cart"]["metadata"]["annotations"] == {"prometheus.io/scrape": "true"}
+    assert before["cart"]["metadata"]["annotations"]["prometheus.io/scrape"] == "true"
     assert before["cart-outside"]["spec"]["type"] == "NodePort"
     assert before["cart-outside"]["spec"]["ports"][0]["nodePort"] == 30001
     assert after.keys() == before.keys() - {"cart-outside"}

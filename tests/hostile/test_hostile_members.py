@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from federator.hub.members.contents import Contents
+from federator.hub.members.link import Link
 from federator.hub.members.member import Member
 from federator.kube.wire.transport import Transport
 from tests.hostile.cases_members import LIES
@@ -21,7 +23,9 @@ from tests.hostile.table import bounded
 LYING = "a"
 STORY_CPU_S = 20.0
 WORKING = {"client", "applier", "lane", "reflectors", "estranged"}
-"""Fields of a member that lead to running tasks."""
+"""Fields of a member and of its parts that lead to running tasks."""
+PARTS = (Link, Contents)
+"""Parts of a member with such fields."""
 KEPT_MAX = 400_000
 """Bytes of texts and rows that a hub may keep of a member with one small slice, whatever that says.
 """
@@ -49,12 +53,23 @@ def _still(obj: dict[str, Any]) -> Any:
     return obj.get("spec"), obj["metadata"]["uid"]
 
 
+def _kept(part: Member | Link | Contents) -> list[object]:
+    made: list[object] = []
+    for name in part.__slots__:
+        value = getattr(part, name)
+        if isinstance(value, PARTS):
+            made += _kept(value)
+        elif name not in WORKING:
+            made.append(value)
+    return made
+
+
 def kept_of(member: Member) -> int:
     """Bytes of all texts, rows and tables that hang on what is kept of a member, ours of its object
     not counted.
     """
     ours = {id(member.obj)}
-    left: list[object] = [getattr(member, name) for name in Member.__slots__ if name not in WORKING]
+    left = _kept(member)
     total = 0
     while left:
         found = left.pop()
