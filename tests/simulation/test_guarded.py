@@ -96,10 +96,10 @@ BEHIND_S = 220.0
 """Of nodes; a renewal that is long on its way is then good for as long as it is late."""
 
 
-def _twice(campaign: Campaign) -> bool:
-    """Whether a shard ran twice in one of its worlds."""
+def _twice(campaign: Campaign, seed: int) -> bool:
+    """Whether a shard ran twice in this world."""
     try:
-        campaign.played(0)
+        campaign.played(seed)
     except Broken as broken:
         return broken.rule == exclusives.TWICE
     return False
@@ -108,6 +108,6 @@ def _twice(campaign: Campaign) -> bool:
 @pytest.mark.long
 def test_with_a_skew_budget_that_is_too_small_a_shard_runs_twice_and_else_never() -> None:
     late = Script(behind_s=BEHIND_S, acts=("stuck",), plays_s=SHORT_S)
-    assert _twice(guarded.campaign(late))
+    seed = next(seed for seed in range(WITHIN) if _twice(guarded.campaign(late), seed))
     enough = HubOptions(fence_skew_s=BEHIND_S)
-    assert not _twice(guarded.campaign(Script(enough, BEHIND_S, ("stuck",), SHORT_S)))
+    assert not _twice(guarded.campaign(Script(enough, BEHIND_S, ("stuck",), SHORT_S)), seed)
