@@ -37,6 +37,16 @@ QUOTA = {
         "iamRoles": ["role-*"],
     },
 }
+INVARIANT = {
+    "apiVersion": "federation.pinterest.com/v1alpha1",
+    "kind": "PlacementInvariant",
+    "metadata": {"name": "spread"},
+    "spec": {
+        "workloads": {"matchLabels": {"spread": "wanted"}},
+        "rule": {"maxShare": {"topologyKey": "zone", "percent": 60}},
+        "enforcement": "Warn",
+    },
+}
 DOOR = {"port": 80, "protocol": "http", "host": "web.example"}
 
 
@@ -44,7 +54,7 @@ def tell(deployed: Deployed) -> None:
     """The whole story. Raises AssertionError where something does not come about."""
     fleet = deployed.fleet
     fleet.host("create", "ns", "feed")
-    fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA))
+    fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA, INVARIANT))
     _there_is_storage(fleet)
     _asked_before_there_is_a_report(deployed)
     _tokens_are_renewed(deployed)
