@@ -59,6 +59,9 @@ class Follower:
         self._heard_s = 0.0
         """When it said anything last."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._unsent: dict[int, bytes] = {}
+        """Questions that wait to be sent, without their heads. Apart from the changes, because one
+        may be large, and goes when its caller goes. The head stays: later ones build on it."""
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -82,15 +85,17 @@ class Follower:
         if self.ended.is_set():
             raise Lost
         number = next(self._numbers)
-        pickled = frames.dumps((self._heads.next(self.state, self._clock), work, arguments))
+        head = frames.dumps(self._heads.next(self.state, self._clock))
+        self._unsent[number] = frames.dumps((work, arguments))
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
-        self._send((worker.ASK, number, (int(kind), seconds), pickled))
+        self._send((worker.ASK, number, (int(kind), seconds), head))
         try:
             done, result = frames.loads(await answer)
         finally:
             del self._answers[number]
-            if answer.cancelled():
+            unsent = self._unsent.pop(number, None)
+            if answer.cancelled() and unsent is None:
                 self._send((worker.CANCEL, number))
         if done:
             return result
@@ -146,7 +151,13 @@ class Follower:
         if chunk := list(itertools.islice(self._there, CHUNK)):
             return chunk
         changes = self._changes
-        return [changes.popleft() for _ in range(min(CHUNK, len(changes)))]
+        return [self._complete(changes.popleft()) for _ in range(min(CHUNK, len(changes)))]
+
+    def _complete(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
+        """With the question after its head; empty if nobody waits for its answer any more."""
+        if message[0] == worker.ASK:
+            return (*message, self._unsent.pop(message[1], b""))
+        return message
 
     async def _hear(self) -> None:
         """Takes answers, until the process has ended."""

@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 READ: Final = 1 << 20
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 ASK: Final = "ask"
-"""(ASK, number, (kind, seconds), pickled (head, function, arguments))."""
+"""(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one empty if
+nobody waits for the answer any more."""
 CANCEL: Final = "cancel"
 PING: Final = "ping"
 DONE: Final = "done"
@@ -102,11 +103,13 @@ class Worker:
             case (op, what, value):
                 self.world.apply((Op(op), what, value))
 
-    def _ask(self, number: int, terms: tuple[int, float], pickled: bytes) -> None:
+    def _ask(self, number: int, terms: tuple[int, float], head: bytes, question: bytes) -> None:
         """Begins a child for this question."""
         kind, seconds = terms
-        head, work, arguments = frames.loads(pickled)
-        self.world.take(head)
+        self.world.take(frames.loads(head))
+        if not question:
+            return
+        work, arguments = frames.loads(question)
         receiver, sender = os.pipe()
         try:
             pid = os.fork()

@@ -14,6 +14,11 @@ def count(world: World, _: Stop) -> int:
     return len(world.workloads)
 
 
+def measure(world: World, data: bytes, _: Stop) -> tuple[int, list[str]]:
+    """(bytes that were sent, names of profiles)."""
+    return len(data), sorted(world.profiles)
+
+
 def count_when(world: World, begun: Path, go: Path, _: Stop) -> tuple[int, int]:
     """(process, workloads) once `go` is there; computes until then."""
     began(begun)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -117,6 +118,32 @@ async def test_the_answer_of_a_caller_that_leaves_is_stopped(
 
     await gone(pid)
     assert await snapshots(Kind.PLAN, works.count) == 100
+
+
+async def test_a_question_that_is_abandoned_before_it_is_sent_leaves_only_its_head(
+    snapshots: Snapshots, state: HubState
+) -> None:
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    os.kill(snapshots.pid, signal.SIGSTOP)
+    filling = asyncio.create_task(snapshots(Kind.WHAT_IF, works.measure, bytes(4_000_000)))
+    await asyncio.sleep(0)  # no more fits into the pipe
+    state.profiles["new"] = {"object": {}}
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            asked = asyncio.create_task(snapshots(Kind.PLAN, works.measure, bytes(8_000_000)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            asked.cancel()
+            await asyncio.wait([asked])
+            del asked
+        assert tracemalloc.get_traced_memory()[0] < 8_000_000
+    finally:
+        tracemalloc.stop()
+    os.kill(snapshots.pid, signal.SIGCONT)
+
+    assert await filling == (4_000_000, [])
+    assert await snapshots(Kind.PLAN, works.measure, b"") == (0, ["new"])
 
 
 async def test_a_worker_that_is_killed_is_started_again_and_the_question_asked_again(
