@@ -85,8 +85,10 @@ class Follower:
         if self.ended.is_set():
             raise Lost
         number = next(self._numbers)
+        # First what may fail: the head that is made is what the worker has from then on.
+        question = frames.dumps((work, arguments))
         head = frames.dumps(self._heads.next(self.state, self._clock))
-        self._unsent[number] = frames.dumps((work, arguments))
+        self._unsent[number] = question
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         self._send((worker.ASK, number, (int(kind), seconds), head))

@@ -109,7 +109,6 @@ class Worker:
         self.world.take(frames.loads(head))
         if not question:
             return
-        work, arguments = frames.loads(question)
         receiver, sender = os.pipe()
         try:
             pid = os.fork()
@@ -122,7 +121,7 @@ class Worker:
             for pipe in (receiver, self._source, self._sink):
                 os.close(pipe)  # or the hub would not hear of the end of the worker
             forking.end_with_parent()
-            compute = functools.partial(work, self.world, *arguments, never)
+            compute = functools.partial(_answered, self.world, question)
             _compute(compute, sender, NICE[Kind(kind)], seconds)
         os.close(sender)
         child = self._children[number] = _Child(number, pid, receiver)
@@ -147,6 +146,12 @@ class Worker:
         data = memoryview(frames.framed(frames.dumps(message)))
         while data:
             data = data[os.write(self._sink, data) :]
+
+
+def _answered(world: World, question: bytes) -> Any:
+    """Reads the question and answers it: one that cannot be read is an error of its caller alone."""
+    work, arguments = frames.loads(question)
+    return work(world, *arguments, never)
 
 
 def _compute(work: Callable[[], Any], sender: int, nice: int, seconds: float) -> NoReturn:

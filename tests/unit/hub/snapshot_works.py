@@ -42,6 +42,13 @@ def die(_: World, tries: Path, __: Stop) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Unreadable:
+    """Can be pickled and not be read again."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
+
+
 def refuse(_: World, __: Stop) -> None:
     raise Refused(422, "Invalid", "it is refused", retry_after_s=3)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import re
 import signal
 import tracemalloc
@@ -198,6 +199,22 @@ async def test_what_an_answer_raises_is_raised_to_the_caller(snapshots: Snapshot
     assert (refused.value.status, refused.value.retry_after_s) == (422, 3)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         await snapshots(Kind.PLAN, works.break_down)
+
+
+async def test_a_question_that_cannot_be_pickled_or_read_is_an_error_of_its_caller_alone(
+    snapshots: Snapshots, state: HubState
+) -> None:
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    pid = snapshots.pid
+    state.profiles["new"] = {"object": {}}
+
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        await snapshots(Kind.PLAN, works.measure, lambda: b"")
+    with pytest.raises(ValueError, match="no number"):
+        await snapshots(Kind.PLAN, works.measure, works.Unreadable())
+
+    assert await snapshots(Kind.PLAN, works.measure, b"") == (0, ["new"])
+    assert snapshots.pid == pid
 
 
 async def test_an_answer_that_takes_too_long_is_stopped(state: HubState, tmp_path: Path) -> None:
