@@ -82,6 +82,8 @@ class Worker:
         finally:
             for child in self._children.values():
                 os.kill(child.pid, signal.SIGKILL)
+            for child in self._children.values():
+                os.waitpid(child.pid, 0)
 
     def _read(self) -> bool:
         """Takes what the hub has written. Returns False at its end."""
@@ -110,6 +112,7 @@ class Worker:
         if not question:
             return
         receiver, sender = os.pipe()
+        own = os.getpid()
         try:
             pid = os.fork()
         except OSError as trouble:
@@ -118,11 +121,17 @@ class Worker:
             self._say((LOST, number, f"no process can be started: {trouble.strerror}"))
             return
         if pid == 0:
-            for pipe in (receiver, self._source, self._sink):
-                os.close(pipe)  # or the hub would not hear of the end of the worker
-            forking.end_with_parent()
-            compute = functools.partial(_answered, self.world, question)
-            _compute(compute, sender, NICE[Kind(kind)], seconds)
+            try:  # nothing of the worker may run here, not even its clean-up
+                for pipe in (receiver, self._source, self._sink):
+                    os.close(pipe)  # or the hub would not hear of the end of the worker
+                forking.end_with_parent()
+                if os.getppid() == own:  # else it ended before this one could hear of it
+                    compute = functools.partial(_answered, self.world, question)
+                    _compute(compute, sender, NICE[Kind(kind)], seconds)
+            except Exception:
+                log.exception("the process of an answer failed")
+            finally:
+                os._exit(1)
         os.close(sender)
         child = self._children[number] = _Child(number, pid, receiver)
         self._selector.register(receiver, selectors.EVENT_READ, child)
@@ -157,21 +166,17 @@ def _answered(world: World, question: bytes) -> Any:
 def _compute(work: Callable[[], Any], sender: int, nice: int, seconds: float) -> NoReturn:
     """In the child: one answer, and the end of the process. An alarm ends it after its time even if
     the worker is gone."""
-    code = 1
+    signal.alarm(math.ceil(seconds) + 1)
+    gc.freeze()  # the collector would write into all pages of the world, which copies them
+    os.nice(nice)
     try:
-        signal.alarm(math.ceil(seconds) + 1)
-        gc.freeze()  # the collector would write into all pages of the world, which copies them
-        os.nice(nice)
-        try:
-            answer = True, work()
-        except Exception as trouble:
-            answer = False, trouble
-        data = memoryview(_answer(answer))
-        while data:
-            data = data[os.write(sender, data) :]
-        code = 0
-    finally:
-        os._exit(code)
+        answer = True, work()
+    except Exception as trouble:
+        answer = False, trouble
+    data = memoryview(_answer(answer))
+    while data:
+        data = data[os.write(sender, data) :]
+    os._exit(0)
 
 
 def _answer(answer: tuple[bool, Any]) -> bytes:

@@ -8,6 +8,7 @@ import signal
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 import pytest_asyncio
@@ -18,6 +19,7 @@ from federator.hub.query.access import Refused
 from federator.hub.records import workloads
 from federator.hub.snapshot import following
 from federator.hub.snapshot.computing import Broken, Snapshots
+from federator.hub.snapshot.following import Lost
 from federator.hub.snapshot.places import Kind
 from federator.kube.clock import RealClock
 from federator.kube.metrics import Metrics
@@ -191,6 +193,21 @@ async def test_an_answer_that_ends_its_process_is_given_up_and_costs_no_other(
     assert tries.read_text(encoding="ascii") == "xx"
     assert await snapshots(Kind.PLAN, works.count) == 100
     assert snapshots.pid == pid
+
+
+async def test_a_process_that_fails_before_it_computes_ends_no_other(
+    snapshots: Snapshots, state: HubState, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    other = asyncio.create_task(snapshots(Kind.PLAN, works.count_when, begun, go))
+    pid = await there(begun)
+    follower = await snapshots._following()
+
+    with pytest.raises(Lost):
+        await follower.ask(cast(Kind, 99), WAIT_S, works.count, ())  # no such class
+
+    go.touch()
+    assert await other == (pid, 100)
 
 
 async def test_what_an_answer_raises_is_raised_to_the_caller(snapshots: Snapshots) -> None:
