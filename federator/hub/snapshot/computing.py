@@ -84,6 +84,7 @@ class Snapshots:
         self._timeout_s = timeout_s
         self._metrics = metrics
         self._follower: Follower | None = None
+        self._closed = False
         self._starting = asyncio.Lock()
         self._begun_s = 0.0
         self._ends = 0
@@ -116,7 +117,7 @@ class Snapshots:
                 state, now_s = self._state(), self._clock.monotonic()
                 if not (state.leading and state.ready):
                     led_since_s = None
-                    await self.close()
+                    await self._drop()
                 elif led_since_s is None:
                     led_since_s = now_s
                 elif now_s - led_since_s >= AHEAD_S:
@@ -126,7 +127,12 @@ class Snapshots:
             await self.close()
 
     async def close(self) -> None:
-        """Ends the worker. The next question starts another one."""
+        """Ends the worker for good: open questions and later ones raise `Broken`."""
+        self._closed = True
+        await self._drop()
+
+    async def _drop(self) -> None:
+        """Ends the worker. The next question starts another one if this hub leads."""
         follower, self._follower = self._follower, None
         if follower is not None:
             await follower.end()
@@ -139,13 +145,15 @@ class Snapshots:
             log.debug("the snapshot worker is started again later")
 
     async def _following(self) -> Follower:
-        """The worker that follows the present memory. Raises `Broken`."""
+        """The worker that follows the present memory. Raises `Broken`, also on a standby."""
         async with self._starting:
             state, follower = self._state(), self._follower
+            if self._closed or not state.leading:
+                raise Broken
             if follower is not None and follower.state is state and not follower.ended.is_set():
                 return follower
             if follower is not None:
-                await self.close()
+                await self._drop()
                 self._reckon(follower, state)
             wait_s = self._begun_s + BACKOFF_S[min(self._ends, len(BACKOFF_S) - 1)]
             if self._ends and self._clock.monotonic() < wait_s:
@@ -158,6 +166,9 @@ class Snapshots:
                 self._ends += 1
                 log.warning("the snapshot worker cannot be started: %s", trouble)
                 raise Broken from None
+            if self._closed:  # meanwhile
+                await follower.end()
+                raise Broken
             if self._metrics is not None:
                 self._metrics.child(STARTS).inc()
             log.info("the snapshot worker is process %d", follower.pid)

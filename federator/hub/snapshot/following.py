@@ -79,6 +79,8 @@ class Follower:
         self.state.feed.when_next(self._wake.set)
         self._there = present(self.state)
         self._task = asyncio.create_task(self._run())
+        # Not in the task: one that is cancelled before its first step runs nothing of itself.
+        self._task.add_done_callback(self._over)
 
     async def ask(self, kind: Kind, seconds: float, work: Any, arguments: tuple[Any, ...]) -> Any:
         """What `work` returns or raises in the worker. Raises `Lost`."""
@@ -105,16 +107,16 @@ class Follower:
 
     async def end(self) -> None:
         """Ends the process and what it computes."""
-        if self._task is not None:
+        if self._task is not None and self._process is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+            await self._process.wait()
 
     def _send(self, message: tuple[Any, ...]) -> None:
         self._changes.append(message)
         self._wake.set()
 
     async def _run(self) -> None:
-        assert self._process is not None
         tasks = [asyncio.create_task(part) for part in (self._tell(), self._hear(), self._ping())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -122,18 +124,20 @@ class Follower:
                 if (why := task.exception()) is not None:
                     log.warning("the snapshot worker is given up: %s", why)
         finally:
-            self.ended.set()
-            if self.state.feed.is_followed_by(self._changes):
-                self.state.feed.end()
             for task in tasks:
                 task.cancel()
-            for answer in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(Lost())
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
-            self._publish({})
+
+    def _over(self, _: asyncio.Task[None]) -> None:
+        assert self._process is not None
+        self.ended.set()
+        if self.state.feed.is_followed_by(self._changes):
+            self.state.feed.end()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(Lost())
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._publish({})
 
     async def _tell(self) -> None:
         """Sends what changes, until the process has ended."""

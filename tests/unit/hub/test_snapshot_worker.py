@@ -19,7 +19,7 @@ from federator.hub.query.access import Refused
 from federator.hub.records import workloads
 from federator.hub.snapshot import following
 from federator.hub.snapshot.computing import Broken, Snapshots
-from federator.hub.snapshot.following import Lost
+from federator.hub.snapshot.following import Follower, Lost
 from federator.hub.snapshot.places import Kind
 from federator.kube.clock import RealClock
 from federator.kube.metrics import Metrics
@@ -261,6 +261,32 @@ async def test_lag_and_memory_are_published_while_there_is_a_worker(state: HubSt
     assert made.pid == 0
 
 
+async def test_a_worker_that_is_ended_before_its_first_step_is_gone(state: HubState) -> None:
+    follower = Follower(state, RealClock(), None)
+    await follower.begin()
+    pid, changes = follower.pid, follower._changes
+    await follower.end()
+
+    assert not alive(pid)
+    assert follower.ended.is_set()
+    assert not state.feed.is_followed_by(changes)
+
+
+async def test_open_questions_start_no_worker_after_the_end(
+    snapshots: Snapshots, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    asked = asyncio.create_task(snapshots(Kind.PLAN, works.count_when, begun, go))
+    await there(begun)
+    await snapshots.close()
+
+    with pytest.raises(Broken):
+        await asked
+    with pytest.raises(Broken):
+        await snapshots(Kind.PLAN, works.count)
+    assert snapshots.pid == 0
+
+
 async def test_a_hub_that_leads_no_more_has_no_worker(state: HubState) -> None:
     leads = True
     state.leader_gate = lambda: leads
@@ -272,6 +298,8 @@ async def test_a_hub_that_leads_no_more_has_no_worker(state: HubState) -> None:
         pid = made.pid
         leads = False
         await gone(pid)
+        with pytest.raises(Broken):
+            await made(Kind.PLAN, works.count)
     finally:
         running.cancel()
         await asyncio.wait([running])
