@@ -181,16 +181,24 @@ async def answering(
     """Runs the hub together with its query port and its snapshot worker. Raises what ends the hub,
     and OSError when the port cannot listen."""
     process.announced = announcing.notes(await server.start(identity))
-    beside = [asyncio.ensure_future(server.refresh())]
+    beside = [asyncio.create_task(server.refresh(), name="the query port's refresh")]
     if snapshots is not None:
-        beside.append(asyncio.ensure_future(snapshots.run()))
+        beside.append(asyncio.create_task(snapshots.run(), name="the snapshot worker's start"))
+    for task in beside:
+        task.add_done_callback(_log_failure)
     try:
         await process.run()
     finally:
+        await server.close()  # first: what it still answers needs the others
         for task in beside:
             task.cancel()
         await asyncio.wait(beside)
-        await server.close()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    """Says why a task that should never end has ended. The hub goes on without it."""
+    if not task.cancelled() and (why := task.exception()) is not None:
+        log.error("%s has failed", task.get_name(), exc_info=why)
 
 
 def elector(

@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 READ: Final = 1 << 20
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 ASK: Final = "ask"
-"""(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one empty if
-nobody waits for the answer any more."""
+"""(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one is empty
+if nobody waits for the answer any more."""
 CANCEL: Final = "cancel"
 PING: Final = "ping"
 DONE: Final = "done"
@@ -158,7 +158,7 @@ class Worker:
 
 
 def _answered(world: World, question: bytes) -> Any:
-    """Reads the question and answers it: one that cannot be read is an error of its caller alone."""
+    """In the child, so that a question that cannot be read is an error of its caller alone."""
     work, arguments = frames.loads(question)
     return work(world, *arguments, never)
 
