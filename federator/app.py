@@ -22,7 +22,6 @@ from federator.hub.history.journal import Journal
 from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
 from federator.hub.query import announcing
-from federator.hub.query.options import QueryOptions
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.records.seals import KEY_BYTES
@@ -102,7 +101,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             journal=Journal(settings.history, clock, metrics),
         )
         if settings.query.enabled and election is not None:
-            snapshots = snapshots_of(process, settings.query, metrics)
+            snapshots = snapshots_of(process, settings, metrics)
             server = query_server(process, reviews, election, settings, snapshots)
             work = answering(process, server, election.identity, snapshots)
         else:
@@ -115,8 +114,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         await _serve(settings, metrics, work, lambda: readiness(process))
 
 
-def snapshots_of(process: HubProcess, options: QueryOptions, metrics: Metrics) -> Snapshots | None:
+def snapshots_of(process: HubProcess, settings: Settings, metrics: Metrics) -> Snapshots | None:
     """The snapshot worker; None where answers are computed in threads."""
+    options = settings.query
     if not options.snapshot_worker:
         return None
     return Snapshots(
@@ -125,6 +125,7 @@ def snapshots_of(process: HubProcess, options: QueryOptions, metrics: Metrics) -
         shared=options.computed_at_once,
         timeout_s=options.compute_timeout_s,
         metrics=metrics,
+        log_as=(settings.log.level.upper(), settings.log.format),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from federator.hub.cache.state import HubState
-from federator.hub.snapshot.following import Follower, Lost
+from federator.hub.snapshot.following import Follower, Log, Lost
 from federator.hub.snapshot.places import Kind, Places
 from federator.hub.snapshot.world import World
 from federator.kube.clock import Clock
@@ -77,9 +77,11 @@ class Snapshots:
         shared: int,
         timeout_s: float,
         metrics: Metrics | None = None,
+        log_as: Log = ("INFO", "auto"),
     ) -> None:
         self._state = state
         self._clock = clock
+        self._log_as = log_as
         self._places = Places(shared)
         self._timeout_s = timeout_s
         self._metrics = metrics
@@ -159,7 +161,7 @@ class Snapshots:
             if self._ends and self._clock.monotonic() < wait_s:
                 raise Broken
             self._begun_s = self._clock.monotonic()
-            follower = Follower(state, self._clock, self._metrics)
+            follower = Follower(state, self._clock, self._metrics, self._log_as)
             try:
                 await follower.begin()
             except OSError as trouble:

@@ -10,11 +10,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+import federator
 from federator.hub.cache.state import HubState
 from federator.hub.records.feed import Change, Op
 from federator.hub.snapshot import frames, worker
@@ -23,6 +26,7 @@ from federator.hub.snapshot.places import Kind
 from federator.hub.snapshot.world import Heads
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
+from federator.process import logs
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,12 @@ SILENT_S: Final = 300.0
 workloads on a busy machine needs a minute for its first word."""
 LAG: Final = "federator_snapshot_lag_seconds"
 MEMORY: Final = "federator_snapshot_memory_bytes"
-COMMAND: Final = (sys.executable, "-m", "federator.hub.snapshot.worker")
+COMMAND: Final = (sys.executable, "-P", "-m", "federator.hub.snapshot.worker")
+"""Without the current directory in the path of modules: it may be anybody's."""
+PARENT: Final = str(Path(federator.__file__).resolve().parent.parent)
+"""Where the worker finds the same modules."""
+Log = tuple[str, logs.Style]
+"""Level and style of the log, as in `logs.configure`."""
 
 
 class Lost(Exception):
@@ -46,8 +55,15 @@ class Lost(Exception):
 class Follower:
     """One worker process and what it follows, from `begin` until it ends."""
 
-    def __init__(self, state: HubState, clock: Clock, metrics: Metrics | None) -> None:
+    def __init__(
+        self,
+        state: HubState,
+        clock: Clock,
+        metrics: Metrics | None,
+        log_as: Log = ("INFO", "auto"),
+    ) -> None:
         self.state = state
+        self._log_as = log_as
         self.ended = asyncio.Event()
         self._clock = clock
         self._metrics = metrics
@@ -74,7 +90,14 @@ class Follower:
     async def begin(self) -> None:
         """Starts the process. Raises OSError if there can be none."""
         pipe = asyncio.subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(*COMMAND, stdin=pipe, stdout=pipe)
+        path = [PARENT, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        self._process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            *self._log_as,
+            stdin=pipe,
+            stdout=pipe,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+        )
         self._changes = self.state.feed.follow()
         self.state.feed.when_next(self._wake.set)
         self._there = present(self.state)

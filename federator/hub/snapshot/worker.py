@@ -7,7 +7,6 @@ costs neither the world nor another answer. The process has no thread and no con
 what makes forking safe here and not in the hub.
 """
 
-import errno
 import functools
 import gc
 import logging
@@ -19,22 +18,22 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from federator.hub.records.feed import Op
 from federator.hub.snapshot import frames
 from federator.hub.snapshot.frames import Frames
 from federator.hub.snapshot.places import NICE, WORKER_NICE, Kind
 from federator.hub.snapshot.world import World
-from federator.process import forking, malloc
+from federator.process import forking, logs, malloc
 
 log = logging.getLogger(__name__)
 
 READ: Final = 1 << 20
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 ASK: Final = "ask"
-"""(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one is empty
-if nobody waits for the answer any more."""
+"""(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one
+is empty if nobody waits for the answer any more."""
 CANCEL: Final = "cancel"
 PING: Final = "ping"
 DONE: Final = "done"
@@ -203,7 +202,10 @@ def memory() -> int:
 
 
 def main() -> None:
-    """Follows the hub that started it. The hub ends it by closing the pipe."""
+    """Follows the hub that started it, and logs as it does: the level and the style are arguments.
+    The hub ends it by closing the pipe."""
+    level, style = sys.argv[1:]
+    logs.configure(level, cast(logs.Style, style))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the hub
     source, sink = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -213,10 +215,11 @@ def main() -> None:
     malloc.return_large_blocks()
     try:
         Worker(source, sink).run()
-    except OSError as trouble:
-        if trouble.errno != errno.EPIPE:
-            raise
-    sys.exit(0)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception:
+        log.exception("the snapshot worker failed")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

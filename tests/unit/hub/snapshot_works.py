@@ -1,5 +1,6 @@
 """Questions that the tests beside it ask of a snapshot worker, which imports them by name."""
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -47,6 +48,11 @@ class Unreadable:
 
     def __reduce__(self) -> tuple[type[int], tuple[str]]:
         return int, ("no number",)
+
+
+def tell(_: World, __: Stop) -> None:
+    """Logs what must not be read."""
+    logging.getLogger(__name__).warning("password: correcthorse")
 
 
 def refuse(_: World, __: Stop) -> None:

@@ -210,6 +210,25 @@ async def test_a_process_that_fails_before_it_computes_ends_no_other(
     assert await other == (pid, 100)
 
 
+async def test_no_module_of_the_current_directory_is_imported(
+    snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "struct.py").write_text("raise SystemExit(3)", encoding="ascii")
+    monkeypatch.chdir(tmp_path)
+
+    assert await snapshots(Kind.PLAN, works.count) == 100
+
+
+async def test_what_the_worker_logs_is_redacted(
+    snapshots: Snapshots, capfd: pytest.CaptureFixture[str]
+) -> None:
+    await snapshots(Kind.PLAN, works.tell)
+
+    written = capfd.readouterr().err
+    assert "[redacted]" in written
+    assert "correcthorse" not in written
+
+
 async def test_what_an_answer_raises_is_raised_to_the_caller(snapshots: Snapshots) -> None:
     with pytest.raises(Refused) as refused:
         await snapshots(Kind.PLAN, works.refuse)
