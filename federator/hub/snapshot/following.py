@@ -32,12 +32,16 @@ log = logging.getLogger(__name__)
 
 CHUNK: Final = 32
 """Changes that are pickled in one turn of the event loop: about a millisecond."""
-BEHIND_MAX: Final = 500_000
-"""Changes that may wait to be sent. A worker that is further behind is started again."""
+BEHIND_MIN: Final = 10_000
+BEHIND_OF: Final = 2
+"""Changes that may wait to be sent: so many, or so many for each workload and decision. A worker
+that is further behind is started again, which is then less work."""
 PING_S: Final = 5.0
 SILENT_S: Final = 300.0
-"""A worker that says nothing for so long is given up: one that begins to follow a hundred thousand
-workloads on a busy machine needs a minute for its first word."""
+"""A worker that has not said anything for so long is given up: one that begins to follow a hundred
+thousand workloads on a busy machine needs a minute for its first word."""
+HUNG_S: Final = 30.0
+"""The same once it has spoken: plans wait for it."""
 LAG: Final = "federator_snapshot_lag_seconds"
 MEMORY: Final = "federator_snapshot_memory_bytes"
 COMMAND: Final = (sys.executable, "-P", "-m", "federator.hub.snapshot.worker")
@@ -74,6 +78,9 @@ class Follower:
         self._wake = asyncio.Event()
         self._heard_s = 0.0
         """When it said anything last."""
+        self._spoken = False
+        self._pings: deque[float] = deque()
+        """When it was asked for figures that it has not sent yet."""
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._unsent: dict[int, bytes] = {}
         """Questions that wait to be sent, without their heads. Apart from the changes, because one
@@ -202,7 +209,9 @@ class Follower:
     def _take(self, message: tuple[Any, ...]) -> None:
         what, about, said = message
         self._heard_s = self._clock.monotonic()
+        self._spoken = True
         if what == worker.PONG:
+            self._pings.popleft()
             self._publish({LAG: self._clock.monotonic() - about, MEMORY: float(said)})
             return
         answer = self._answers.get(about)
@@ -219,10 +228,15 @@ class Follower:
         self._heard_s = self._clock.monotonic()
         while True:
             now_s = self._clock.monotonic()
-            if now_s - self._heard_s > SILENT_S:
-                raise RuntimeError(f"it has said nothing for {SILENT_S:.0f} s")
-            if len(self._changes) > BEHIND_MAX:
-                raise RuntimeError(f"it is more than {BEHIND_MAX} changes behind")
+            silent_s = HUNG_S if self._spoken else SILENT_S
+            if now_s - self._heard_s > silent_s:
+                raise RuntimeError(f"it has said nothing for {silent_s:.0f} s")
+            present = len(self.state.workloads) + len(self.state.records)
+            if len(self._changes) > (most := max(BEHIND_MIN, BEHIND_OF * present)):
+                raise RuntimeError(f"it is more than {most} changes behind")
+            if self._pings:
+                self._publish({LAG: now_s - self._pings[0]})
+            self._pings.append(now_s)
             self._send((worker.PING, now_s))
             await asyncio.sleep(PING_S)
 

@@ -27,7 +27,8 @@ from tests.unit.hub import snapshot_works as works
 from tests.unit.hub import world as worlds
 
 WAIT_S = 60.0
-LAG = re.compile(r"^federator_snapshot_lag_seconds \d", re.M)
+LAG = re.compile(r"^federator_snapshot_lag_seconds (\d\S*)", re.M)
+MEMORY = re.compile(r"^federator_snapshot_memory_bytes (\d\S*)", re.M)
 pytestmark = pytest.mark.asyncio
 
 
@@ -169,7 +170,7 @@ async def test_a_worker_that_hangs_is_replaced(
     snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await snapshots(Kind.PLAN, works.count) == 100
-    monkeypatch.setattr(following, "SILENT_S", 1.0)
+    monkeypatch.setattr(following, "HUNG_S", 1.0)
     hangs = snapshots.pid
     os.kill(hangs, signal.SIGSTOP)
 
@@ -179,6 +180,42 @@ async def test_a_worker_that_hangs_is_replaced(
 
     assert await asked == 100
     assert snapshots.pid not in (0, hangs)
+
+
+async def test_a_worker_that_is_too_far_behind_is_replaced(
+    snapshots: Snapshots, state: HubState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await snapshots(Kind.PLAN, works.count) == 100
+    monkeypatch.setattr(following, "PING_S", 0.1)
+    monkeypatch.setattr(following, "HUNG_S", 1000.0)
+    hangs = snapshots.pid
+    os.kill(hangs, signal.SIGSTOP)
+    key, workload = next(iter(state.workloads.rows()))
+    for _ in range(2 * following.BEHIND_MIN):
+        state.workloads[key] = workload
+
+    await gone(hangs)
+    assert await snapshots(Kind.PLAN, works.count) == 100
+
+
+async def test_the_lag_grows_while_the_worker_is_silent(
+    state: HubState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PING_S", 0.1)
+    metrics = Metrics()
+    made = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=WAIT_S, metrics=metrics)
+
+    def lag() -> float:
+        found = LAG.search(metrics.render().decode())
+        return float(found[1]) if found else 0.0
+
+    try:
+        assert await made(Kind.PLAN, works.count) == 100
+        os.kill(made.pid, signal.SIGSTOP)
+        before = lag()
+        await until(lambda: lag() > before + 1.0)
+    finally:
+        await made.close()
 
 
 async def test_an_answer_that_ends_its_process_is_given_up_and_costs_no_other(
@@ -270,9 +307,11 @@ async def test_lag_and_memory_are_published_while_there_is_a_worker(state: HubSt
     made = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=WAIT_S, metrics=metrics)
     try:
         assert await made(Kind.PLAN, works.count) == 100
-        await until(lambda: bool(LAG.search(metrics.render().decode())))
+        await until(lambda: bool(MEMORY.search(metrics.render().decode())))
         shown = metrics.render().decode()
-        assert int(float(shown.rpartition("federator_snapshot_memory_bytes ")[2].split()[0])) > 1e7
+        assert LAG.search(shown)
+        assert (memory := MEMORY.search(shown))
+        assert float(memory[1]) > 1e7
         assert "federator_snapshot_starts_total 1.0" in shown
     finally:
         await made.close()
