@@ -34,7 +34,7 @@ class Op(IntEnum):
     COMMITMENTS = 2
     """(method of `Commitments`, its arguments)."""
     COMMITMENT = 3
-    """(commitment): one of those that there are when somebody begins to follow."""
+    """(commitment): one of those that are present when a follower starts."""
     RECENT = 4
     """(cluster, some of its steps in `Charged`), after all commitments."""
     BOOKS = 5
@@ -45,7 +45,7 @@ Change = tuple[Op, Any, Any]
 BOOKS: Final = ("_in_flight", "_departures", "_trails", "_unsorted", "_leaving", "_summed")
 """Fields of `Charged` that are passed on at once."""
 STEPS: Final = 256
-"""Steps that are passed on as one change."""
+"""Steps that are sent as one change."""
 
 
 class Feed:

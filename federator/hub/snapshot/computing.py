@@ -35,7 +35,7 @@ STEADY_S: Final = 60.0
 
 
 class Broken(Exception):
-    """The worker ended and is not there again yet, or ended with every try."""
+    """The worker is not running, or ended at each attempt."""
 
 
 class Compute(Protocol):

@@ -1,4 +1,4 @@
-"""The hub's end of the snapshot worker: starts it, tells it of every change, asks it, and starts it
+"""The hub's end of the snapshot worker: starts it, sends it each change, asks it, and starts it
 again when it ends.
 
 Changes and questions go out in the order in which they are made, a few at a time, so that the event
