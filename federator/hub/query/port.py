@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 PATH_MAX = 1024
 BY_OBJECT_AT_ONCE = 3
 """Requests at once that are large, and are read before it is known what their sender may."""
+BY_OBJECT_OF_ONE_USER = 2
+"""Of those, so that one user cannot take all."""
 REASON_NOT_LEADING = "NotLeading"
 
 
@@ -117,7 +119,10 @@ class QueryPort:
     ) -> Mapping[str, Any] | msgspec.Raw:
         sources = self._sources()
         holder = user.name, route.kind
-        if self._by_user[holder] >= sources.options.requests_of_one_user:
+        most = sources.options.requests_of_one_user
+        if route.by_object:
+            most = min(most, BY_OBJECT_OF_ONE_USER)
+        if self._by_user[holder] >= most:
             raise Refused(
                 429, "TooManyRequests", "you have too many requests at once", retry_after_s=1
             )

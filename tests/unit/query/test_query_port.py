@@ -381,6 +381,33 @@ def test_what_cannot_be_asked_is_refused_in_words() -> None:
     worlds.play(scenario)
 
 
+def test_one_user_does_not_take_every_place_for_large_bodies() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        port, reading, go = port_of(world), asyncio.Queue[str](), asyncio.Event()
+
+        def large(user: str) -> Incoming:
+            async def read(_: int) -> bytes:
+                reading.put_nowait(user)
+                await go.wait()
+                return b"{}"
+
+            return request("/v1/plan", user=user, method="POST", has_body=True, read_body=read)
+
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(port.answer(large("greedy"))) for _ in range(2)]
+            assert [await reading.get(), await reading.get()] == ["greedy", "greedy"]
+            refused = await port.answer(large("greedy"))
+            asked.append(group.create_task(port.answer(large("modest"))))
+            assert await reading.get() == "modest"
+            go.set()
+
+        assert refused.status == 429
+        assert 429 not in {task.result().status for task in asked}
+
+    worlds.play(scenario)
+
+
 def test_one_user_does_not_keep_the_others_out_and_all_together_are_bounded() -> None:
     async def scenario(world: World) -> None:
         await web(world)
