@@ -1,7 +1,7 @@
 """`federator apply`: carries out a saved plan, unless its outcome would be another one by now."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,20 +10,9 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.advice.plans.saved import Saved
-    from federator.hub.placing.offline import Id
     from federator.kube.client import Client
 
 SHOWN: Final = 20
-ORDER: Final = (
-    "Namespace",
-    "RuntimeProfile",
-    "FederatedQuota",
-    "PlacementInvariant",
-    "ClusterPlacementPolicy",
-    "PlacementPolicy",
-    "MemberCluster",
-)
-"""Kinds in the order in which they are written; workloads come last."""
 
 
 @click.command()
@@ -57,10 +46,10 @@ def _read(path: str) -> "Saved":
 
 async def _applied(made: "Saved", given: Mapping[str, str], path: str, *, dry_run: bool) -> None:
     from federator.advice.plans import saved as saving
-    from federator.cli.leader import asking
+    from federator.cli.leader import applying, asking
 
     async def work(host: "Client") -> None:
-        live = await _live(host, made)  # first: what changes after this fails its write
+        live = await applying.live(host, made)  # first: what changes after this fails its write
         document = await asking.plan(made.asked, given, host)
         if document["refused"]:
             common.fail(f"{path}: not applied, because the hub refuses it:", *document["refused"])
@@ -76,89 +65,6 @@ async def _applied(made: "Saved", given: Mapping[str, str], path: str, *, dry_ru
         if dry_run:
             common.say("The outcome is still the planned one. Nothing was written.")
             return
-        await _write(host, made, live)
+        await applying.write(host, made, live)
 
     await common.with_federation(given["kubeconfig"], given["context"], work)
-
-
-async def _live(host: "Client", made: "Saved") -> dict["Id", dict[str, Any]]:
-    """The objects that are edited, as far as they exist."""
-    from federator.hub.placing import offline
-    from federator.kube import errors
-
-    named = (*map(offline.id_of, made.applied), *made.deleted, *(which for which, _ in made.scaled))
-    live: dict[Id, dict[str, Any]] = {}
-    for which in dict.fromkeys(named):
-        try:
-            live[which] = await host.get(_ref(which))
-        except errors.NotFound:
-            continue
-    return live
-
-
-def _ref(which: "Id") -> Any:
-    from federator.kinds import registry
-    from federator.model.steps import ObjectRef
-
-    kind, namespace, name = which
-    if kind == "Namespace":
-        return ObjectRef("v1", "namespaces", "", name, kind)
-    return registry.KINDS[kind].ref(namespace, name)
-
-
-async def _write(host: "Client", made: "Saved", live: Mapping["Id", dict[str, Any]]) -> None:
-    """Writes every edit. Ends the command at the first that fails, with what was written before."""
-    from federator.hub.placing import offline
-    from federator.kube import errors
-
-    ordered = sorted(made.applied, key=_order)
-    steps: Sequence[tuple[str, Id, Any]] = [
-        *(("applied", offline.id_of(obj), obj) for obj in ordered),
-        *(("scaled", which, count) for which, count in made.scaled),
-        *(("deleted", which, None) for which in made.deleted),
-    ]
-    for at, (what, which, value) in enumerate(steps):
-        title = f"{which[0]}/{which[2]}"
-        try:
-            await _step(host, which, what, value, live.get(which))
-        except errors.Conflict:
-            why = "it was changed by somebody else meanwhile"
-            common.fail(f"{title}: not {what}: {why}", *_left(steps[:at]))
-        except errors.ApiError as trouble:
-            common.fail(f"{title}: not {what}: {trouble}", *_left(steps[:at]))
-        common.say(f"{title} {what}")
-
-
-def _order(obj: Mapping[str, Any]) -> int:
-    kind = str(obj["kind"])
-    return ORDER.index(kind) if kind in ORDER else len(ORDER)
-
-
-def _left(done: Iterable[tuple[str, "Id", Any]]) -> list[str]:
-    names = [f"{which[0]}/{which[2]} {what}" for what, which, _ in done]
-    return [f"done before: {', '.join(names)}"] if names else ["nothing was written"]
-
-
-async def _step(
-    host: "Client", which: "Id", what: str, value: Any, live: dict[str, Any] | None
-) -> None:
-    """One write, of the state of the object that was planned with. Raises ApiError."""
-    from federator.advice.plans import edits
-    from federator.kinds import registry
-
-    ref = _ref(which)
-    if what == "deleted":
-        if live is not None:
-            meta = live["metadata"]
-            await host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
-        return
-    if what == "scaled":
-        assert live is not None
-        amount = registry.verbs_of(which[0]).amount
-        body = {**live, "spec": {**live["spec"], amount: value}}
-    else:
-        body = edits.written(value, live)
-    if live is None:
-        await host.create(ref, body, strict=True)
-    else:
-        await host.replace(ref, body, strict=True)

@@ -1,0 +1,152 @@
+"""The writes of a saved plan, one after the other, on the objects as they were planned with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.advice.plans import edits
+from federator.advice.plans.edits import Obj
+from federator.advice.plans.saved import Saved
+from federator.cli import common
+from federator.hub.placing import offline
+from federator.hub.placing.offline import Id
+from federator.kinds import registry
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.steps import ObjectRef
+
+TRIES: Final = 10
+"""Writes of one object, where each is refused because its status was written just before."""
+ORDER: Final = (
+    "Namespace",
+    "RuntimeProfile",
+    "FederatedQuota",
+    "PlacementInvariant",
+    "ClusterPlacementPolicy",
+    "PlacementPolicy",
+    "MemberCluster",
+)
+"""Kinds in the order in which they are written; workloads come last."""
+_PLANNED: Final = ("uid", "generation", "deletionTimestamp", "labels", "annotations")
+"""Metadata that a status write leaves as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The write of one object."""
+
+    what: str
+    """`applied`, `scaled` or `deleted`."""
+    which: Id
+    given: Obj | None = None
+    """The object to apply."""
+    count: int | None = None
+    """The copies to scale to."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.which[0]}/{self.which[2]}"
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.what}"
+
+
+def steps_of(made: Saved) -> list[Step]:
+    """The writes of a plan in their order."""
+    return [
+        *(Step("applied", offline.id_of(obj), obj) for obj in sorted(made.applied, key=_order)),
+        *(Step("scaled", which, count=count) for which, count in made.scaled),
+        *(Step("deleted", which) for which in made.deleted),
+    ]
+
+
+def _order(obj: Obj) -> int:
+    kind = str(obj["kind"])
+    return ORDER.index(kind) if kind in ORDER else len(ORDER)
+
+
+async def live(host: Client, made: Saved) -> dict[Id, Obj]:
+    """The objects that the plan edits, as far as they exist. Raises ApiError."""
+    found = {}
+    for step in steps_of(made):
+        if step.which not in found and (obj := await _read(host, step.which)) is not None:
+            found[step.which] = obj
+    return found
+
+
+async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
+    """Carries out the plan on the objects as they were read before it was planned again. Ends the
+    command at the first write that fails, with what was written before."""
+    steps = steps_of(made)
+    for at, step in enumerate(steps):
+        try:
+            await _written(host, step, live.get(step.which))
+        except errors.Conflict:
+            why = "it was changed by somebody else meanwhile"
+            common.fail(f"{step.title}: not {step.what}: {why}", *_left(steps, at))
+        except errors.ApiError as trouble:
+            common.fail(f"{step.title}: not {step.what}: {trouble}", *_left(steps, at))
+        common.say(str(step))
+
+
+def _left(steps: Sequence[Step], at: int) -> list[str]:
+    names = [str(step) for step in steps[:at]]
+    return [f"done before: {', '.join(names)}"] if names else ["nothing was written"]
+
+
+async def _written(host: Client, step: Step, live: Obj | None) -> None:
+    """One write, of the state of the object that was planned with. Its status may have changed
+    since, as each write of the plan makes the hub write status. Raises ApiError."""
+    for _ in range(TRIES - 1):
+        try:
+            await _send(host, step, live)
+        except errors.Conflict:
+            newer = await _read(host, step.which)
+            if live is None or newer is None or _planned(newer) != _planned(live):
+                raise
+            live = newer
+        else:
+            return
+    await _send(host, step, live)
+
+
+def _planned(obj: Obj) -> tuple[Any, ...]:
+    """The object without its status and what a status write changes."""
+    meta = obj["metadata"]
+    return obj.get("spec"), *(meta.get(name) for name in _PLANNED)
+
+
+async def _send(host: Client, step: Step, live: Obj | None) -> None:
+    ref = _ref(step.which)
+    if step.what == "deleted":
+        if live is not None:
+            meta = live["metadata"]
+            await host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
+        return
+    if step.given is None:
+        assert live is not None
+        amount = registry.verbs_of(step.which[0]).amount
+        body = {**live, "spec": {**live["spec"], amount: step.count}}
+    else:
+        body = edits.written(step.given, live)
+    if live is None:
+        await host.create(ref, body, strict=True)
+    else:
+        await host.replace(ref, body, strict=True)
+
+
+async def _read(host: Client, which: Id) -> Obj | None:
+    """The object; None if there is none. Raises ApiError."""
+    try:
+        return await host.get(_ref(which))
+    except errors.NotServed:
+        raise  # a proxy may have answered: it does not prove that there is no such object
+    except errors.NotFound:
+        return None
+
+
+def _ref(which: Id) -> ObjectRef:
+    kind, namespace, name = which
+    if kind == "Namespace":
+        return ObjectRef("v1", "namespaces", "", name, kind)
+    return registry.KINDS[kind].ref(namespace, name)
