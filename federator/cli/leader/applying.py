@@ -52,10 +52,17 @@ class Step:
 
 
 def steps_of(made: Saved) -> list[Step]:
-    """The writes of a plan in their order."""
+    """The writes of a plan in their order. An object that is applied and scaled is written once."""
+    counts = dict(made.scaled)
+    applied = {offline.id_of(obj) for obj in made.applied}
+    ordered = [(offline.id_of(obj), obj) for obj in sorted(made.applied, key=_order)]
     return [
-        *(Step("applied", offline.id_of(obj), obj) for obj in sorted(made.applied, key=_order)),
-        *(Step("scaled", which, count=count) for which, count in made.scaled),
+        *(Step("applied", which, obj, counts.get(which)) for which, obj in ordered),
+        *(
+            Step("scaled", which, count=count)
+            for which, count in counts.items()
+            if which not in applied
+        ),
         *(Step("deleted", which) for which in made.deleted),
     ]
 
@@ -78,6 +85,9 @@ async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
     """Carries out the plan on the objects as they were read before it was planned again. Ends the
     command at the first write that fails, with what was written before."""
     steps = steps_of(made)
+    for step in steps:
+        if step.what == "scaled" and step.which not in live:
+            common.fail(f"{step.title}: not scaled: it does not exist", "nothing was written")
     for at, step in enumerate(steps):
         try:
             await _written(host, step, live.get(step.which))
@@ -123,16 +133,20 @@ async def _send(host: Client, step: Step, live: Obj | None) -> None:
             meta = live["metadata"]
             await host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
         return
-    if step.given is None:
-        assert live is not None
-        amount = registry.verbs_of(step.which[0]).amount
-        body = {**live, "spec": {**live["spec"], amount: step.count}}
-    else:
-        body = edits.written(step.given, live)
+    body = _body(step, live)
     if live is None:
         await host.create(ref, body, strict=True)
     else:
         await host.replace(ref, body, strict=True)
+
+
+def _body(step: Step, live: Obj | None) -> dict[str, Any]:
+    """The object that an `applied` or `scaled` step writes."""
+    body = dict(live or {}) if step.given is None else edits.written(step.given, live)
+    if step.count is not None:
+        amount = registry.verbs_of(step.which[0]).amount
+        body["spec"] = {**body["spec"], amount: step.count}
+    return body
 
 
 async def _read(host: Client, which: Id) -> Obj | None:

@@ -123,3 +123,26 @@ def test_an_object_that_somebody_else_changed_is_not_overwritten(
         "error: PinterestService/web: not applied: it was changed by somebody else meanwhile",
         "error: done before: PlacementPolicy/rules applied",
     ]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["there", "new"])
+def test_an_object_that_is_applied_and_scaled_is_written_once(there: bool) -> None:
+    made = Applied(*([psvc("web", 4)] if there else []))
+
+    made.apply(plan(psvc("web", 6, paused=True), scaled=[(WEB, 5)]))
+
+    assert len(made.sent) == 1
+    assert (made.spec(WEB)["replicas"], made.spec(WEB)["paused"]) == (5, True)
+
+
+def test_a_scaled_object_that_is_gone_is_refused_before_any_write(capsys: Any) -> None:
+    made = Applied()
+
+    with pytest.raises(SystemExit):
+        made.apply(plan(policy(), scaled=[(WEB, 5)]))
+
+    assert not made.sent
+    assert capsys.readouterr().err.splitlines() == [
+        "error: PinterestService/web: not scaled: it does not exist",
+        "error: nothing was written",
+    ]
