@@ -116,7 +116,7 @@ def _id(given: Any) -> Id:
 
 
 def differences(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What would come otherwise than planned, each as a sentence; empty when nothing would.
+    """How the outcome differs from the plan, a sentence for each difference; empty if it does not.
     `now`: the document of the same edits on the fleet as it is now."""
     return [*_of_workloads(planned, now), *_of_fleet(planned, now)]
 

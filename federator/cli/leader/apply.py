@@ -1,4 +1,4 @@
-"""`federator apply`: carries out a saved plan, unless its outcome would be another one by now."""
+"""`federator apply`: carries out a saved plan, if its outcome has not changed."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
