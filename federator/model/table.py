@@ -23,6 +23,7 @@ _SMALLEST: Final = 8
 _READ_MAX: Final = 16
 """A hub has several tables for each of a thousand members."""
 _ABSENT: Final[Any] = object()
+_RENUMBERED: Final = "table rebuilt during iteration"
 
 
 class Columns(Protocol[K, V]):
@@ -206,8 +207,9 @@ class Hashes:
 
 
 class Table(MutableMapping[K, V]):
-    """Like a dict, also in the order of its keys. A change while it is iterated is not noticed:
-    keys that are added then may or may not be met."""
+    """Like a dict, also in the order of its keys. While it is iterated, keys may be removed, and
+    keys that are added may or may not be met. A change that numbers the rows again ends the
+    iteration with a RuntimeError."""
 
     __slots__ = ("_columns", "_count", "_keys", "_mask", "_slots")
 
@@ -277,10 +279,19 @@ class Table(MutableMapping[K, V]):
     def __len__(self) -> int:
         return self._count
 
+    def clear(self) -> None:
+        self._columns.keep([])
+        self._keys = []
+        self._count = 0
+        self._slots, self._mask = _free(_SMALLEST), _SMALLEST - 1
+
     def __iter__(self) -> Iterator[K]:
-        for key in self._keys:
+        keys = self._keys
+        for key in keys:
             if key is not None:
                 yield key
+                if self._keys is not keys:
+                    raise RuntimeError(_RENUMBERED)
 
     def values(self) -> Values[V]:
         return _Values(self)
@@ -290,9 +301,12 @@ class Table(MutableMapping[K, V]):
 
     def rows(self) -> Iterator[tuple[K, V]]:
         """Keys and values, without a lookup of each key."""
-        for row, key in enumerate(self._keys):
+        keys = self._keys
+        for row, key in enumerate(keys):
             if key is not None:
                 yield key, self._columns.get(row, key)
+                if self._keys is not keys:
+                    raise RuntimeError(_RENUMBERED)
 
     def copy(self) -> "Table[K, V]":
         """A table of its own with the same rows."""

@@ -65,6 +65,39 @@ def test_keys_that_come_and_go_take_no_more_room_in_the_end() -> None:
     assert len(table._keys) < 64
 
 
+@pytest.mark.parametrize("columns", [Objects, Numbers])
+@pytest.mark.parametrize("read", [iter, Table.rows, Table.items, Table.values])
+@pytest.mark.parametrize("change", ["rebuild", "clear"])
+def test_an_iteration_ends_with_an_error_when_rows_are_renumbered(
+    columns: Any, read: Any, change: str
+) -> None:
+    table: Table[int, int] = Table(columns())
+    for number in range(4):
+        table[number] = number
+    iteration = iter(read(table))
+    next(iteration)
+    del table[1]
+    assert next(iteration) in (2, (2, 2))
+    if change == "clear":
+        table.clear()
+    else:
+        table.update({number: number for number in range(10, 30)})
+    with pytest.raises(RuntimeError, match="rebuilt during iteration"):
+        next(iteration)
+
+
+def test_a_cleared_table_is_as_new() -> None:
+    table: Table[int, int] = Table(Numbers())
+    for number in range(1_000):
+        table[number] = number
+    slots = len(table._slots)
+    table.clear()
+    assert (len(table), list(table.items()), table.get(7)) == (0, [], None)
+    assert len(table._slots) < slots
+    table[7] = 8
+    assert dict(table) == {7: 8}
+
+
 def test_an_entry_takes_half_of_what_it_takes_in_a_dict() -> None:
     keys = [("feed", f"w{number}") for number in range(100_000)]
     columns: Objects[int] = Objects()
