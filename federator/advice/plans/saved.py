@@ -16,6 +16,8 @@ KIND: Final = "FederatorPlan"
 FORMAT: Final = 1
 """Of the file; another one cannot be read."""
 EDITS: Final = ("applied", "deleted", "scaled")
+COUNT_END: Final = 10**9
+"""Counts to scale to are below it, as those of `--scale`."""
 _COMPARED: Final = (
     ("short", "copies without a place"),
     ("waiting", "copies that wait"),
@@ -81,7 +83,7 @@ def read(text: str, version: str) -> Saved:
         return Saved(
             tuple(_object(obj, at) for at, obj in enumerate(_list(edits, "applied"))),
             tuple(_id(which) for which in _list(edits, "deleted")),
-            tuple((_id(which), int(count)) for which, count in _list(edits, "scaled")),
+            tuple((_id(which), _count(count)) for which, count in _list(edits, "scaled")),
             edits.get("losses") is True,
             document,
         )
@@ -115,10 +117,16 @@ def _id(given: Any) -> Id:
     return kind, namespace, name
 
 
+def _count(given: Any) -> int:
+    if type(given) is not int or not 0 <= given < COUNT_END:
+        raise ValueError(f"a count must be a whole number from 0 to {COUNT_END - 1}")
+    return given
+
+
 def differences(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """How the outcome differs from the plan, a sentence for each difference; empty if it does not.
     `now`: the document of the same edits on the fleet as it is now."""
-    return [*_of_workloads(planned, now), *_of_fleet(planned, now)]
+    return [*_of_workloads(planned, now), *_of_others(planned, now), *_of_fleet(planned, now)]
 
 
 def _of_workloads(planned: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -133,6 +141,15 @@ def _of_workloads(planned: Mapping[str, Any], now: Mapping[str, Any]) -> Iterato
             yield f"{name}: would not change any more; planned was {_copies(was['after'])}"
         else:
             yield from _of_one(name, was, then)
+
+
+def _of_others(planned: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Of the workloads that the caller may not see only the sums are known."""
+    before, after = planned.get("others", {}), now.get("others", {})
+    for field in sorted({*before, *after}):
+        was, then = before.get(field, 0), after.get(field, 0)
+        if was != then:
+            yield f"workloads that you may not see: {field} would be {then}; planned was {was}"
 
 
 def _of_one(name: str, was: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
@@ -163,6 +180,11 @@ def _of_fleet(planned: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
     yield from (
         f"refused: {sentence}" for sentence in now.get("refused", ()) if sentence not in known
     )
+    if "uncovered" in planned and "uncovered" not in now:
+        yield (
+            "the losses of clusters cannot be compared now, and the plan compared them; federator"
+            " plan --no-losses saves a plan without them"
+        )
     was = {loss["cluster"]: loss["copiesWithoutPlaceThen"] for loss in planned.get("uncovered", ())}
     for loss in now.get("uncovered", ()):
         lacking = loss["copiesWithoutPlaceThen"]

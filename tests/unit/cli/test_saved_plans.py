@@ -69,6 +69,40 @@ def test_a_new_refusal_loss_or_broken_invariant_is_a_difference() -> None:
     assert saved.differences(planned, {**planned, "invariants": [as_now]}) == []
 
 
+def test_other_sums_of_workloads_that_the_caller_may_not_see_are_a_difference() -> None:
+    planned = {"workloads": [], "others": {"workloads": 2, "moves": 3}}
+
+    more = {**planned, "others": {"workloads": 2, "moves": 7}}
+
+    hidden = "workloads that you may not see"
+    assert saved.differences(planned, planned) == []
+    assert saved.differences(planned, more) == [f"{hidden}: moves would be 7; planned was 3"]
+    assert saved.differences({"workloads": []}, planned) == [
+        f"{hidden}: moves would be 3; planned was 0",
+        f"{hidden}: workloads would be 2; planned was 0",
+    ]
+    assert len(saved.differences(planned, {"workloads": []})) == 2
+
+
+def test_losses_that_cannot_be_compared_any_more_are_a_difference() -> None:
+    bare: dict[str, Any] = {"workloads": []}
+    compared: dict[str, Any] = {**bare, "uncovered": []}
+
+    (said,) = saved.differences(compared, bare)
+
+    assert "losses of clusters cannot be compared now" in said
+    assert saved.differences(bare, bare) == saved.differences(compared, compared) == []
+
+
+@pytest.mark.parametrize("count", [True, "5", 5.0, -1, 10**9, None])
+def test_a_count_that_is_no_number_of_copies_is_refused(count: Any) -> None:
+    scaled = [[["PinterestService", "feed", "web"], count]]
+    asked = {"applied": [], "deleted": [], "scaled": scaled, "losses": False}
+
+    with pytest.raises(saved.Unreadable, match="a count must be a whole number"):
+        saved.read(saved.as_text(asked, {}, "1"), "1")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
