@@ -103,6 +103,12 @@ class Watched(Table[Key, Value]):
         super().__delitem__(key)
         self._feed.note((self._op, key, None))
 
+    def clear(self) -> None:
+        gone = list(self)
+        super().clear()
+        for key in gone:
+            self._feed.note((self._op, key, None))
+
 
 class Noted(Commitments):
     """Commitments of which a feed hears each call that changes them.

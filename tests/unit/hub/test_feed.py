@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from federator.hub.cache.state import HubState
-from federator.hub.records.feed import Change, Feed, Noted
+from federator.hub.records.feed import Change, Feed, Noted, Op, Watched
 from federator.hub.snapshot import following, frames
 from federator.hub.snapshot.world import Heads, World
 from federator.model.fleet import Holding
@@ -182,3 +182,15 @@ def test_nothing_is_kept_while_nobody_follows() -> None:
         assert not copy.changes
 
     worlds.play(scenario)
+
+
+def test_a_feed_hears_of_every_key_of_a_cleared_table() -> None:
+    feed = Feed()
+    table: Watched[str, int] = Watched(feed, Op.WORKLOAD)
+    table["a"], table["b"] = 1, 2
+    changes = feed.follow()
+
+    table.clear()
+
+    assert not table
+    assert list(changes) == [(Op.WORKLOAD, "a", None), (Op.WORKLOAD, "b", None)]
