@@ -31,6 +31,14 @@ _PLANNED: Final = ("uid", "generation", "deletionTimestamp", "labels", "annotati
 """Metadata that a status write leaves as it is."""
 
 
+UNANSWERED: Final = (errors.Unreachable, errors.ServerTrouble, errors.Malformed)
+"""Errors of a write that may have taken effect."""
+
+
+class Unknown(Exception):
+    """It is unknown if a write took effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The write of one object."""
@@ -91,6 +99,9 @@ async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
     for at, step in enumerate(steps):
         try:
             await _written(host, step, live.get(step.which))
+        except Unknown as trouble:
+            unknown = f"it is unknown if it was {step.what}: {trouble}"
+            common.fail(f"{step.title}: {unknown}", *_done(steps[:at]), *_open(steps[at + 1 :]))
         except errors.Conflict:
             why = "it was changed by somebody else meanwhile"
             common.fail(f"{step.title}: not {step.what}: {why}", *_left(steps, at))
@@ -100,8 +111,16 @@ async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
 
 
 def _left(steps: Sequence[Step], at: int) -> list[str]:
-    names = [str(step) for step in steps[:at]]
-    return [f"done before: {', '.join(names)}"] if names else ["nothing was written"]
+    return [*(_done(steps[:at]) or ["nothing was written"]), *_open(steps[at + 1 :])]
+
+
+def _done(steps: Sequence[Step]) -> list[str]:
+    return [f"done before: {', '.join(map(str, steps))}"] if steps else []
+
+
+def _open(steps: Sequence[Step]) -> list[str]:
+    """The writes after the one that failed."""
+    return [f"left to do: {', '.join(map(str, steps))}"] if steps else []
 
 
 async def _written(host: Client, step: Step, live: Obj | None) -> None:
@@ -127,17 +146,53 @@ def _planned(obj: Obj) -> tuple[Any, ...]:
 
 
 async def _send(host: Client, step: Step, live: Obj | None) -> None:
-    ref = _ref(step.which)
-    if step.what == "deleted":
-        if live is not None:
-            meta = live["metadata"]
-            await host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
+    """Raises ApiError; `Unknown` if there is no answer and the object does not show the write."""
+    if step.what == "deleted" and live is None:
         return
-    body = _body(step, live)
-    if live is None:
+    body = None if step.what == "deleted" else _body(step, live)
+    try:
+        await _request(host, step, live, body)
+    except UNANSWERED as trouble:
+        try:
+            found = await _read(host, step.which)
+        except errors.ApiError:
+            raise Unknown(str(trouble)) from trouble
+        if not _shows(found, body, live):
+            raise Unknown(f"{trouble}; a read after it does not show the write") from trouble
+
+
+async def _request(host: Client, step: Step, live: Obj | None, body: dict[str, Any] | None) -> None:
+    ref = _ref(step.which)
+    if body is None:
+        assert live is not None
+        meta = live["metadata"]
+        await host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
+    elif live is None:
         await host.create(ref, body, strict=True)
     else:
         await host.replace(ref, body, strict=True)
+
+
+def _shows(found: Obj | None, body: Obj | None, live: Obj | None) -> bool:
+    """Whether the object is as it is after the write. `body`: None for a deletion."""
+    if found is None or body is None:
+        uid = live["metadata"]["uid"] if live is not None else ""
+        meta = found["metadata"] if found is not None else {"uid": ""}
+        return body is None and (meta["uid"] != uid or "deletionTimestamp" in meta)
+    texts = all(
+        (found["metadata"].get(name) or {}) == (body["metadata"].get(name) or {})
+        for name in ("labels", "annotations")
+    )
+    return texts and _holds(body.get("spec", {}), found.get("spec", {}))
+
+
+def _holds(wanted: Any, found: Any) -> bool:
+    """Whether everything wanted was found; the server may have added defaults."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(name in found and _holds(part, found[name]) for name, part in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(_holds, wanted, found))
+    return bool(wanted == found)
 
 
 def _body(step: Step, live: Obj | None) -> dict[str, Any]:

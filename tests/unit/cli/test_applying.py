@@ -1,7 +1,8 @@
 """The writes of a saved plan, while others write the same objects."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from federator.advice.plans.saved import Saved
 from federator.cli.leader import applying
 from federator.kinds import registry
+from federator.kube import errors
 from federator.kube.client import Client
+from federator.kube.wire.transport import Response, Transport
 from tests.faults import boxes
-from tests.faults.rows import Sending
+from tests.faults.rows import Box, Sending
 from tests.unit.cli.files import policy, psvc
 from tests.unit.cli.hosts import Host
 
@@ -32,10 +35,6 @@ def patching(
     return lambda client: client.patch(ref, change, subresource=subresource)
 
 
-def writes(sending: Sending) -> bool:
-    return sending.writes
-
-
 class Applied:
     """One run of the command's writes on a host."""
 
@@ -43,22 +42,25 @@ class Applied:
         self.host = Host()
         self.host.make(*objs)
         self.sent: list[str] = []
+        self._meanwhile: Iterator[Write] = iter(())
+        self._standing = contextlib.ExitStack()
+        self.stand(boxes.holding_up(lambda sending: sending.writes, self._happens))
+
+    def stand(self, box: Box) -> None:
+        self._standing.enter_context(self.host.boxes.standing(box))
+
+    async def _happens(self, sending: Sending) -> None:
+        self.sent.append(sending.request.method)
+        if (write := next(self._meanwhile, None)) is not None:
+            await write(self.host.client())
 
     def apply(self, made: Saved, *meanwhile: Write) -> None:
         """`meanwhile`: what somebody else writes before the first, the second write arrives."""
+        self._meanwhile = iter(meanwhile)
 
         async def work() -> None:
             client = Client(await self.host.connected(), "host")
-            live = await applying.live(client, made)
-            pending = iter(meanwhile)
-
-            async def happens(sending: Sending) -> None:
-                self.sent.append(sending.request.method)
-                if (write := next(pending, None)) is not None:
-                    await write(self.host.client())
-
-            with self.host.boxes.standing(boxes.holding_up(writes, happens)):
-                await applying.write(client, made, live)
+            await applying.write(client, made, await applying.live(client, made))
 
         asyncio.run(work())
 
@@ -146,3 +148,52 @@ def test_a_scaled_object_that_is_gone_is_refused_before_any_write(capsys: Any) -
         "error: PinterestService/web: not scaled: it does not exist",
         "error: nothing was written",
     ]
+
+
+def losing(made: Applied, *, effect: bool, reads: bool = True) -> None:
+    """The first write to the service gets no answer; `effect`: it is carried out. `reads`: reads
+    after it are answered."""
+    lost: list[Sending] = []
+
+    async def how(sending: Sending, inner: Transport) -> Response:
+        first, _ = not lost, lost.append(sending)
+        if first and effect:
+            await inner.request(sending.request)
+        raise errors.Unreachable("no answer")
+
+    def befalls(sending: Sending) -> bool:
+        mine = "pinterestservices" in sending.request.path
+        return mine and ((sending.writes and not lost) or (bool(lost) and not reads))
+
+    made.stand(Box(befalls, how))
+
+
+EDITS = [plan(psvc("web", 6)), plan(scaled=[(WEB, 6)]), plan(deleted=[WEB])]
+NAMES = ["applied", "scaled", "deleted"]
+
+
+@pytest.mark.parametrize(("edit", "what"), zip(EDITS, NAMES, strict=True), ids=NAMES)
+def test_a_write_whose_answer_is_lost_is_read_back(edit: Saved, what: str, capsys: Any) -> None:
+    made = Applied(psvc("web", 4))
+    losing(made, effect=True)
+
+    made.apply(edit)
+
+    assert capsys.readouterr().out == f"PinterestService/web {what}\n"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_write_that_is_not_known_to_take_effect_is_not_called_undone(
+    reads: bool, capsys: Any
+) -> None:
+    made = Applied(psvc("web", 4))
+    losing(made, effect=not reads, reads=reads)
+
+    with pytest.raises(SystemExit):
+        made.apply(plan(psvc("web", 6), deleted=[RULES]))
+
+    said = capsys.readouterr().err
+    assert "PinterestService/web: it is unknown if it was applied: " in said
+    assert "error: left to do: PlacementPolicy/rules deleted" in said
+    assert "not applied" not in said
+    assert "nothing was written" not in said
