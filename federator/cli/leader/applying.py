@@ -82,7 +82,7 @@ def _order(obj: Obj) -> int:
 
 async def live(host: Client, made: Saved) -> dict[Id, Obj]:
     """The objects that the plan edits, as far as they exist. Raises ApiError."""
-    found = {}
+    found: dict[Id, Obj] = {}
     for step in steps_of(made):
         if step.which not in found and (obj := await _read(host, step.which)) is not None:
             found[step.which] = obj
@@ -179,11 +179,11 @@ def _shows(found: Obj | None, body: Obj | None, live: Obj | None) -> bool:
         uid = live["metadata"]["uid"] if live is not None else ""
         meta = found["metadata"] if found is not None else {"uid": ""}
         return body is None and (meta["uid"] != uid or "deletionTimestamp" in meta)
-    texts = all(
-        (found["metadata"].get(name) or {}) == (body["metadata"].get(name) or {})
-        for name in ("labels", "annotations")
+    texts = ("labels", "annotations")
+    return _holds(body.get("spec", {}), found.get("spec", {})) and all(
+        _holds(body["metadata"].get(name) or {}, found["metadata"].get(name) or {})
+        for name in texts
     )
-    return texts and _holds(body.get("spec", {}), found.get("spec", {}))
 
 
 def _holds(wanted: Any, found: Any) -> bool:

@@ -156,7 +156,8 @@ def losing(made: Applied, *, effect: bool, reads: bool = True) -> None:
     lost: list[Sending] = []
 
     async def how(sending: Sending, inner: Transport) -> Response:
-        first, _ = not lost, lost.append(sending)
+        first = not lost
+        lost.append(sending)
         if first and effect:
             await inner.request(sending.request)
         raise errors.Unreachable("no answer")
