@@ -23,6 +23,8 @@ class Create:
 
     ref: ObjectRef
     body: Mapping[str, Any]
+    strict: bool = False
+    """The server refuses unknown fields. Otherwise it drops them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,8 @@ class Applier:
 
     async def _send(self, step: Step) -> Mapping[str, Any] | None:
         match step:
-            case Create(ref, body):
-                return await self.client.create(ref, body)
+            case Create(ref, body, strict):
+                return await self.client.create(ref, body, strict=strict)
             case Patch():
                 return await self.client.patch(
                     step.ref, _conditioned(step), subresource=step.subresource

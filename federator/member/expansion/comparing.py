@@ -435,21 +435,21 @@ def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bo
 
 def _made(body: Mapping[str, Any], want: str) -> Create | Apply:
     """The first write of an object. A create costs an API server two thirds of an apply; what it
-    leaves in managedFields is handed over with the first apply.
+    leaves in managedFields is handed over with the first apply. It is strict: as with an apply, the
+    server refuses unknown fields instead of dropping them.
 
     Two kinds are applied from the start, because their wishes depend on their state: Deployments
     that an autoscaler scales, and CronJobs, which begin suspended.
     """
     kind = NATIVES[body["kind"]]
     if kind.changes is not None:
-        return Create(native_ref(native_key(body)), body)  # never applied
+        return Create(native_ref(native_key(body)), body, strict=True)  # never applied
     if _autoscaled(body) or body["kind"] == CRON:
         return Apply(native_ref(native_key(body)), body, force=False)
     meta = body["metadata"]
     notes = {**meta.get("annotations", {}), MADE_OF_ANNOTATION: want}
-    return Create(
-        native_ref(native_key(body)), {**body, "metadata": {**meta, "annotations": notes}}
-    )
+    whole = {**body, "metadata": {**meta, "annotations": notes}}
+    return Create(native_ref(native_key(body)), whole, strict=True)
 
 
 def _autoscaled(body: Mapping[str, Any]) -> bool:

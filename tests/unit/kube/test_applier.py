@@ -28,6 +28,13 @@ def applier(script: Script) -> Applier:
     [
         (Create(REF, {"a": 1}), "POST", "deployments", {}, {"a": 1}),
         (
+            Create(REF, {"a": 1}, strict=True),
+            "POST",
+            "deployments",
+            {"fieldValidation": "Strict"},
+            {"a": 1},
+        ),
+        (
             Patch(REF, {"spec": {"a": 1}}, "status"),
             "PATCH",
             "deployments/web/status",
@@ -55,7 +62,7 @@ def applier(script: Script) -> Applier:
             },
         ),
     ],
-    ids=["create", "status patch", "conditional patch", "apply", "delete"],
+    ids=["create", "strict create", "status patch", "conditional patch", "apply", "delete"],
 )
 def test_each_step_is_one_request(
     step: Step, method: str, path: str, query: dict[str, str], body: dict[str, Any]

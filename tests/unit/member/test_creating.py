@@ -1,12 +1,13 @@
 """A member process creates natives, and applies only what changes."""
 
 import asyncio
+import functools
 
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
 from federator.member.options import FIELD_MANAGER
 from tests.faults.rows import Box, Sending
-from tests.unit.member.memberworld import MemberWorld, condition_of, in_member, service
+from tests.unit.member.memberworld import MemberWorld, condition_of, in_member, jobset, service, template
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/feed/deployments"
 
@@ -79,3 +80,22 @@ async def test_a_name_that_somebody_else_took_meanwhile_is_a_conflict(world: Mem
     await world.create(service(config={"a": "1"}))
     await world.until_condition("PinterestService", "web", "Conflict", "True")
     assert (await world.get("ConfigMap", "web-config"))["data"] == {"theirs": "1"}
+
+
+@in_member()
+async def test_a_field_that_the_cluster_does_not_know_is_refused_and_not_dropped(
+    world: MemberWorld,
+) -> None:
+    await world.create(service(template=template(bogus=1)))
+    await world.create(jobset(template=template(bogus=1)))
+    for kind, name in (("PinterestService", "web"), ("PinterestJobSet", "crunch")):
+        await world.until(functools.partial(_refused, world, kind, name))
+        message = condition_of(await world.get(kind, name), "Expanded")["message"]
+        assert 'unknown field "spec.template.spec.bogus"' in message
+    assert await world.find("Deployment", "web") is None
+    assert await world.names("Job") == []
+
+
+async def _refused(world: MemberWorld, kind: str, name: str) -> bool:
+    found = condition_of(await world.get(kind, name), "Expanded")
+    return found.get("reason") == "ExpansionFailed"
