@@ -20,6 +20,7 @@ from federator.kube.control.write_fights import WriteFightDetector
 from federator.member.cache import jobs, rows
 from federator.member.cache.caches import native_ref
 from federator.member.cache.rows import NativeKey, NativeRow
+from federator.member.expansion import listkeys
 from federator.member.options import MemberOptions
 from federator.model import names
 from federator.model.kubernetes import diffs, owned_fields
@@ -439,9 +440,13 @@ def _made(body: Mapping[str, Any], want: str) -> Create | Apply:
     server refuses unknown fields instead of dropping them.
 
     Two kinds are applied from the start, because their wishes depend on their state: Deployments
-    that an autoscaler scales, and CronJobs, which begin suspended.
+    that an autoscaler scales, and CronJobs, which begin suspended. So are objects that name a list
+    item twice: the server refuses the apply, while a create would leave an object that no apply
+    can change.
     """
     kind = NATIVES[body["kind"]]
+    if listkeys.repeated(body):
+        return Apply(native_ref(native_key(body)), body, force=False)
     if kind.changes is not None:
         return Create(native_ref(native_key(body)), body, strict=True)  # never applied
     if _autoscaled(body) or body["kind"] == CRON:

@@ -90,6 +90,40 @@ def test_what_depends_on_its_own_state_is_applied_from_the_start_without_force()
         assert not step.force
 
 
+@pytest.mark.parametrize(
+    ("part", "items", "repeated"),
+    [
+        ("env", [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], True),
+        ("env", [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}], False),
+        ("ports", [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}], True),
+        ("ports", [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}], False),
+    ],
+)
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_what_names_a_list_item_twice_is_applied_so_that_the_server_refuses_it(
+    kind: str, containers: str, part: str, items: list[dict[str, Any]], repeated: bool
+) -> None:
+    pod = {containers: [{"name": "app", part: items}]}
+    body = native(kind, "web", {"template": {"spec": pod}})
+    step = planned([body], []).work[0].step
+    assert isinstance(step, Apply if repeated else Create)
+
+
+@pytest.mark.parametrize(
+    ("part", "items"),
+    [
+        ("imagePullSecrets", [{"name": "registry"}] * 2),
+        ("hostAliases", [{"ip": "10.0.0.1", "hostnames": [name]} for name in "ab"]),
+    ],
+)
+def test_what_names_an_item_of_its_pods_twice_is_applied(
+    part: str, items: list[dict[str, Any]]
+) -> None:
+    body = native("Deployment", "web", {"template": {"spec": {part: items}}})
+    assert isinstance(planned([body], []).work[0].step, Apply)
+
+
 def test_what_was_created_from_another_wish_is_handed_over_and_applied() -> None:
     before = native("Deployment", "web", {"replicas": 3, "paused": True})
     body = native("Deployment", "web", {"replicas": 3})
