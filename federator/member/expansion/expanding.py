@@ -349,20 +349,22 @@ class Expander:
             wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene
         )
         if any(key[0] == "ServiceAccount" for key in plan.conflicts):
-            plan.work = [
-                work
-                for work in plan.work
-                if work.takes_away or work.key[0] not in (*RUNS_PODS, *CARRIES)
-            ]
+            plan.work = [work for work in plan.work if not _makes_pods(work)]
         return plan
 
     async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, StepResult]]:
-        """Every step of the plan; one that fails does not keep the others from being tried."""
+        """Every step of the plan; one that fails does not keep the others from being tried. Only
+        while the name of the slice's service account is taken, nothing that makes pods is written:
+        the account may belong to others."""
         outcomes: list[tuple[Work, StepResult]] = []
+        account_taken = False
         for work in plan.work:
+            if account_taken and _makes_pods(work):
+                continue
             outcome = await self._write(work, key)
             if isinstance(outcome.error, errors.AlreadyExists):
                 plan.taken.append(work.key)
+                account_taken |= _is_own_account(work)
                 continue
             outcomes.append((work, outcome))
             if outcome.ok and work.want and outcome.obj is not None:
@@ -527,6 +529,15 @@ class Expander:
         owner_uid = self.verdicts.owner_of(native)
         if owner_uid and self._caches.native(native) is None and not self._caches.lives(owner_uid):
             self.verdicts.release(native)
+
+
+def _makes_pods(work: Work) -> bool:
+    return not work.takes_away and work.key[0] in (*RUNS_PODS, *CARRIES)
+
+
+def _is_own_account(work: Work) -> bool:
+    """Whether it is a service account that the slice owns; shared ones have no owner."""
+    return work.key[0] == "ServiceAccount" and "ownerReferences" in work.body["metadata"]
 
 
 def _canonical(value: Any, quantities: bool = False) -> Any:

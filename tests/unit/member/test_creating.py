@@ -10,6 +10,7 @@ from tests.faults.rows import Box, Sending
 from tests.unit.member.memberworld import MemberWorld, condition_of, in_member, jobset, service, template
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/feed/deployments"
+ACCOUNTS = "/api/v1/namespaces/feed/serviceaccounts"
 
 
 @in_member()
@@ -99,3 +100,26 @@ async def test_a_field_that_the_cluster_does_not_know_is_refused_and_not_dropped
 async def _refused(world: MemberWorld, kind: str, name: str) -> bool:
     found = condition_of(await world.get(kind, name), "Expanded")
     return found.get("reason") == "ExpansionFailed"
+
+
+@in_member()
+async def test_no_pods_are_made_while_the_name_of_the_account_is_taken(world: MemberWorld) -> None:
+    await asyncio.sleep(2)
+    await world.hear_late("/serviceaccounts", 30.0)
+    await world.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "web", "namespace": "feed"},
+        }
+    )
+    pods = template(serviceAccountName="web")
+    await world.create(service(config={"a": "1"}, template=pods))
+    await world.until(lambda: _exists(world, "ConfigMap", "web-config"))
+    await asyncio.sleep(60)
+    assert f"POST {ACCOUNTS}" in world.log
+    assert f"POST {DEPLOYMENTS}" not in world.log
+
+
+async def _exists(world: MemberWorld, kind: str, name: str) -> bool:
+    return await world.find(kind, name) is not None
