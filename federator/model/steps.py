@@ -49,6 +49,8 @@ class Apply:
     force: bool = True
     resource_version: str = ""
     """Only while the object has this version; at any with ""."""
+    uid: str = ""
+    """Only the object with this uid, and only while it is there; any with ""."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,13 @@ class Applier:
                 return await self.client.patch(
                     step.ref, _conditioned(step), subresource=step.subresource
                 )
-            case Apply(ref, _, subresource, force):
+            case Apply():
                 return await self.client.patch(
-                    ref, _conditioned(step), kind="apply", subresource=subresource, force=force
+                    step.ref,
+                    _conditioned(step),
+                    kind="apply",
+                    subresource=step.subresource,
+                    force=step.force,
                 )
             case Delete(ref, uid, propagation, version):
                 return await self.client.delete(
@@ -97,9 +101,7 @@ class Applier:
 def _conditioned(step: Patch | Apply) -> Mapping[str, Any]:
     """The patch with its preconditions, which an API server reads out of the metadata that the
     patch sets."""
-    conditions = {"resourceVersion": step.resource_version}
-    if isinstance(step, Patch):
-        conditions["uid"] = step.uid
+    conditions = {"resourceVersion": step.resource_version, "uid": step.uid}
     given = {name: value for name, value in conditions.items() if value}
     if not given:
         return step.body

@@ -41,7 +41,8 @@ class Work:
     """Digest of the wish, or `STOPPED`; "" for a removal."""
     body: Mapping[str, Any]
     hands_over: bool = False
-    """Before the apply, the fields that were owned by Update are to be owned by Apply."""
+    """Before the apply, the fields that were owned by Update are to be owned by Apply. The apply
+    then names the uid of the object that was compared."""
 
     @property
     def takes_away(self) -> bool:
@@ -463,9 +464,11 @@ def _autoscaled(body: Mapping[str, Any]) -> bool:
 
 def _applied(body: Mapping[str, Any], row: NativeRow) -> Apply:
     """Where it says a number of copies that an autoscaler chooses, only while nobody has changed
-    the object since: the number is from what we have heard of it."""
+    the object since: the number is from what we have heard of it. One whose fields are handed over
+    first is named by its uid: another object of that name is not ours to write."""
     heard = row.resource_version if _autoscaled(body) and "replicas" in body["spec"] else ""
-    return Apply(native_ref(row.key), body, force=True, resource_version=heard)
+    uid = row.uid if row.created else ""
+    return Apply(native_ref(row.key), body, force=True, resource_version=heard, uid=uid)
 
 
 def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:

@@ -40,7 +40,7 @@ from federator.model.errors import FieldError
 from federator.model.kubernetes import accountlists, owned_fields, quantity
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING, RepeatFigures
-from federator.model.steps import Create, Patch, RequeueAfter
+from federator.model.steps import Apply, Create, Patch, RequeueAfter
 
 
 class ExpansionRefused(Exception):
@@ -382,12 +382,15 @@ class Expander:
 
     async def _write(self, work: Work, key: WorkloadKey) -> StepResult:
         """One step, after the fields that it may take away were made ours to take away."""
-        if work.hands_over:
+        if work.hands_over and isinstance(work.step, Apply):
             try:
                 live = await self._caches.read_native(work.key)
             except errors.ApiError as error:
                 return StepResult(work.step, error=error)
             meta = raw.mapping(live or {}, "metadata")
+            if raw.text(meta, "uid") != work.step.uid:
+                why = f"{results.named(work.key)} is another object than the one that was compared."
+                return StepResult(work.step, error=errors.Conflict(why))
             entries = owned_fields.handed_over(meta, FIELD_MANAGER)
             if entries is not None:
                 step = Patch(

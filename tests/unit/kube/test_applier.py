@@ -50,6 +50,13 @@ def applier(script: Script) -> Applier:
         ),
         (Apply(REF, {"a": 1}), "PATCH", "deployments/web", {"force": "true"}, {"a": 1}),
         (
+            Apply(REF, {"a": 1}, uid="u", resource_version="5"),
+            "PATCH",
+            "deployments/web",
+            {"force": "true"},
+            {"a": 1, "metadata": {"uid": "u", "resourceVersion": "5"}},
+        ),
+        (
             Delete(REF, "u", resource_version="5"),
             "DELETE",
             "deployments/web",
@@ -62,7 +69,7 @@ def applier(script: Script) -> Applier:
             },
         ),
     ],
-    ids=["create", "strict create", "status patch", "conditional patch", "apply", "delete"],
+    ids=["create", "strict create", "status patch", "conditional patch", "apply", "conditional apply", "delete"],
 )
 def test_each_step_is_one_request(
     step: Step, method: str, path: str, query: dict[str, str], body: dict[str, Any]

@@ -140,6 +140,8 @@ def test_what_was_created_from_another_wish_is_handed_over_and_applied() -> None
         row = live(stored)
         plan = planned([wished], [row])
         assert [(work.hands_over, type(work.step)) for work in plan.work] == [(True, Apply)] * works
+        uids = [work.step.uid for work in plan.work if isinstance(work.step, Apply)]
+        assert uids == [row.uid] * works
 
 
 def test_an_object_with_our_values_and_others_defaults_is_left_alone() -> None:

@@ -123,3 +123,25 @@ async def test_no_pods_are_made_while_the_name_of_the_account_is_taken(world: Me
 
 async def _exists(world: MemberWorld, kind: str, name: str) -> bool:
     return await world.find(kind, name) is not None
+
+
+@in_member()
+async def test_another_object_of_the_name_is_neither_handed_over_nor_applied(
+    world: MemberWorld,
+) -> None:
+    await world.create(service(config={"a": "1", "b": "2"}))
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await world.hear_late("/configmaps", 30.0)
+    await world.delete("ConfigMap", "web-config")
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "web-config", "namespace": "feed"},
+        "data": {"theirs": "1"},
+    }
+    made = await world.create(theirs)
+    await world.patch("PinterestService", "web", {"spec": {"config": {"b": None}}})
+    await world.until_condition("PinterestService", "web", "Conflict", "True")
+    found = await world.get("ConfigMap", "web-config")
+    assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert found["data"] == {"theirs": "1"}
