@@ -382,27 +382,33 @@ class Expander:
 
     async def _write(self, work: Work, key: WorkloadKey) -> StepResult:
         """One step, after the fields that it may take away were made ours to take away."""
-        if work.hands_over and isinstance(work.step, Apply):
+        step = work.step
+        if work.hands_over and isinstance(step, Apply):
             try:
                 live = await self._caches.read_native(work.key)
             except errors.ApiError as error:
-                return StepResult(work.step, error=error)
+                return StepResult(step, error=error)
             meta = raw.mapping(live or {}, "metadata")
-            if raw.text(meta, "uid") != work.step.uid:
-                why = f"{results.named(work.key)} is another object than the one that was compared."
-                return StepResult(work.step, error=errors.Conflict(why))
+            version = raw.text(meta, "resourceVersion")
+            if raw.text(meta, "uid") != step.uid or step.resource_version not in ("", version):
+                why = f"{results.named(work.key)} has changed since it was compared."
+                return StepResult(step, error=errors.Conflict(why))
             entries = owned_fields.handed_over(meta, FIELD_MANAGER)
             if entries is not None:
-                step = Patch(
+                handing = Patch(
                     native_ref(work.key),
                     {"metadata": {"managedFields": entries}},
-                    uid=raw.text(meta, "uid"),
-                    resource_version=raw.text(meta, "resourceVersion"),
+                    uid=step.uid,
+                    resource_version=version,
                 )
-                outcome = await self._applier.apply(step, key)
+                outcome = await self._applier.apply(handing, key)
                 if not outcome.ok:
                     return outcome
-        return await self._applier.apply(work.step, key)
+                if step.resource_version:
+                    # Of our own write: the version that the apply names has gone with it.
+                    now = raw.text(outcome.obj, "metadata", "resourceVersion")
+                    step = replace(step, resource_version=now)
+        return await self._applier.apply(step, key)
 
     def _note_drift(self, key: WorkloadKey, plan: Plan, written: Sequence[NativeKey]) -> None:
         """Keeps in words what was put back, each object once in a while."""

@@ -69,7 +69,15 @@ def applier(script: Script) -> Applier:
             },
         ),
     ],
-    ids=["create", "strict create", "status patch", "conditional patch", "apply", "conditional apply", "delete"],
+    ids=[
+        "create",
+        "strict create",
+        "status patch",
+        "conditional patch",
+        "apply",
+        "conditional apply",
+        "delete",
+    ],
 )
 def test_each_step_is_one_request(
     step: Step, method: str, path: str, query: dict[str, str], body: dict[str, Any]

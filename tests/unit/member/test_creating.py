@@ -2,12 +2,21 @@
 
 import asyncio
 import functools
+from collections.abc import Awaitable, Callable
 
+from federator.kinds.labels import AUTOSCALED_ANNOTATION
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
 from federator.member.options import FIELD_MANAGER
 from tests.faults.rows import Box, Sending
-from tests.unit.member.memberworld import MemberWorld, condition_of, in_member, jobset, service, template
+from tests.unit.member.memberworld import (
+    MemberWorld,
+    condition_of,
+    in_member,
+    jobset,
+    service,
+    template,
+)
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/feed/deployments"
 ACCOUNTS = "/api/v1/namespaces/feed/serviceaccounts"
@@ -145,3 +154,58 @@ async def test_another_object_of_the_name_is_neither_handed_over_nor_applied(
     found = await world.get("ConfigMap", "web-config")
     assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
     assert found["data"] == {"theirs": "1"}
+
+
+@in_member()
+async def test_what_an_autoscaler_gets_is_handed_over_and_applied_in_one_turn(
+    world: MemberWorld,
+) -> None:
+    """Handing over gives the object another version than the apply was to have."""
+    await world.create(service(replicas=4))
+    await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await world.hear_late("/deployments", 20.0)
+    answers: list[int] = []
+    change = {"autoscaling": {"min": 2, "max": 10}, "slice": {"seq": 6}}
+    with world.boxes.standing(Box(_patches_deployment, _answered(answers))):
+        await world.patch("PinterestService", "web", {"spec": change})
+        await world.until(lambda: _autoscaled(world))
+        await asyncio.sleep(5)
+    assert answers == [200, 200]
+
+
+@in_member()
+async def test_what_has_changed_since_it_was_compared_is_not_handed_over(
+    world: MemberWorld,
+) -> None:
+    await world.create(service(replicas=4))
+    await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await world.hear_late("/deployments", 20.0)
+    await world.patch("Deployment", "web", {"metadata": {"annotations": {"theirs": "1"}}})
+    answers: list[int] = []
+    change = {"autoscaling": {"min": 2, "max": 10}, "slice": {"seq": 6}}
+    with world.boxes.standing(Box(_patches_deployment, _answered(answers))):
+        await world.patch("PinterestService", "web", {"spec": change})
+        await asyncio.sleep(10)
+        assert answers == []
+        await world.until(lambda: _autoscaled(world))
+
+
+def _patches_deployment(sending: Sending) -> bool:
+    request = sending.request
+    return (request.method, request.path) == ("PATCH", f"{DEPLOYMENTS}/web")
+
+
+def _answered(answers: list[int]) -> Callable[[Sending, Transport], Awaitable[Response]]:
+    """Lets requests pass and notes the status of each answer."""
+
+    async def how(sending: Sending, inner: Transport) -> Response:
+        response = await inner.request(sending.request)
+        answers.append(response.status)
+        return response
+
+    return how
+
+
+async def _autoscaled(world: MemberWorld) -> bool:
+    meta = (await world.get("Deployment", "web"))["metadata"]
+    return AUTOSCALED_ANNOTATION in meta.get("annotations", {})
