@@ -319,14 +319,7 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
     if row is None:
         _make(key, body, want, scene, plan_so_far)
         return
-    if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
-        if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
-            # left by an earlier slice of this name; the garbage collector is on its way
-            plan_so_far.ending.append(key)
-        # What several workloads may name alike (a service account) has no owner: once there, it is
-        # left as it is.
-        elif "ownerReferences" in body["metadata"]:
-            plan_so_far.conflicts.append(key)
+    if _is_others(row, body, scene, plan_so_far):
         return
     if row.deleting:
         plan_so_far.ending.append(key)
@@ -360,6 +353,28 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, plan_so_far:
             and (changed := _changed(row, body))
         ):
             plan_so_far.drifted[key] = changed
+
+
+def _is_others(row: NativeRow, body: Mapping[str, Any], scene: Scene, plan_so_far: Plan) -> bool:
+    """Whether the object is not the slice's to write; the plan then says what it is."""
+    if row.owner_uid == scene.slice_uid or _orphaned(row, body):
+        return False
+    if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
+        # left by an earlier slice of this name; the garbage collector is on its way
+        plan_so_far.ending.append(row.key)
+    # What several workloads may name alike (a service account) has no owner: once there, it is
+    # left as it is.
+    elif "ownerReferences" in body["metadata"]:
+        plan_so_far.conflicts.append(row.key)
+    return True
+
+
+def name_is_taken(work: Work, live: raw.Obj | None, scene: Scene, plan_so_far: Plan) -> None:
+    """An object could not be created because its name is taken, by `live` as the server shows it
+    now. It is waited for until the caches show it; one of others is a conflict at once."""
+    plan_so_far.taken.append(work.key)
+    if live is not None:
+        _is_others(rows.native_row(work.key[0], live), work.body, scene, plan_so_far)
 
 
 def _make(

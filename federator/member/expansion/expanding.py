@@ -183,7 +183,7 @@ class Expander:
         if named.account is not None and self._caches.native(named.account) is None:
             await self._make_account(named.account, mark)
         missing = self._missing(named)
-        outcomes = await self._carry_out(key, plan)
+        outcomes = await self._carry_out(row, plan)
         await self._tell(row, unseeded)
         if plan.clear and all(outcome.ok for _, outcome in outcomes):
             self.memory.keep(key, inputs, wanted, named)
@@ -336,8 +336,15 @@ class Expander:
     def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
         """What is next. No pods are made under an account of the slice's name that belongs to
         others."""
+        owned = self._caches.natives_of(row.uid) if not row.verbs.carried else ()
+        plan = comparing.plan(wanted, owned, self._scene(row))
+        if any(key[0] == "ServiceAccount" for key in plan.conflicts):
+            plan.work = [work for work in plan.work if not _makes_pods(work)]
+        return plan
+
+    def _scene(self, row: SliceRow) -> Scene:
         status = raw.mapping(row.obj(), "status") if row.verbs.unit is Unit.SHARDS else {}
-        scene = Scene(
+        return Scene(
             slice_uid=row.uid,
             live=self._caches.native,
             verdicts=self.verdicts,
@@ -345,14 +352,8 @@ class Expander:
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
-        plan = comparing.plan(
-            wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene
-        )
-        if any(key[0] == "ServiceAccount" for key in plan.conflicts):
-            plan.work = [work for work in plan.work if not _makes_pods(work)]
-        return plan
 
-    async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, StepResult]]:
+    async def _carry_out(self, row: SliceRow, plan: Plan) -> list[tuple[Work, StepResult]]:
         """Every step of the plan; one that fails does not keep the others from being tried. Only
         while the name of the slice's service account is taken, nothing that makes pods is written:
         the account may belong to others."""
@@ -361,11 +362,16 @@ class Expander:
         for work in plan.work:
             if account_taken and _makes_pods(work):
                 continue
-            outcome = await self._write(work, key)
+            outcome = await self._write(work, row.key)
             if isinstance(outcome.error, errors.AlreadyExists):
-                plan.taken.append(work.key)
                 account_taken |= _is_own_account(work)
-                continue
+                try:
+                    live = await self._caches.read_native(work.key)
+                except errors.ApiError as error:
+                    outcome = StepResult(work.step, error=error)
+                else:
+                    comparing.name_is_taken(work, live, self._scene(row), plan)
+                    continue
             outcomes.append((work, outcome))
             if outcome.ok and work.want and outcome.obj is not None:
                 now_s = self._clock.monotonic()
@@ -377,7 +383,7 @@ class Expander:
                 outcome.error, errors.Unreachable | errors.Throttled | errors.OwnShortage
             ):
                 break
-        self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
+        self._note_drift(row.key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes
 
     async def _write(self, work: Work, key: WorkloadKey) -> StepResult:

@@ -88,7 +88,9 @@ async def test_a_name_that_somebody_else_took_meanwhile_is_a_conflict(world: Mem
     }
     await world.create(theirs)
     await world.create(service(config={"a": "1"}))
-    await world.until_condition("PinterestService", "web", "Conflict", "True")
+    # before the watch shows it
+    told = functools.partial(_in_conflict, world)
+    await world.until(told, within_s=5.0)
     assert (await world.get("ConfigMap", "web-config"))["data"] == {"theirs": "1"}
 
 
@@ -209,3 +211,8 @@ def _answered(answers: list[int]) -> Callable[[Sending, Transport], Awaitable[Re
 async def _autoscaled(world: MemberWorld) -> bool:
     meta = (await world.get("Deployment", "web"))["metadata"]
     return AUTOSCALED_ANNOTATION in meta.get("annotations", {})
+
+
+async def _in_conflict(world: MemberWorld) -> bool:
+    found = condition_of(await world.get("PinterestService", "web"), "Conflict")
+    return found.get("status") == "True"
