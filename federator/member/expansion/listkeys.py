@@ -28,8 +28,8 @@ def _lists(native: Mapping[str, Any]) -> Iterator[tuple[list[raw.Obj], tuple[str
     for template in pod_templates(native):
         pod = raw.mapping(template, "spec")
         for name, key in _OF_PODS.items():
-            yield list(raw.objects(pod, name)), key
+            yield raw.objects(pod, name), key
         for containers in ("initContainers", "containers"):
             for container in raw.objects(pod, containers):
                 for name, key in _OF_CONTAINERS.items():
-                    yield list(raw.objects(container, name)), key
+                    yield raw.objects(container, name), key

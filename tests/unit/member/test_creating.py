@@ -171,6 +171,7 @@ async def test_what_an_autoscaler_gets_is_handed_over_and_applied_in_one_turn(
     """Handing over gives the object another version than the apply was to have."""
     await world.create(service(replicas=4))
     await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await asyncio.sleep(5)
     await world.hear_late("/deployments", 20.0)
     answers: list[int] = []
     change = {"autoscaling": {"min": 2, "max": 10}, "slice": {"seq": 6}}
@@ -187,6 +188,7 @@ async def test_what_has_changed_since_it_was_compared_is_not_handed_over(
 ) -> None:
     await world.create(service(replicas=4))
     await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await asyncio.sleep(5)
     await world.hear_late("/deployments", 20.0)
     await world.patch("Deployment", "web", {"metadata": {"annotations": {"theirs": "1"}}})
     answers: list[int] = []
