@@ -31,5 +31,5 @@ def _lists(native: Mapping[str, Any]) -> Iterator[tuple[list[raw.Obj], tuple[str
             yield raw.objects(pod, name), key
         for containers in ("initContainers", "containers"):
             for container in raw.objects(pod, containers):
-                for name, key in _OF_CONTAINERS.items():
-                    yield raw.objects(container, name), key
+                for name, keys in _OF_CONTAINERS.items():
+                    yield raw.objects(container, name), keys
