@@ -120,7 +120,6 @@ class Noted(Commitments):
     def __init__(self, feed: Feed | None = None) -> None:
         super().__init__()
         self._feed = feed or Feed()
-        self._charged.on_read = self._note
 
     def _note(self, method: str, *arguments: Any) -> None:
         self._feed.note((Op.COMMITMENTS, method, arguments))
@@ -233,9 +232,6 @@ class Replica(Commitments):
             if before is not None:
                 self._say(before, now)
             return
-        if method == "_sum_up":
-            self._charged.sum_up(*arguments)
-            return
         getattr(self, method)(*arguments)
-        if method == "reported":  # what has left is released when the original does so
-            self._charged.drop_needless(*arguments)
+        if method == "reported":
+            self._charged._tidy(*arguments)  # drops the steps that this report includes
