@@ -288,14 +288,12 @@ class Charged:
     ) -> "Charged":
         """A copy above the commitment of workload `own` alone, and what the summaries up to the
         given seq (`counted`, by cluster) do not include of the others."""
-        for cluster, includes_seq in counted.items():
-            # before anything is copied: what it releases is news to the copy's world, too
-            self._tidy(cluster, includes_seq)
         made = Charged(held)
         made.news = None if self.news is None else self.news.copy()
         made._in_flight = self._in_flight.as_counted(counted)
         made._departures, made._summed = self._departures.copy(), dict(self._summed)
         for cluster, includes_seq in counted.items():
+            self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
             missed = self._in_flight.missed(cluster)
             made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]

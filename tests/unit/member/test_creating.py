@@ -4,7 +4,6 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 
-from federator.kinds import crds
 from federator.kinds.labels import AUTOSCALED_ANNOTATION
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
@@ -99,11 +98,6 @@ async def test_a_name_that_somebody_else_took_meanwhile_is_a_conflict(world: Mem
 async def test_a_field_that_the_cluster_does_not_know_is_refused_and_not_dropped(
     world: MemberWorld,
 ) -> None:
-    # The definitions of members keep every field.
-    for crd in crds.member_crds():
-        definition = world.ref("CustomResourceDefinition", crd["metadata"]["name"])
-        await world.client.patch(definition, {"spec": crd["spec"]})
-    await asyncio.sleep(5)
     await world.create(service(template=template(bogus=1)))
     await world.create(jobset(template=template(bogus=1)))
     for kind, name in (("PinterestService", "web"), ("PinterestJobSet", "crunch")):
