@@ -298,6 +298,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
         "pure arithmetic with its own unit table; the cache is at its full length"
     ),
     "federator.hub.placing.pledges": "the only waiting between batches, read and tested by itself",
+    "federator.member.expansion.listkeys": "pure, with its own table of keys; comparing is large",
     "federator.member.expansion.references": (
         "pure, with its own table of templates; expanding is a loop with state"
     ),

@@ -40,6 +40,10 @@ UNVERSIONED = {
     "federator/cli/planning/rebalance.py::ask patch": [1, PERSON],
     "federator/cli/rollouts/pause.py::_switch.work patch": [1, PERSON],
     "federator/cli/rollouts/rollout.py::restart.work patch": [1, PERSON],
+    "federator/cli/leader/applying.py::_request replace": [
+        1,
+        "`edits.written` sends the version of the object that was read",
+    ],
     "federator/hub/deletion/cascades.py::Cascades._recurring delete": [1, UID],
     "federator/hub/deletion/departed.py::Departed.turn Delete": [1, UID],
     "federator/hub/deletion/finalizer.py::Finalizing._end delete": [1, UID],
@@ -108,7 +112,7 @@ UNVERSIONED = {
         "stops a Job, whatever its counts are by now",
     ],
     "federator/member/expansion/comparing.py::_made Apply": [
-        1,
+        2,
         "creates: without force an object of others that came meanwhile wins",
     ],
     "federator/member/expansion/comparing.py::_partial_step Patch": [

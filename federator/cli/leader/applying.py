@@ -82,11 +82,11 @@ def _order(obj: Obj) -> int:
 
 async def live(host: Client, made: Saved) -> dict[Id, Obj]:
     """The objects that the plan edits, as far as they exist. Raises ApiError."""
-    found: dict[Id, Obj] = {}
+    seen: dict[Id, Obj] = {}
     for step in steps_of(made):
-        if step.which not in found and (obj := await _read(host, step.which)) is not None:
-            found[step.which] = obj
-    return found
+        if step.which not in seen and (obj := await _read(host, step.which)) is not None:
+            seen[step.which] = obj
+    return seen
 
 
 async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
@@ -154,10 +154,10 @@ async def _send(host: Client, step: Step, live: Obj | None) -> None:
         await _request(host, step, live, body)
     except UNANSWERED as trouble:
         try:
-            found = await _read(host, step.which)
+            seen = await _read(host, step.which)
         except errors.ApiError:
             raise Unknown(str(trouble)) from trouble
-        if not _shows(found, body, live):
+        if not _shows(seen, body, live):
             raise Unknown(f"{trouble}; a read after it does not show the write") from trouble
 
 
@@ -173,26 +173,25 @@ async def _request(host: Client, step: Step, live: Obj | None, body: dict[str, A
         await host.replace(ref, body, strict=True)
 
 
-def _shows(found: Obj | None, body: Obj | None, live: Obj | None) -> bool:
+def _shows(seen: Obj | None, body: Obj | None, live: Obj | None) -> bool:
     """Whether the object is as it is after the write. `body`: None for a deletion."""
-    if found is None or body is None:
+    if seen is None or body is None:
         uid = live["metadata"]["uid"] if live is not None else ""
-        meta = found["metadata"] if found is not None else {"uid": ""}
+        meta = seen["metadata"] if seen is not None else {"uid": ""}
         return body is None and (meta["uid"] != uid or "deletionTimestamp" in meta)
     texts = ("labels", "annotations")
-    return _holds(body.get("spec", {}), found.get("spec", {})) and all(
-        _holds(body["metadata"].get(name) or {}, found["metadata"].get(name) or {})
-        for name in texts
+    return _holds(body.get("spec", {}), seen.get("spec", {})) and all(
+        _holds(body["metadata"].get(name) or {}, seen["metadata"].get(name) or {}) for name in texts
     )
 
 
-def _holds(wanted: Any, found: Any) -> bool:
-    """Whether everything wanted was found; the server may have added defaults."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(name in found and _holds(part, found[name]) for name, part in wanted.items())
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(wanted) == len(found) and all(map(_holds, wanted, found))
-    return bool(wanted == found)
+def _holds(wanted: Any, seen: Any) -> bool:
+    """Whether everything wanted is there; the server may have added defaults."""
+    if isinstance(wanted, dict) and isinstance(seen, dict):
+        return all(name in seen and _holds(part, seen[name]) for name, part in wanted.items())
+    if isinstance(wanted, list) and isinstance(seen, list):
+        return len(wanted) == len(seen) and all(map(_holds, wanted, seen))
+    return bool(wanted == seen)
 
 
 def _body(step: Step, live: Obj | None) -> dict[str, Any]:
