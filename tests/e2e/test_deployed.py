@@ -51,7 +51,8 @@ ELSEWHERE = {
 """Deleted where a cluster has two blocks of one stateful set and gives one up, for which a fleet of
 two clusters is too small: tests/unit/hub/test_statefulsets.py. Workloads are patched where the host
 has no garbage collector: test_cascades_real.py. Native objects are created, and patched only when they
-change, which these never do here: tests/contract/test_contract_handing_over.py. Nobody asks for `finalizers`: admission asks whether
+change, which these never do here: tests/contract/test_contract_handing_over.py. Nobody asks for
+`finalizers`: admission asks whether
 the account may, which sets blockOwnerDeletion.
 """
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
