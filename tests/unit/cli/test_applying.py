@@ -131,10 +131,10 @@ def test_an_object_that_somebody_else_changed_is_not_overwritten(
 def test_an_object_that_is_applied_and_scaled_is_written_once(there: bool) -> None:
     made = Applied(*([psvc("web", 4)] if there else []))
 
-    made.apply(plan(psvc("web", 6, paused=True), scaled=[(WEB, 5)]))
+    made.apply(plan(psvc("web", 6, tier="Reserved"), scaled=[(WEB, 5)]))
 
     assert len(made.sent) == 1
-    assert (made.spec(WEB)["replicas"], made.spec(WEB)["paused"]) == (5, True)
+    assert (made.spec(WEB)["replicas"], made.spec(WEB)["tier"]) == (5, "Reserved")
 
 
 def test_a_scaled_object_that_is_gone_is_refused_before_any_write(capsys: Any) -> None:
@@ -173,7 +173,7 @@ EDITS = [plan(psvc("web", 6)), plan(scaled=[(WEB, 6)]), plan(deleted=[WEB])]
 NAMES = ["applied", "scaled", "deleted"]
 
 
-@pytest.mark.parametrize(("edit", "what"), zip(EDITS, NAMES, strict=True), ids=NAMES)
+@pytest.mark.parametrize(("edit", "what"), list(zip(EDITS, NAMES, strict=True)), ids=NAMES)
 def test_a_write_whose_answer_is_lost_is_read_back(edit: Saved, what: str, capsys: Any) -> None:
     made = Applied(psvc("web", 4))
     losing(made, effect=True)

@@ -4,16 +4,19 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from federator.kinds.labels import AUTOSCALED_ANNOTATION
 from federator.kube import errors
 from federator.kube.wire.transport import Response, Transport
+from federator.member.expansion import comparing
 from federator.member.options import FIELD_MANAGER
+from federator.model.steps import Create
 from tests.faults.rows import Box, Sending
 from tests.unit.member.memberworld import (
     MemberWorld,
     condition_of,
     in_member,
-    jobset,
     service,
     template,
 )
@@ -94,23 +97,13 @@ async def test_a_name_that_somebody_else_took_meanwhile_is_a_conflict(world: Mem
     assert (await world.get("ConfigMap", "web-config"))["data"] == {"theirs": "1"}
 
 
-@in_member()
-async def test_a_field_that_the_cluster_does_not_know_is_refused_and_not_dropped(
-    world: MemberWorld,
-) -> None:
-    await world.create(service(template=template(bogus=1)))
-    await world.create(jobset(template=template(bogus=1)))
-    for kind, name in (("PinterestService", "web"), ("PinterestJobSet", "crunch")):
-        await world.until(functools.partial(_refused, world, kind, name))
-        message = condition_of(await world.get(kind, name), "Expanded")["message"]
-        assert 'unknown field "spec.template.spec.bogus"' in message
-    assert await world.find("Deployment", "web") is None
-    assert await world.names("Job") == []
-
-
-async def _refused(world: MemberWorld, kind: str, name: str) -> bool:
-    found = condition_of(await world.get(kind, name), "Expanded")
-    return found.get("reason") == "ExpansionFailed"
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_natives_are_created_strictly(kind: str) -> None:
+    """A server that prunes a field which it does not know would run pods without it."""
+    body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "web", "namespace": "feed"}}
+    step = comparing._made(body, "digest")
+    assert isinstance(step, Create)
+    assert step.strict
 
 
 @in_member()
