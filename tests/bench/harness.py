@@ -221,7 +221,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "N1r",
         "buffered",
-        "the largest lost in the simulator: copies without one that nodes had",
+        "the largest cluster lost in the simulator: copies without a place that fit",
         Against.MOST,
         0,
         "copies",

@@ -300,7 +300,7 @@ def _quotas(made: Edited, quotas: Iterable[Any]) -> None:
 
 
 def _apply_invariant(made: Edited, obj: Obj, _: Obj | None) -> None:
-    """Adds or replaces a PlacementInvariant; one that can never hold is refused."""
+    """Adds or replaces a PlacementInvariant. Refuses an invariant that can never hold."""
     invariant, snapshot = placementinvariant.to_invariant(obj), made.situation.snapshot
     others = [each for each in snapshot.invariants if each.name != invariant.name]
     _invariants(made, [*others, invariant])

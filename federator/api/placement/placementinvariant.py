@@ -169,7 +169,7 @@ class PlacementInvariant(Model):
 
 
 def to_invariant(obj: Obj) -> Invariant:
-    """The invariant as the core reads it. Total: one that cannot be read has no rule."""
+    """The invariant as the core reads it, without a rule if the object cannot be read."""
     spec = raw.mapping(obj, "spec")
     workloads = raw.mapping(spec, "workloads")
     return Invariant(

@@ -119,7 +119,7 @@ def _done(steps: Sequence[Step]) -> list[str]:
 
 
 def _open(steps: Sequence[Step]) -> list[str]:
-    """The writes after the one that failed."""
+    """The writes that were not tried, in words."""
     return [f"left to do: {', '.join(map(str, steps))}"] if steps else []
 
 

@@ -151,15 +151,20 @@ async def test_another_object_of_the_name_is_neither_handed_over_nor_applied(
     assert found["data"] == {"theirs": "1"}
 
 
+async def _runs_and_is_heard_late(world: MemberWorld) -> None:
+    """Four copies run, and the watch of Deployments lags from now on."""
+    await world.create(service(replicas=4))
+    await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await asyncio.sleep(5)
+    await world.hear_late("/deployments", 20.0)
+
+
 @in_member()
 async def test_what_an_autoscaler_gets_is_handed_over_and_applied_in_one_turn(
     world: MemberWorld,
 ) -> None:
     """Handing over gives the object another version than the apply was to have."""
-    await world.create(service(replicas=4))
-    await world.until_status("PinterestService", "web", ready=4, healthy=True)
-    await asyncio.sleep(5)
-    await world.hear_late("/deployments", 20.0)
+    await _runs_and_is_heard_late(world)
     answers: list[int] = []
     change = {"autoscaling": {"min": 2, "max": 10}, "slice": {"seq": 6}}
     with world.boxes.standing(Box(_patches_deployment, _answered(answers))):
@@ -173,10 +178,7 @@ async def test_what_an_autoscaler_gets_is_handed_over_and_applied_in_one_turn(
 async def test_what_has_changed_since_it_was_compared_is_not_handed_over(
     world: MemberWorld,
 ) -> None:
-    await world.create(service(replicas=4))
-    await world.until_status("PinterestService", "web", ready=4, healthy=True)
-    await asyncio.sleep(5)
-    await world.hear_late("/deployments", 20.0)
+    await _runs_and_is_heard_late(world)
     await world.patch("Deployment", "web", {"metadata": {"annotations": {"theirs": "1"}}})
     answers: list[int] = []
     change = {"autoscaling": {"min": 2, "max": 10}, "slice": {"seq": 6}}

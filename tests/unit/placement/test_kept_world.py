@@ -246,10 +246,10 @@ def test_a_world_that_is_brought_up_to_date_is_the_one_opened_from_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    ones = rng.choice(((1, 3), (2, 6), (64, 4096)))  # these are few charges
-    monkeypatch.setattr(kept, "SINGLY", ones[0])
+    few = rng.choice(((1, 3), (2, 6), (64, 4096)))  # charges made singly
+    monkeypatch.setattr(kept, "SINGLY", few[0])
     for module in (kept, charged):
-        monkeypatch.setattr(module, "SINGLY_MORE", ones[1])
+        monkeypatch.setattr(module, "SINGLY_MORE", few[1])
     changing = Changing(rng)
     for _ in range(40):
         rng.choice(STEPS)(changing)
