@@ -27,6 +27,7 @@ CHANCE: Final[Sequence[tuple[str, str]]] = (
     (r"\b\d+(?:\.\d+)? (?:ms|s|min|h) ago\b", "AGE ago"),
     (r"\b(since|after) \d+(?:\.\d+)? (?:ms|s|min|h)\b", r"\1 AGE"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "TIME"),
+    (r"(?<=-)[0-9a-f]{8}(?=  |$)", "UIDHASH"),
     (rf"-{SAFE}{{4,10}}-{SAFE}{{5}}\b", "-HASH-POD"),
     (rf"(?<=\d)-{SAFE}{{5}}\b", "-POD"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UID"),
