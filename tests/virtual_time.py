@@ -23,13 +23,16 @@ STEPS_PER_INSTANT_MAX = 5_000_000
 """Callbacks run without time moving before the loop is declared a livelock."""
 
 _CANCELLED_TIMERS_MIN = 1000
+_LONGEST_S = 86_400.0
+"""Virtual seconds that a run may take: a federation at rest sets timers for ever, and what waits in it for
+nothing would never be found."""
 _LEFTOVERS_END_S = 3600.0
 """What the main coroutine left behind must have ended so long after it, in virtual seconds."""
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set, yet the main coroutine has not ended. The message lists
-    who waits where."""
+    """Nothing is ready and no timer is set, or only timers run for a day of virtual time, yet the main
+    coroutine has not ended. The message lists who waits where."""
 
 
 class Livelock(RuntimeError):
@@ -77,6 +80,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._timer_order = itertools.count()
         self._timers_cancelled = 0
         self._steps_here = 0
+        self._begun_us = self._now_us
         self._end_us: int | None = None
         self._tasks_made = itertools.count()
         self.set_task_factory(
@@ -168,6 +172,11 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                 f"yet the main coroutine waits.\n{self.dump()}"
             )
         due_us = self._timers[0][0]
+        if due_us - self._begun_us > _LONGEST_S * 1_000_000:
+            raise Deadlock(
+                f"The main coroutine still waits after {_LONGEST_S / 3600:.0f} hours of virtual"
+                f" time.\n{self.dump()}"
+            )
         if self._end_us is not None and due_us > self._end_us:
             raise Deadlock(
                 f"The main coroutine has ended, but these tasks refuse to end:\n{self.dump()}"

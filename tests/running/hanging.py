@@ -4,7 +4,7 @@ pytest-timeout raises an exception in the main thread, once for each test. A tes
 fixture that then waits for ever, or a call that never returns to the interpreter holds the whole run.
 This plugin arms the watchdog thread of `faulthandler` for each test, `AFTER_S` seconds behind the
 timeout of pytest-timeout: it prints the stacks of all threads and exits the process. xdist reports the
-test as failed and goes on with a new process.
+test as failed, and the Makefile lets it end the run.
 """
 
 import faulthandler
@@ -16,8 +16,6 @@ import pytest
 
 AFTER_S: Final = 90.0
 """Seconds for the fixtures of a test that timed out: they end servers and hubs one after another."""
-END_S: Final = 60.0
-"""Seconds for a process to end after its last test, before `AFTER_S`."""
 STDERR: Final = pytest.StashKey[int]()
 """The terminal's, because pytest replaces the standard one while a test runs."""
 
@@ -45,12 +43,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish() -> None:
     faulthandler.cancel_dump_traceback_later()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workerinput"):
-        _arm(session.config, END_S)
 
 
 def _arm(config: pytest.Config, limit_s: float) -> None:

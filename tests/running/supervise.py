@@ -56,6 +56,7 @@ def run(command: list[str]) -> int:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(0.2)
+            _reap_orphans(child.pid)
     finally:
         _end_remaining(child.pid)
     if stopped:
@@ -86,6 +87,13 @@ def _adopt_orphans() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _reap_orphans(command: int) -> None:
+    """Takes the status of adopted processes that have ended: as zombies they would seem to run."""
+    for pid in _children(os.getpid()):
+        if pid != command:
+            _reaped(pid)
 
 
 def _signal_group(pid: int, number: int) -> None:

@@ -384,6 +384,8 @@ def test_what_cannot_be_asked_is_refused_in_words() -> None:
 def test_one_user_does_not_take_every_place_for_large_bodies() -> None:
     async def scenario(world: World) -> None:
         await web(world)
+        for user in ("greedy", "modest"):
+            await grant(world, user, "feed", *EVERYTHING)
         port, reading, go = port_of(world), asyncio.Queue[str](), asyncio.Event()
 
         def large(user: str) -> Incoming:

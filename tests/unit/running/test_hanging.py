@@ -1,4 +1,4 @@
-"""A test that no exception can end fails, and the run goes on without it."""
+"""A test that no exception can end fails and ends the run, which names it."""
 
 import os
 import subprocess
@@ -36,22 +36,26 @@ def deaf():
     wait_for_ever()
 
 @pytest.mark.timeout(1)
-def test_deaf():
-    wait_for_ever()
+@pytest.mark.xdist_group("one")
+def test_deaf(deaf):
+    {in_call}
 
-@pytest.mark.timeout(1)
-def test_deaf_fixture(deaf):
-    assert False
+@pytest.mark.xdist_group("one")
+def test_after():
+    pass
 
+@pytest.mark.xdist_group("two")
 def test_sound():
     pass
 """
 
 
-def test_a_hanging_test_fails_alone_and_its_stacks_are_printed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_call", ["wait_for_ever()", "assert False", "pass"])
+def test_a_hanging_test_fails_and_its_stacks_are_printed(in_call: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_these.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-n1", "-p", "no:cacheprovider", str(tmp_path)]
+    (tmp_path / "test_these.py").write_text(TESTS.format(in_call=in_call))
+    options = ["-n2", "--dist", "loadgroup", "--max-worker-restart", "0", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     run = subprocess.run(
@@ -65,7 +69,5 @@ def test_a_hanging_test_fails_alone_and_its_stacks_are_printed(tmp_path: Path) -
     )
 
     assert run.returncode == 1, run.stdout
-    assert "3 failed, 1 passed" in run.stdout, "a failed test whose fixture hangs is two failures"
-    assert "crashed while running 'test_these.py::test_deaf'" in run.stdout
-    assert "crashed while running 'test_these.py::test_deaf_fixture'" in run.stdout
+    assert "crashed while running 'test_these.py::test_deaf@one'" in run.stdout
     assert "in wait_for_ever" in run.stderr

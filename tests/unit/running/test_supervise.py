@@ -1,6 +1,7 @@
 """The supervisor of the Makefile leaves no process behind, however a run ends."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -59,6 +60,25 @@ def test_the_status_is_the_commands_and_its_servers_end(tmp_path: Path) -> None:
 
     assert supervisor.wait(START_S) == 3
     assert [pid for pid in pids if runs(pid)] == []
+
+
+def test_an_orphan_that_ends_is_no_zombie(tmp_path: Path) -> None:
+    """A test that waits for the end of a killed process's child would wait for ever."""
+    orphan = (
+        "import subprocess; print(subprocess.Popen(['sleep', '0.1']).pid, file=open('pids', 'w'))"
+    )
+    command = f"{sys.executable} -c {shlex.quote(orphan)}; sleep 600"
+    supervisor = subprocess.Popen(
+        [sys.executable, supervise.__file__, "sh", "-c", command], cwd=tmp_path
+    )
+    (pid,) = started(tmp_path)
+
+    deadline = time.monotonic() + START_S
+    while runs(pid):
+        assert time.monotonic() < deadline, "the orphan is a zombie"
+        time.sleep(0.05)
+    supervisor.terminate()
+    assert supervisor.wait(START_S) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
