@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field
 
 from federator.api import raw
+from federator.api.clusterchoice import Selector
 from federator.api.common import Metadata, Model, ShortText, list_map, rules
-from federator.api.placementfields import Selector
 from federator.api.raw import Obj
 from federator.model.kubernetes import selectors
 

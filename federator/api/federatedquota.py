@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api import doorfields, raw
+from federator.api.clusterchoice import Selector, selector_of
 from federator.api.common import (
     ATOMIC,
     LIST_SET,
@@ -23,7 +24,6 @@ from federator.api.common import (
     ShortText,
     rules,
 )
-from federator.api.placementfields import Selector, selector_of
 from federator.api.raw import Obj
 from federator.model import plaintext
 from federator.model.ask import Tier

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, maintenance, raw
+from federator.api import capacityfields, maintenance, memberfields, raw
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
     ATOMIC,
@@ -19,7 +19,6 @@ from federator.api.common import (
     Metadata,
     Model,
     Moment,
-    ObjectName,
     Sentence,
     ShortText,
     TierName,
@@ -27,6 +26,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.maintenance import WINDOWS_MAX
+from federator.api.memberfields import Credentials, StatedFields
 from federator.api.raw import Obj
 from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
 from federator.model import names
@@ -78,20 +78,6 @@ FORGOTTEN_MAX: Final = 500
 """Workloads that one cluster's status remembers as given up."""
 
 
-class SecretRef(Model):
-    """Names a Secret of the credentials namespace."""
-
-    name: ObjectName
-    """Name of the Secret; its key kubeconfig holds the access."""
-
-
-class Credentials(Model):
-    """How the cluster is reached."""
-
-    secret_ref: SecretRef
-    """Secret with a kubeconfig."""
-
-
 class Drain(Model):
     """The wish that the cluster be empty. It holds until it is taken away."""
 
@@ -137,7 +123,7 @@ class Maintenance(Model):
     comes home after it, as after a failover. Left out: what is there stays."""
 
 
-class Spec(Model):
+class Spec(StatedFields):
     """What operators say about the cluster."""
 
     model_config = ConfigDict(
@@ -498,6 +484,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         capacity=capacity,
         capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",
+        stated=memberfields.stated_of(obj),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import raw
+from federator.api import clusterchoice, raw
+from federator.api.clusterchoice import ClusterChoice, Selector, selector_of
 from federator.api.common import (
     ATOMIC,
     LIST_SET,
@@ -20,7 +21,6 @@ from federator.api.common import (
     Count,
     DnsLabel,
     LabelKey,
-    Labels,
     LabelValue,
     Model,
     ObjectName,
@@ -41,67 +41,10 @@ from federator.model.ask import (
     Weight,
 )
 from federator.model.errors import FieldError
-from federator.model.kubernetes import selectors, taints
-from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 
 UNREACHABLE = UNREACHABLE_TAINT.key
-VALUES = "values are needed for In and NotIn, and refused for Exists and DoesNotExist"
-
-
-class Expression(Model):
-    """One requirement on labels."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                "has(self.values) && size(self.values) > 0 ? self.operator in ['In', 'NotIn']"
-                " : self.operator in ['Exists', 'DoesNotExist']",
-                VALUES,
-            )
-        )
-    )
-
-    key: LabelKey
-    """The label's key."""
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How the values are compared."""
-    values: Annotated[list[LabelValue], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
-    """Values for In and NotIn; empty for the others."""
-
-    @model_validator(mode="after")
-    def _values_fit(self) -> "Expression":
-        if bool(self.values) != (self.operator in ("In", "NotIn")):
-            raise PydanticCustomError("values", VALUES)
-        return self
-
-
-class Selector(Model):
-    """Selects by labels; all requirements must hold."""
-
-    match_labels: Labels = Field(default_factory=dict)
-    """Labels with exactly these values."""
-    match_expressions: Annotated[
-        list[Expression], Field(max_length=16, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
-    """Requirements beyond equality."""
-
-
-class ClusterChoice(Model):
-    """Which clusters may be used. What is left out does not restrict."""
-
-    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
-    """Only these clusters; empty for all."""
-    exclude: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
-    """Never these clusters."""
-    selector: Selector | None = None
-    """Only clusters with these labels."""
 
 
 class TolerationFields(Model):
@@ -368,6 +311,7 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
     """The keyword arguments of a `Policy` from policy fields; entries that mean nothing are left
     out."""
     clusters = raw.mapping(fields, "clusters")
+    conditions, preferences, problem = clusterchoice.conditions_of(clusters)
     rollout = raw.integer(fields, "rollout", "maxClustersAtOnce")
     return {
         "names": raw.texts(clusters, "names"),
@@ -381,6 +325,10 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "lazy": raw.text(fields, "onPolicyChange") == "Lazy",
         "moves": move_budget(raw.mapping(fields, "moveBudget")) or MoveBudget(),
         "failover": failover_of(raw.mapping(fields, "failover")),
+        "conditions": conditions,
+        "preferences": preferences,
+        "reads_reports": conditions.reported or any(wish.reported for wish in preferences),
+        "problem": problem,
     }
 
 
@@ -401,7 +349,10 @@ def failover_of(fields: Obj) -> Failover:
 
 def policy_from_inline(fields: Obj) -> Policy:
     """The policy that a workload spells out under `spec.placement`."""
-    return Policy(name="", origin="inline", **to_policy_fields(fields))
+    made = to_policy_fields(fields)
+    if made["problem"]:
+        made["problem"] = f"spec.placement.{made['problem']}"
+    return Policy(name="", origin="inline", **made)
 
 
 def move_budget(fields: Obj) -> MoveBudget | None:
@@ -412,16 +363,6 @@ def move_budget(fields: Obj) -> MoveBudget | None:
     if not isinstance(pace, str) or not re.fullmatch(r"(100|[1-9][0-9]?)%", pace, re.ASCII):
         return None
     return MoveBudget(percent=int(pace[:-1]), floor=1)
-
-
-def selector_of(value: object) -> LabelSelector | None:
-    """None where there is no selector; one that is not valid selects nothing, never everything."""
-    if not isinstance(value, dict):
-        return None
-    try:
-        return selectors.from_dict(value)
-    except FieldError:
-        return selectors.NOTHING
 
 
 def tolerations_of(value: object) -> tuple[Toleration, ...]:

@@ -15,6 +15,7 @@ from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
 from federator.model.shards import Ranges
+from federator.model.terms import NO_CONDITIONS, Conditions, Preference
 
 
 class Tier(StrEnum):
@@ -275,6 +276,9 @@ class Demand:
     max_clusters: int | None = None
     moves: MoveBudget = MoveBudget()
     """How fast it moves copies; a user's own budget does not slow it."""
+    conditions: Conditions = NO_CONDITIONS
+    problem: str = ""
+    """Why it cannot be followed, as a sentence: nothing new is placed under it."""
 
     @property
     def title(self) -> str:
@@ -310,6 +314,11 @@ class Policy:
     required: tuple[Demand, ...] = ()
     """The Required policies in force, by name. Their bounds are already part of `division` and
     `spread`."""
+    conditions: Conditions = NO_CONDITIONS
+    preferences: tuple[Preference, ...] = ()
+    reads_reports: bool = False
+    """A condition, of a Required policy too, or a preference reads amounts of capacity reports:
+    clusters are judged anew when they report."""
 
     @property
     def stays_unreachable_s(self) -> float | None:

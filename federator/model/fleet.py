@@ -22,6 +22,7 @@ from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
 from federator.model.rules.invariant import Invariant
 from federator.model.shards import Ranges
+from federator.model.terms import NOTHING_STATED, Stated
 
 _Given = TypeVar("_Given", bound="Holding | Share")
 
@@ -124,6 +125,7 @@ class ClusterView:
     capacity_age_s: float = 0.0
     stale: bool = False
     """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
+    stated: Stated = NOTHING_STATED
 
     def judged_as(self, other: "ClusterView") -> bool:
         """Whether filters, spread rules and weights judge both alike: they read everything but the

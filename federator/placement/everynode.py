@@ -41,7 +41,7 @@ def policy_of_repeating(policy: Policy) -> Policy:
     in each cluster that it chooses. So it has to choose: one that leaves all clusters open would
     run it in the whole fleet, which nobody asked for by saying nothing."""
     problem = policy.problem
-    if not problem and not policy.names and policy.selector is None:
+    if not problem and not (policy.names or policy.selector or policy.conditions):
         named = filters.field_of(policy, "clusters")
         problem = (
             f"{named} names and selects no clusters: with runs Native each cluster of the policy "

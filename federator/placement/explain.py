@@ -12,6 +12,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
 from federator.placement import gangs
+from federator.placement.division import domains
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
@@ -104,7 +105,7 @@ def _rows(
             candidate.cap,
             _BOUNDED_BY.get(candidate.limit, ""),
             candidate.weight,
-            candidate.place.domains,
+            tuple(", ".join(domains.parts(each)) for each in candidate.place.domains),
             got.get(candidate.name, 0),
             _largest(ask, snapshot.clusters[candidate.name]),
             _lacking(ask, snapshot.clusters[candidate.name], ledger)

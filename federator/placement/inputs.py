@@ -15,6 +15,7 @@ from federator.model.ask import Ask, Demand, Group, Policy, Weight
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.terms import Conditions, Preference
 from federator.placement.division.division import by_static_weight
 from federator.placement.room.nodes import shape_id
 from federator.placement.selection import filters
@@ -118,8 +119,14 @@ def ask_text(ask: Ask, rules: str) -> str:
 def policy_text(policy: Policy) -> str:
     """The fields of the policy that a decision depends on, as text."""
     required = tuple(_demand(demand) for demand in policy.required)
-    # Without Required policies the text is the one of releases that had none.
-    return f"{_policy(policy)!r}, {required!r}" if required else repr(_policy(policy))
+    # Without Required policies, and without what later releases added, the text is the one of
+    # releases that had none.
+    text = f"{_policy(policy)!r}, {required!r}" if required else repr(_policy(policy))
+    if policy.conditions:
+        text += f", {_conditions(policy.conditions)!r}"
+    if policy.preferences:
+        text += f", {sorted(map(_preference, policy.preferences))!r}"
+    return text
 
 
 def normal(policy: Policy) -> Policy:
@@ -184,16 +191,37 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
     )
 
 
+def _conditions(given: Conditions) -> tuple[Any, ...]:
+    """Whatever their order, which has no meaning."""
+    alternatives = [
+        (
+            tuple(sorted(each.names)),
+            tuple(sorted(each.exclude)),
+            _selector(each.selector),
+            sorted(term.content for term in each.terms),
+        )
+        for each in given.any_of
+    ]
+    return sorted(term.content for term in given.terms), sorted(alternatives, key=repr)
+
+
+def _preference(given: Preference) -> tuple[Any, ...]:
+    selector = _selector(given.selector) or ""
+    return given.scorer, given.key, selector, given.descending, given.weight
+
+
 def _demand(demand: Demand) -> tuple[Any, ...]:
     """What a Required policy asks for beyond bounds; its bounds are part of the division
     already.
     """
+    more = (_conditions(demand.conditions),) if demand.conditions else ()
     return (
         demand.name,
         tuple(sorted(demand.names)),
         tuple(sorted(demand.exclude)),
         _selector(demand.selector),
         tuple(sorted(map(repr, demand.tolerations))),
+        *more,
     )
 
 

@@ -576,6 +576,8 @@ def _in_turn(largest: Sequence[Candidate], at: int) -> list[Candidate]:
     turns: dict[str, int] = {}
     ranked: list[tuple[int, int]] = []
     for position, candidate in enumerate(largest):
-        turn = turns[candidate.place.domains[at]] = turns.get(candidate.place.domains[at], 0) + 1
+        lies_in = domains.parts(candidate.place.domains[at])
+        turn = max(turns.get(domain, 0) for domain in lies_in) + 1
+        turns.update(dict.fromkeys(lies_in, turn))
         ranked.append((turn, position))
     return [largest[position] for _, position in sorted(ranked)]

@@ -26,6 +26,7 @@ from federator.model.decision import (
 )
 from federator.model.kubernetes import quantity
 from federator.model.quickly import quickly
+from federator.placement.division import domains
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
@@ -511,7 +512,7 @@ class Figures:
 def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]) -> Figures:
     def labelled(at: int) -> int:
         able = (each for each in pool if each.cap > 0 and each.weight > 0)
-        return len({each.place.domains[at] for each in able} - {""})
+        return len(domains.each_of(each.place.domains[at] for each in able) - {""})
 
     return Figures(
         len(pool),

@@ -14,6 +14,7 @@ _KIND = (("schema",), ("ask",), ("natives", "status"))
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("raw", "common"),
+        ("clusterchoice", "memberfields"),
         (
             "schema",
             "decoding",
@@ -130,9 +131,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
+        ("terms",),
         ("ask",),
         ("decision", "rules"),
         ("fleet",),
+        ("properties",),
+        ("cel",),
     ),
     "cli": (
         ("banner", "jsonpath", "kindtable", "uncarried"),

@@ -11,9 +11,10 @@ from federator.kinds import registry
 from federator.kinds.shared import environment
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
+from federator.model.properties import PREFIXES, PROPERTIES, Kind
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection.filters import FILTERS
-from federator.placement.selection.scorers import SCORERS
+from federator.placement.selection.scorers import SCORERS, named
 from tests.reference import acts
 from tests.reference.markdown import code, docstring, table
 from tests.simulation import reasons as told
@@ -97,8 +98,26 @@ def kinds() -> str:
 def scorers() -> str:
     return table(
         ("scorer", "points"),
-        [(code(name), docstring(term.points)) for name, term in SCORERS.items()],
+        [(code(name), docstring(t.points)) for name, t in SCORERS.items() if not t.preferred],
     )
+
+
+def preferred_scorers() -> str:
+    return table(
+        ("scorer", "points"), [(code(name), docstring(SCORERS[name].points)) for name in named()]
+    )
+
+
+def properties() -> str:
+    rows = [
+        (code(name), row.kind, "the last report" if row.reported else "operators", row.about)
+        for name, row in PROPERTIES.items()
+    ]
+    rows += [
+        (code(f"{prefix}.KEY"), Kind.TEXT, "operators", about)
+        for prefix, (_, about) in PREFIXES.items()
+    ]
+    return table(("property", "values", "stated by", "what it is"), rows)
 
 
 def dividers() -> str:

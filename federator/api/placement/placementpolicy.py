@@ -79,9 +79,9 @@ class ClusterSpec(Spec):
     enforcement: Literal["Default", "Required"] | None = None
     """Default (when left out): for workloads that say nothing else. Required: joined by AND to
     whatever policy a workload has. Then clusters must be admitted by both, division.minPerCluster,
-    maxPerCluster and maxClusters are the stricter ones, spread rules are added, and of taints that
-    people set only those are tolerated that tolerations of this policy allow as well: none when it
-    has none."""
+    maxPerCluster and maxClusters are the stricter ones, spread rules are added, its
+    clusters.preferences do not count, and of taints that people set only those are tolerated that
+    tolerations of this policy allow as well: none when it has none."""
     owner: Owner | None = None
     """The owner of the policy, shown where the policy refuses something."""
 
@@ -124,13 +124,17 @@ class ClusterPlacementPolicy(Model):
 
 def to_policy(obj: Obj, origin: str) -> Policy:
     """The policy as the core reads it; `origin` tells how it was found (policyRef, match)."""
+    name = raw.text(obj, "metadata", "name")
+    fields = placementfields.to_policy_fields(raw.mapping(obj, "spec"))
+    if fields["problem"]:
+        fields["problem"] = f"policy {name}: spec.{fields['problem']}"
     return Policy(
-        name=raw.text(obj, "metadata", "name"),
+        name=name,
         namespace=raw.text(obj, "metadata", "namespace"),
         uid=raw.text(obj, "metadata", "uid"),
         generation=raw.integer(obj, "metadata", "generation"),
         origin=origin,
-        **placementfields.to_policy_fields(raw.mapping(obj, "spec")),
+        **fields,
     )
 
 
@@ -153,6 +157,18 @@ def rule_fields(kind: str, obj: Obj) -> dict[str, Any]:
     return {"policy": policy, **matched}
 
 
+_DEMANDED: Final = (
+    "names",
+    "exclude",
+    "selector",
+    "tolerations",
+    "spread",
+    "moves",
+    "conditions",
+)
+"""What a Required policy asks for beside bounds."""
+
+
 def to_demand(obj: Obj) -> Demand | None:
     """What a Required policy asks for; None for one that is not Required."""
     spec = raw.mapping(obj, "spec")
@@ -161,17 +177,16 @@ def to_demand(obj: Obj) -> Demand | None:
     fields = placementfields.to_policy_fields(spec)
     division = fields["division"]
     team, contact = (raw.text(spec, "owner", part) for part in ("team", "contact"))
+    name, problem = raw.text(obj, "metadata", "name"), fields["problem"]
     return Demand(
-        name=raw.text(obj, "metadata", "name"),
+        name=name,
+        problem=f"Required policy {name}: spec.{problem}" if problem else "",
         generation=raw.integer(obj, "metadata", "generation"),
         owner=", ".join(part for part in (team, contact) if part),
         min_per_cluster=division.min_per_cluster,
         max_per_cluster=division.max_per_cluster,
         max_clusters=division.max_clusters,
-        **{
-            name: fields[name]
-            for name in ("names", "exclude", "selector", "tolerations", "spread", "moves")
-        },
+        **{field: fields[field] for field in _DEMANDED},
     )
 
 

@@ -508,9 +508,10 @@ def _uid(obj: Mapping[str, Any]) -> str:
 
 
 def _placed_by(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The part of a MemberCluster that decisions depend on, without its status."""
+    """The part of a MemberCluster that decisions depend on, without its state and its reports."""
     return (
         _generation(cluster),
+        raw.text(cluster, "status", "version"),
         cluster["metadata"].get("labels") or {},
         membercluster.removal(cluster),
     )

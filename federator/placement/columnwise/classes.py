@@ -85,6 +85,8 @@ class Class:
     """[opened] zeros: what they hold."""
     avoided: Ints
     """Of each open cluster, how many avoided taints it has."""
+    figures: scorers.Floats | None
+    """[P, opened]: what the preferences of the policy read of each; None without any."""
     weighty: bool
     """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
@@ -97,9 +99,13 @@ class Class:
         """[C] each: what the terms that read room give, by name; 0 for closed clusters. `rooms`: of
         all clusters, none of them negative."""
         if self.all_open:
-            return scorers.by_room(ask, scorers.facts(self.nothing, rooms, self.avoided))
+            return scorers.by_room(
+                ask, scorers.facts(self.nothing, rooms, self.avoided, self.figures)
+            )
         at = self.open_at
-        given = scorers.by_room(ask, scorers.facts(self.nothing, rooms.take(at), self.avoided))
+        given = scorers.by_room(
+            ask, scorers.facts(self.nothing, rooms.take(at), self.avoided, self.figures)
+        )
         return {name: crowd.spread_out(column, at, rooms.size) for name, column in given.items()}
 
     def keeps(self, chosen: list[int], copies: list[int]) -> bool:
@@ -120,9 +126,10 @@ class Class:
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
     key = ("class", ask.unit, candidates.likeness(ask, snapshot, ledger))
-    ask_class: Class | str | None = ledger.memo.get(key, UNKNOWN)
+    memo = candidates.memo_of(ask, snapshot, ledger)
+    ask_class: Class | str | None = memo.get(key, UNKNOWN)
     if isinstance(ask_class, str):
-        ask_class = ledger.memo[key] = _made(ask, snapshot, ledger)
+        ask_class = memo[key] = _made(ask, snapshot, ledger)
     return ask_class
 
 
@@ -139,7 +146,8 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     levels = tuple(field.open & (field.level == level) for level in field.levels)
     opened = np.flatnonzero(field.open)
     nothing, avoided = np.zeros_like(opened), field.avoided.take(opened)
-    terms = scorers.beside_room(ask, scorers.facts(nothing, nothing, avoided))
+    figures = None if field.figures is None else field.figures[:, opened]
+    terms = scorers.beside_room(ask, scorers.facts(nothing, nothing, avoided, figures))
     terms = {
         name: crowd.spread_out(column, opened, len(field.places)) for name, column in terms.items()
     }
@@ -151,7 +159,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         texts=inputs.texts(ask, snapshot, ledger.memo),
         levels=levels,
         members=tuple(tuple(np.flatnonzero(level).tolist()) for level in levels),
-        plain=_plain(field.places, len(scorers.SCORERS)),
+        plain=_plain(field.places, scorers.most_terms(policy)),
         all_open=bool(field.open.all()),
         alike=len(levels) == 1 and bool(field.open.all()),
         together=clusters == 1,
@@ -172,6 +180,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         open_at=opened,
         nothing=nothing,
         avoided=avoided,
+        figures=figures,
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         recorded=inputs.recorded(policy),

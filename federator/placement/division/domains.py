@@ -19,6 +19,36 @@ UNLABELLED: Final = ""
 under a soft rule it is an ordinary domain."""
 
 
+BETWEEN: Final = "\0"
+"""Between the domains of a cluster that lies in several. No label value has this character."""
+
+
+def joined(domains: Iterable[str]) -> str:
+    """The domains of one cluster as one text."""
+    return BETWEEN.join(domains)
+
+
+def parts(domain: str) -> tuple[str, ...]:
+    """The domains of a cluster: its own one, or several. Each of its copies counts as one in each
+    of them."""
+    return tuple(domain.split(BETWEEN)) if BETWEEN in domain else (domain,)
+
+
+def each_of(domains: Iterable[str]) -> set[str]:
+    """The domains that clusters lie in, each once."""
+    made = {*domains}
+    if any(BETWEEN in domain for domain in made):
+        made = {part for domain in made for part in parts(domain)}
+    return made
+
+
+def share(domain: str, other: str) -> bool:
+    """Whether two clusters have a domain in common."""
+    if domain == other or (BETWEEN not in domain and BETWEEN not in other):
+        return domain == other
+    return not frozenset(parts(domain)).isdisjoint(parts(other))
+
+
 def counts(*, held: int, closed: bool, weight: int, most: int | None) -> bool:
     """Whether a cluster makes a domain.
 
@@ -71,7 +101,7 @@ class Domains:
         smallest block; skew is never bounded more tightly than one block."""
         count = self.totals.get(domain)
         if count is None:
-            return 0
+            return self._breach_of_several(domain, block, unit) if BETWEEN in domain else 0
         breach = 0
         # A floor may be larger than the skew: a cluster gets its floor in one step or not at all,
         # and the step alone is no breach.
@@ -91,9 +121,42 @@ class Domains:
             breach += 1
         return breach
 
+    def _breach_of_several(self, domain: str, block: int, unit: int) -> int:
+        """As `breach`, in several domains at once: by that of them that is broken most."""
+        counted = [part for part in parts(domain) if part in self.totals]
+        if not counted:
+            return 0
+        breach = 0
+        if self.skew:
+            after = {**self.totals, **{part: self.totals[part] + block for part in counted}}
+            least = 0 if self.few else min(after.values())
+            high = max(after[part] for part in counted)
+            breach = max(high - least - max(self.skew, unit), 0)
+        opens = sum(self.totals[part] <= 0 for part in counted)
+        if self.used < self.wants and (
+            not opens or (block > unit and self.used + opens < self.wants)
+        ):
+            breach += 1
+        return breach
+
+    def _relief_of_several(self, domain: str, block: int) -> int:
+        counted = [part for part in parts(domain) if part in self.totals]
+        after = {**self.totals, **{part: self.totals[part] - block for part in counted}}
+        used = sum(count > 0 for count in after.values())
+        broken = max(min(self.wants, self.total - block) - used, 0) - self.lacking()
+        if not counted or not self.skew:
+            return -broken
+        least = 0 if self.few else min(after.values())
+        if least < self.least and len(after) > len(counted):
+            broken += max(self.high - least - self.skew, 0) - self.excess()
+        above = max(self.totals[part] for part in counted) - self.least - self.skew
+        return max(above, 0) - broken
+
     def relief(self, domain: str, block: int) -> int:
         """What the rule gains when a domain gives up `block` copies: the domain's excess above the
         allowed skew, minus any new breach. Negative when the breach grows by more."""
+        if BETWEEN in domain:
+            return self._relief_of_several(domain, block)
         count = self.totals.get(domain)
         used = self.used if count is None else self.used - (count > 0 >= count - block)
         broken = max(min(self.wants, self.total - block) - used, 0) - self.lacking()
@@ -109,6 +172,8 @@ class Domains:
         """Adds `block` copies. Returns whether the breach of other domains may have changed; it can
         only fall, because the least and the number of used domains only rise."""
         self.total += block
+        if BETWEEN in domain:
+            return self._counted_again(domain, block)
         count = self.totals.get(domain)
         if count is None:
             return False
@@ -127,6 +192,8 @@ class Domains:
         self.total -= block
         # With fewer copies than domains wanted, each copy less also lowers what can be asked for.
         few_left = self.total <= self.wants
+        if BETWEEN in domain:
+            return self._counted_again(domain, -block) or few_left
         count = self.totals.get(domain)
         if count is None:
             return few_left
@@ -139,6 +206,19 @@ class Domains:
             self.least = after
         return few_left or before != (self.least, self.high, self.used)
 
+    def _counted_again(self, domain: str, more: int) -> bool:
+        """Changes the copies of several domains at once. Returns whether the breach of other
+        domains may have changed."""
+        before = (self.least, self.high, self.used)
+        for part in parts(domain):
+            if part in self.totals:
+                self.totals[part] += more
+        counted = self.totals.values()
+        self.least = 0 if self.few else min(counted, default=0)
+        self.high = max(counted, default=0)
+        self.used = sum(count > 0 for count in counted)
+        return before != (self.least, self.high, self.used)
+
 
 def lacking(wants: int, total: int, used: int) -> int:
     """How many more domains than those `used` must be, of so many copies in all."""
@@ -150,7 +230,7 @@ def keeps(
 ) -> bool:
     """Whether clusters in these domains, which all have seats, keep a soft rule."""
     if rule.max_skew <= 0:  # how many seats a domain has does not matter
-        return not lacking(rule.min_domains, sum(seats), len({*where}))
+        return not lacking(rule.min_domains, sum(seats), len(each_of(where)))
     return not of_seats(rule, zip(where, seats, strict=True), idle).broken()
 
 
@@ -176,10 +256,12 @@ def of_seats(
     for domain, seats in taking:
         total += seats
         if not (rule.hard and domain == UNLABELLED):
-            totals[domain] = totals.get(domain, 0) + seats
+            for part in parts(domain):
+                totals[part] = totals.get(part, 0) + seats
     for domain in idle:
         if not (rule.hard and domain == UNLABELLED):
-            totals.setdefault(domain, 0)
+            for part in parts(domain):
+                totals.setdefault(part, 0)
     return Domains(rule, totals, total)
 
 

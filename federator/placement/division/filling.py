@@ -111,13 +111,16 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
             continue
         spread_domains = domains.of_rule(at, rule, parties, idle)
         growth: dict[str, int] = {}
+        grown = 0
         for party, seats in zip(parties, before, strict=True):
-            growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
+            grown += party.seats - seats
+            for domain in domains.parts(party.domains[at]):
+                growth[domain] = growth.get(domain, 0) + party.seats - seats
         # Compared with the state before: what was broken already is not the fault of these seats.
         had = {
             domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()
         }
-        lacked = min(spread_domains.wants, spread_domains.total - sum(growth.values())) - sum(
+        lacked = min(spread_domains.wants, spread_domains.total - grown) - sum(
             count > 0 for count in had.values()
         )
         if spread_domains.lacking() > max(lacked, 0):
@@ -138,14 +141,17 @@ def _opened(
     least = [*before]
     for at, rule in enumerate(rules):
         domain = domains.of_rule(at, rule, parties, idle)
-        had = {party.domains[at] for party, seats in zip(parties, least, strict=True) if seats > 0}
+        had = domains.each_of(
+            party.domains[at] for party, seats in zip(parties, least, strict=True) if seats > 0
+        )
         if not rule.hard or len(had & domain.totals.keys()) >= rule.min_domains:
             continue
         # The cluster with most seats keeps the one that holds the domain open: it is the last to
         # lose it.
         for place, party in sorted(enumerate(parties), key=lambda pair: -pair[1].seats):
-            if party.seats > least[place] and party.domains[at] not in had:
-                had.add(party.domains[at])
+            opened = domains.each_of(party.domains[at : at + 1])
+            if party.seats > least[place] and not opened <= had:
+                had |= opened
                 least[place] += 1
     return least
 
@@ -191,7 +197,7 @@ def _level(
         inside = [
             party
             for party in parties
-            if party.domains[at] == domain and party.seats > least[party.name]
+            if domains.share(party.domains[at], domain) and party.seats > least[party.name]
         ]
         # In the order in which seats were given last, as any other loss.
         for party in sorted(inside, key=Party.last_key, reverse=True):
@@ -245,9 +251,7 @@ class _Cells:
             cell.beside = [
                 at
                 for at, other in enumerate(self.cells)
-                if any(
-                    mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True)
-                )
+                if any(map(domains.share, cell.domains, other.domains))
             ]
         self.largest = max([unit, *(party.floor for party in parties)])
         """Upper bound of a block."""

@@ -24,6 +24,8 @@ from federator.model.ask import (
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect, Taint, Toleration
+from federator.placement.policy import conditions
+from federator.placement.policy.conditions import Scope
 
 _BOUNDS: Final[
     Mapping[str, tuple[Callable[[Division], int | None], Callable[[Demand], int | None]]]
@@ -54,7 +56,16 @@ def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
         max_per_cluster=_lower(own.division.max_per_cluster, least),
         max_clusters=_lower(own.division.max_clusters, fewest),
     )
-    return replace(own, division=division, spread=_spread(own.spread, required), required=required)
+    reads = own.reads_reports or any(demand.conditions.reported for demand in required)
+    problem = own.problem or next((demand.problem for demand in required if demand.problem), "")
+    return replace(
+        own,
+        division=division,
+        spread=_spread(own.spread, required),
+        required=required,
+        reads_reports=reads,
+        problem=problem,
+    )
 
 
 def _lower(own: int | None, others: Collection[int]) -> int | None:
@@ -97,7 +108,7 @@ def alone(ask: Ask, running: int) -> Ask:
     bare = replace(
         DEFAULT_POLICY, name=own.name, origin=own.origin, division=plan, tolerations=kept
     )
-    bare = combined(bare, own.required)
+    bare = replace(combined(bare, own.required), problem="")
     most = bare.division.max_per_cluster
     if most is not None and bare.division.min_per_cluster > most:
         bare = replace(bare, division=replace(bare.division, min_per_cluster=most))
@@ -148,7 +159,8 @@ def excluding(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None
 
 
 def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:
-    """The first Required policy that does not name or select the cluster, with the sentence."""
+    """The first Required policy that does not name or select the cluster, or has a lasting
+    condition that it does not meet, with the sentence."""
     for demand in policy.required:
         if demand.names and cluster.name not in demand.names:
             return (
@@ -161,7 +173,16 @@ def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | 
         if demand.selector is not None and not demand.selector.matches(cluster.labels):
             wanted = selectors.to_text(demand.selector)
             return demand, f"its labels do not match {of('clusters.selector', demand)} ({wanted})"
+        if demand.conditions and (sentence := unmet(demand, cluster, (Scope.ALL,))):
+            return demand, sentence
     return None
+
+
+def unmet(demand: Demand, cluster: ClusterView, scopes: Collection[Scope]) -> str:
+    """Which condition of a Required policy, of these scopes, the cluster does not meet, as a
+    sentence; "" for none."""
+    why = conditions.unmet(demand.conditions, cluster, scopes)
+    return "" if why is None else f"{conditions.reason(why)} ({of(why.path, demand)})"
 
 
 def refuses(policy: Policy, cluster: ClusterView) -> bool:

@@ -52,6 +52,9 @@ def mentioned(policy: Policy) -> Mapping[str, tuple[str, ...]]:
 def _mentioned(policy: Policy) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "clusters.names", policy.names
     yield "clusters.exclude", policy.exclude
+    for alternative in policy.conditions.any_of:
+        yield f"{alternative.path}.names", alternative.names
+        yield f"{alternative.path}.exclude", alternative.exclude
     for index, weight in enumerate(policy.division.weights):
         yield f"division.weights[{index}].names", weight.names
     for index, group in enumerate(policy.division.groups):

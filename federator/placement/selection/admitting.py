@@ -3,14 +3,16 @@ have instead. Helps with a mistyped label. Wording only."""
 
 import difflib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from federator.model.ask import Policy
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector, Operator
-from federator.placement.policy import enforcing
+from federator.model.terms import Conditions
+from federator.placement.policy import conditions, enforcing
+from federator.placement.policy.conditions import Scope
 from federator.placement.selection import filters
 
 LISTED: Final = 8
@@ -38,6 +40,15 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
             selector.matches(cluster.labels) for cluster in clusters
         ):
             return f"{field('clusters.selector')} asks for {_unmatched(selector, clusters)}"
+    for field, given in [
+        (own, policy.conditions),
+        *(
+            (functools.partial(enforcing.of, demand=demand), demand.conditions)
+            for demand in policy.required
+        ),
+    ]:
+        if text := _met_by_none(field, given, clusters):
+            return text
     groups = policy.division.groups
     if groups and all(filters.group_of(policy, cluster) is None for cluster in clusters):
         wanted = [
@@ -53,6 +64,23 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
         return f"{ask} {own('division.groups')} {for_} {'; '.join(wanted) or 'no cluster at all'}"
     if policy.required:
         return f"none is admitted by the policy and by {enforcing.titles(policy)} together"
+    return ""
+
+
+def _met_by_none(
+    field: Callable[[str], str], given: Conditions, clusters: Sequence[ClusterView]
+) -> str:
+    """A term, or the alternatives, that no cluster meets; "" without such."""
+    parts = [Conditions((term,)) for term in given.terms]
+    if given.any_of:
+        parts.append(Conditions(any_of=given.any_of))
+    for part in parts:
+        against = [conditions.unmet(part, cluster, tuple(Scope)) for cluster in clusters]
+        refused = [why for why in against if why is not None]
+        if len(refused) == len(clusters):
+            first = refused[0]
+            wants = f" asks for {first.wants}, and" if first.wants else ":"
+            return f"{field(first.path)}{wants} of {clusters[0].name} {first.instead}"
     return ""
 
 

@@ -5,10 +5,10 @@ holdings are read for each ask.
 """
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class Place:
     avoided: int
     mark: int
     """A stable hash of the cluster's name; mixed with the workload's to break ties."""
+    figures: tuple[float, ...] = ()
+    """What each preference of the policy reads of the cluster; NaN where it has none."""
 
 
 @dataclass(slots=True)
@@ -128,14 +130,30 @@ class Candidate:
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """Every cluster judged by the filters, by name; the same for all asks that are alike."""
     # A filter that reads more of the ask than this needs it in `likeness`.
-    key = ("places", likeness(ask, snapshot, ledger))
-    by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
+    key, memo = ("places", likeness(ask, snapshot, ledger)), memo_of(ask, snapshot, ledger)
+    by_cluster: Mapping[str, Place] | None = memo.get(key)
     if by_cluster is None:
+        reports = snapshot.clusters if ask.policy.reads_reports else NO_REPORTS
         by_cluster = {
-            name: _place(ask, view) for name, view in _without_amounts(snapshot, ledger).items()
+            name: _place(ask, view, reports.get(name, view))
+            for name, view in _without_amounts(snapshot, ledger).items()
         }
-        ledger.memo[key] = by_cluster
+        memo[key] = by_cluster
     return by_cluster
+
+
+NO_REPORTS: Final[Mapping[str, ClusterView]] = MappingProxyType({})
+
+
+def memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
+    """Where to keep what was judged of the clusters under the ask's policy: the ledger's cache, or
+    for a policy that reads amounts of reports one that lasts until a cluster reports."""
+    if not ask.policy.reads_reports:
+        return ledger.memo
+    kept: tuple[Mapping[str, ClusterView], dict[Any, Any]] | None = ledger.memo.get("by report")
+    if kept is None or kept[0] is not snapshot.clusters:
+        kept = ledger.memo["by report"] = (snapshot.clusters, {})
+    return kept[1]
 
 
 def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
@@ -190,10 +208,11 @@ def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     """On how many nodes of the open clusters one copy fits now."""
     key = ("open", likeness(ask, ledger.snapshot, ledger))
-    open_to = ledger.memo.get(key)
+    memo = memo_of(ask, ledger.snapshot, ledger)
+    open_to = memo.get(key)
     if open_to is None:
         eligible = places(ask, ledger.snapshot, ledger)
-        open_to = ledger.memo[key] = np.array(
+        open_to = memo[key] = np.array(
             [place.refusal is None for place in eligible.values()], dtype=np.bool_
         )
     return int(ledger.all_nodes_with_room(ask.shape).sum(where=open_to))
@@ -223,20 +242,31 @@ def for_holders(
     )
 
 
-def _place(ask: Ask, view: ClusterView) -> Place:
+def _place(ask: Ask, view: ClusterView, report: ClusterView) -> Place:
+    """`report`: the same cluster, with the amounts of its report where the policy reads them."""
+    preferences = ask.policy.preferences
     return Place(
         view,
-        filters.refusal(ask, view),
+        filters.refusal(ask, report),
         filters.group_of(ask.policy, view) or 0,
         domains_of(ask.policy, view),
         scorers.avoided(ask, view),
         names.stable_order(view.name),
+        tuple(scorers.figure(preference, report) for preference in preferences),
     )
 
 
 def domains_of(policy: Policy, view: ClusterView) -> tuple[str, ...]:
-    """The cluster's value for the label of each spread rule."""
-    return tuple(view.labels.get(rule.topology_key, UNLABELLED) for rule in policy.spread)
+    """The cluster's value for the label of each spread rule, or the domains that its
+    `spec.topology` states instead (`domains.joined`)."""
+    if not view.stated.topology:
+        return tuple(view.labels.get(rule.topology_key, UNLABELLED) for rule in policy.spread)
+    return tuple(
+        domains.joined(stated)
+        if (stated := view.stated.topology.get(rule.topology_key))
+        else view.labels.get(rule.topology_key, UNLABELLED)
+        for rule in policy.spread
+    )
 
 
 def candidates(
@@ -404,15 +434,16 @@ def _cap(
 
 
 def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
-    columns = [
+    held, room, avoided = (
         np.array(column, dtype=np.int64)
         for column in (
             [candidate.held for candidate in pool],
             [candidate.room for candidate in pool],
             [candidate.place.avoided for candidate in pool],
         )
-    ]
-    give_terms(pool, scorers.score(ask, scorers.facts(*columns)))
+    )
+    figures = scorers.columns(ask, (candidate.place.figures for candidate in pool))
+    give_terms(pool, scorers.score(ask, scorers.facts(held, room, avoided, figures)))
 
 
 def give_terms(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from federator.model.ask import Division
 from federator.model.decision import Reason
+from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints
 from federator.placement.selection.candidates import Candidate
@@ -397,7 +398,10 @@ class _Picker:
         if len(self.clusters.domains) < 2 or here.size < 2:
             return here
         crowding = {
-            cell: tuple(self.used.get(key, 0) for key in enumerate(self.clusters.domains[cell]))
+            cell: tuple(
+                sum(self.used.get((at, part), 0) for part in domains.parts(domain))
+                for at, domain in enumerate(self.clusters.domains[cell])
+            )
             for cell in np.unique(cells).tolist()
         }
         least = min(crowding.values())
@@ -405,8 +409,9 @@ class _Picker:
         return here if len(best) == len(crowding) else here[np.isin(cells, best)]
 
     def _use(self, at: int) -> None:
-        for key in enumerate(self.clusters.domains[self.clusters.cell.item(at)]):
-            self.used[key] = self.used.get(key, 0) + 1
+        for rule, domain in enumerate(self.clusters.domains[self.clusters.cell.item(at)]):
+            for part in domains.parts(domain):
+                self.used[rule, part] = self.used.get((rule, part), 0) + 1
 
 
 def _first(

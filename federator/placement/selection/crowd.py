@@ -181,9 +181,14 @@ class Crowd:
             held[at] = [candidate.held for candidate in own]
             room[at] = [candidate.room for candidate in own]
         here = np.flatnonzero(taking)
-        given = scorers.score(
-            self.ask, scorers.facts(held[here], room[here], self.field.avoided[here])
+        figures = self.field.figures
+        clusters = scorers.facts(
+            held[here],
+            room[here],
+            self.field.avoided[here],
+            None if figures is None else figures[:, here],
         )
+        given = scorers.score(self.ask, clusters)
         self.points = {name: spread_out(column, here, room.size) for name, column in given.items()}
         candidates.give_terms(own, self.points, at)
 

@@ -13,6 +13,7 @@ from federator.model.decision import Reason
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates, scorers
 from federator.placement.selection.candidates import Place
 
 Bools = NDArray[np.bool_]
@@ -28,6 +29,7 @@ class Field:
         "cells",
         "distinct",
         "domains",
+        "figures",
         "level",
         "levels",
         "marks",
@@ -56,6 +58,8 @@ class Field:
             }
         )
         self.avoided: Ints = np.array([place.avoided for place in self.places], dtype=np.int64)
+        self.figures = scorers.columns(ask, (place.figures for place in self.places))
+        """[P, C]: what each preference of the policy reads; None for a policy without any."""
         self.marks_listed = [place.mark for place in self.places]
         self.marks = np.array(self.marks_listed, dtype=np.uint64)
         self.distinct = len({*self.marks_listed}) == len(self.places)
@@ -97,7 +101,8 @@ class Field:
 
 def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
     """The field of the ask's policy, made once per ledger."""
-    kept: dict[int, tuple[Mapping[str, Place], Field]] = ledger.memo.setdefault("fields", {})
+    memo = candidates.memo_of(ask, ledger.snapshot, ledger)
+    kept: dict[int, tuple[Mapping[str, Place], Field]] = memo.setdefault("fields", {})
     entry = kept.get(id(eligible))
     if entry is None:
         entry = kept[id(eligible)] = (eligible, Field(ask, eligible))

@@ -16,7 +16,8 @@ from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
 from federator.placement.division.shards import Openness
-from federator.placement.policy import enforcing
+from federator.placement.policy import conditions, enforcing
+from federator.placement.policy.conditions import Scope
 
 Judge = Callable[[Ask, ClusterView], str | None]
 
@@ -83,6 +84,38 @@ def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
     if selector is not None and not selector.matches(cluster.labels):
         wanted = selectors.to_text(selector)
         return f"its labels do not match {field_of(ask.policy, 'clusters.selector')} ({wanted})"
+    return None
+
+
+def refuses_unmet(ask: Ask, cluster: ClusterView) -> str | None:
+    """It does not meet `clusters.properties` or `clusters.anyOf` of the policy, by what operators
+    state of it."""
+    return _unmet(ask.policy, cluster, Scope.ALL)
+
+
+def refuses_unevaluated(ask: Ask, cluster: ClusterView) -> str | None:
+    """A term of `clusters.properties` or `clusters.anyOf` of the policy, or of a Required policy,
+    cannot be evaluated for it: a CEL expression fails, or a value does not compare."""
+    return _unmet(ask.policy, cluster, Scope.NEW) or _of_required(ask.policy, cluster, Scope.NEW)
+
+
+def refuses_by_report(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its last capacity report does not meet `clusters.properties` or `clusters.anyOf` of the
+    policy, or of a Required policy."""
+    return _unmet(ask.policy, cluster, Scope.NOW) or _of_required(ask.policy, cluster, Scope.NOW)
+
+
+def _unmet(policy: Policy, cluster: ClusterView, scope: Scope) -> str | None:
+    if not policy.conditions:
+        return None
+    why = conditions.unmet(policy.conditions, cluster, (scope,))
+    return None if why is None else f"{conditions.reason(why)} ({field_of(policy, why.path)})"
+
+
+def _of_required(policy: Policy, cluster: ClusterView, scope: Scope) -> str | None:
+    for demand in policy.required:
+        if demand.conditions and (sentence := enforcing.unmet(demand, cluster, (scope,))):
+            return sentence
     return None
 
 
@@ -273,6 +306,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "required": Filter(Reason.NOT_ALLOWED, refuses_required_choice, moves=True),
     "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, moves=True),
     "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, moves=True),
+    "properties": Filter(Reason.NOT_SELECTED, refuses_unmet, moves=True),
     "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
     "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True, passing=True),
     "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
@@ -280,6 +314,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "unreachable": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unreachable, moves=True, passing=True),
     "draining": Filter(Reason.CORDONED, refuses_draining, moves=True, passing=True),
     "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
+    "unevaluated": Filter(Reason.NOT_SELECTED, refuses_unevaluated),
     "taint": Filter(Reason.TAINTED, refuses_tainted),
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
     "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
@@ -288,6 +323,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
     "clock": Filter(Reason.CLUSTER_UNHEALTHY, refuses_skewed),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
+    "reported-properties": Filter(Reason.INSUFFICIENT_CAPACITY, refuses_by_report),
 }
 """In order of precedence: the first that refuses is the one reported. Those that evict come first,
 then those that move, Required policies before the workload's own: a Lazy one holds nothing back

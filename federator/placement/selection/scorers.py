@@ -4,22 +4,35 @@ score.
 One function over all clusters and one table row per term; every way to decide reads the table
 (docs/internals/adding-a-scorer.md). Scores choose the set of clusters (fewest, at most so many, at
 least so many copies each); they do not change how copies are divided inside the set.
+
+Some rows count in every decision. The others count where a preference of the policy names them,
+with its weight.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from federator.model.ask import Ask
+from federator.model import properties
+from federator.model.ask import Ask, Policy
 from federator.model.fleet import ClusterView
 from federator.model.quickly import quickly
+from federator.model.resources import GPU
+from federator.model.terms import PROPERTY, SELECTOR, Preference
 from federator.placement.policy import enforcing
 from federator.placement.room.binding import Ints
 
 _EXACT: Final = 1 << 50
 """Up to this room a thousand times as much fits into 64 bits."""
+FULL: Final = 1000
+"""The most points of a preferred term before its weight."""
+PREFERRED: Final = 10 * FULL
+"""The most points of all preferences of a policy together. Room has 1000: it decides between
+clusters with preferences that differ by less than a tenth."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,10 @@ class Facts:
     room: Ints
     avoided: Ints
     """Number of PreferNoSchedule taints that are not tolerated."""
+    figures: Floats | None = None
+    """[P, C]: what each preference of the policy reads of the clusters; None without any."""
+    figure: Floats | None = None
+    """[C]: the same of the preference that is evaluated; NaN where a cluster has none."""
 
 
 facts = quickly(Facts)
@@ -45,12 +62,17 @@ class Term:
     reads_room: bool = True
     """False where it does not: for workloads that hold nothing it is then worked out once per
     policy, and not for every decision."""
+    preferred: bool = False
+    """It counts only where a preference names it: from 0 to `FULL`, times the weight."""
+    reads: str = ""
+    """Of a preferred term: the property of clusters that it gets as `Facts.figure`."""
 
 
 def home(ask: Ask, clusters: Facts) -> Ints:
     """Staying where copies already are outweighs all else: sets of clusters are sticky."""
     # More than the sum of all other terms (2 x 1000 + 1000), so that none of them moves copies.
-    return np.where(clusters.held > 0, 4000, 0)
+    most = 4000 + (PREFERRED if ask.policy.preferences else 0)
+    return np.where(clusters.held > 0, most, 0)
 
 
 def preference(ask: Ask, clusters: Facts) -> Ints:
@@ -80,21 +102,162 @@ def roominess(ask: Ask, clusters: Facts) -> Ints:
     return 1000 * fit // max(most, 1)
 
 
+def free_capacity(ask: Ask, clusters: Facts) -> Ints:
+    """The most free capacity first: in proportion to the copies that fit."""
+    return roominess(ask, clusters)
+
+
+def fit(ask: Ask, clusters: Facts) -> Ints:
+    """The tightest cluster first: the fewer copies fit, the better, and those without room last."""
+    has_room = clusters.held + clusters.room > 0
+    return np.where(has_room, FULL - roominess(ask, clusters), 0)
+
+
+def ranked(ask: Ask, clusters: Facts) -> Ints:
+    """By a property, in proportion between the worst and the best of the clusters that take part;
+    none for a cluster without it."""
+    given = clusters.figure
+    if given is None or not given.size:
+        return np.zeros_like(clusters.held)
+    known = np.isfinite(given)
+    if not known.any():
+        return np.zeros_like(clusters.held)
+    low, high = float(given[known].min()), float(given[known].max())
+    # All alike: the preference tells only those that have the property from those that do not.
+    share = np.ones_like(given) if high <= low else (given - low) / (high - low)
+    points: Ints = np.where(known, np.floor(FULL * np.where(known, share, 0.0)), 0).astype(np.int64)
+    return points
+
+
+def matching(ask: Ask, clusters: Facts) -> Ints:
+    """All points for clusters with the labels, none for others."""
+    if clusters.figure is None:
+        return np.zeros_like(clusters.held)
+    points: Ints = np.where(clusters.figure > 0, FULL, 0).astype(np.int64)
+    return points
+
+
+def balance(ask: Ask, clusters: Facts) -> Ints:
+    """The emptiest cluster first: the free part of CPU or memory, whichever is scarcer."""
+    given = clusters.figure
+    if given is None:
+        return np.zeros_like(clusters.held)
+    points: Ints = np.floor(FULL * np.nan_to_num(given, nan=0.0)).astype(np.int64)
+    return points
+
+
+def cheapest(ask: Ask, clusters: Facts) -> Ints:
+    """The lowest price per hour first; none for a cluster without a price."""
+    return _lowest(ask, clusters)
+
+
+def whole_nodes(ask: Ask, clusters: Facts) -> Ints:
+    """The smallest gap first: the less CPU is free on one node, the better. Large gaps stay for
+    large pods."""
+    return _lowest(ask, clusters)
+
+
+def _lowest(ask: Ask, clusters: Facts) -> Ints:
+    if clusters.figure is None:
+        return np.zeros_like(clusters.held)
+    turned = facts(
+        clusters.held, clusters.room, clusters.avoided, clusters.figures, -clusters.figure
+    )
+    return ranked(ask, turned)
+
+
+def spare_gpus(ask: Ask, clusters: Facts) -> Ints:
+    """Clusters without GPUs first, for workloads that request none."""
+    if clusters.figure is None or ask.shape.requests[GPU]:
+        return np.zeros_like(clusters.held)
+    points: Ints = np.where(clusters.figure > 0, 0, FULL).astype(np.int64)
+    return points
+
+
 SCORERS: Final[Mapping[str, Term]] = {
     "home": Term(home, reads_room=False),
     "preference": Term(preference, reads_room=False),
     "room": Term(roominess),
+    PROPERTY: Term(ranked, reads_room=False, preferred=True),
+    SELECTOR: Term(matching, reads_room=False, preferred=True),
+    "FreeCapacity": Term(free_capacity, preferred=True),
+    "Fit": Term(fit, preferred=True),
+    "Balance": Term(balance, reads_room=False, preferred=True, reads="freeShare"),
+    "Price": Term(cheapest, reads_room=False, preferred=True, reads="price"),
+    "Fragmentation": Term(whole_nodes, reads_room=False, preferred=True, reads="cpu.nodeFree"),
+    "SpareGPUs": Term(spare_gpus, reads_room=False, preferred=True, reads="gpu.total"),
 }
+
+
+def most_terms(policy: Policy) -> int:
+    """At most this many terms make a score under the policy."""
+    return sum(not term.preferred for term in SCORERS.values()) + len(policy.preferences)
+
+
+def named() -> list[str]:
+    """The scorers that a preference may name."""
+    return [
+        name
+        for name, term in SCORERS.items()
+        if term.preferred and name not in (PROPERTY, SELECTOR)
+    ]
+
+
+def figure(wish: Preference, view: ClusterView) -> float:
+    """What a preference reads of a cluster: the larger, the better for a sorter; NaN where the
+    cluster does not have it."""
+    if wish.selector is not None:
+        return float(wish.selector.matches(view.labels))
+    if wish.scorer == PROPERTY:
+        value = properties.figure(wish.key, view)
+        return value if wish.descending else -value
+    term = SCORERS.get(wish.scorer)
+    return properties.figure(term.reads, view) if term is not None and term.reads else 0.0
+
+
+def columns(ask: Ask, of_clusters: Iterable[tuple[float, ...]]) -> Floats | None:
+    """[P, C] of the figures of each cluster; None for a policy without preferences."""
+    many = len(ask.policy.preferences)
+    if not many:
+        return None
+    made: Floats = np.array([*of_clusters], dtype=np.float64).reshape(-1, many).T
+    return made
 
 
 def beside_room(ask: Ask, clusters: Facts) -> dict[str, Ints]:
     """The terms that do not read room, by name."""
-    return {name: t.points(ask, clusters) for name, t in SCORERS.items() if not t.reads_room}
+    made = {
+        name: t.points(ask, clusters)
+        for name, t in SCORERS.items()
+        if not (t.reads_room or t.preferred)
+    }
+    return made | _preferred(ask, clusters, reads_room=False) if ask.policy.preferences else made
 
 
 def by_room(ask: Ask, clusters: Facts) -> dict[str, Ints]:
     """The terms that read room, by name."""
-    return {name: t.points(ask, clusters) for name, t in SCORERS.items() if t.reads_room}
+    made = {
+        name: t.points(ask, clusters)
+        for name, t in SCORERS.items()
+        if t.reads_room and not t.preferred
+    }
+    return made | _preferred(ask, clusters, reads_room=True) if ask.policy.preferences else made
+
+
+def _preferred(ask: Ask, clusters: Facts, *, reads_room: bool) -> dict[str, Ints]:
+    """The points of each preference of the policy: up to its part of all weights."""
+    wishes, made = ask.policy.preferences, dict[str, Ints]()
+    whole = max(sum(wish.weight for wish in wishes), 1)
+    for at, wish in enumerate(wishes):
+        term = SCORERS.get(wish.scorer)
+        if term is None or term.reads_room is not reads_room or clusters.figures is None:
+            continue
+        mine = facts(
+            clusters.held, clusters.room, clusters.avoided, clusters.figures, clusters.figures[at]
+        )
+        points = PREFERRED * wish.weight * term.points(ask, mine) // (FULL * whole)
+        made[wish.name] = made[wish.name] + points if wish.name in made else points
+    return made
 
 
 def score(ask: Ask, clusters: Facts) -> dict[str, Ints]:

@@ -12,10 +12,12 @@ and copies that have to leave a cluster without enough room elsewhere. Those are
 
 import hashlib
 import itertools
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from tests.unit.placement import seatbyseat
 from tests.unit.placement.seatbyseat import Seats
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from federator.model.ask import Ask, PodShape, Policy
     from federator.model.fleet import ClusterView, FleetSnapshot, Holding
     from federator.model.kubernetes.taints import Taint
+    from federator.model.terms import Conditions, Preference, Term
 
 Node = dict[str, int]
 Blocks = dict[str, tuple[tuple[int, int], ...]]
@@ -59,6 +62,7 @@ def stays(policy: "Policy", view: "ClusterView") -> bool:
         and view.name not in policy.exclude
         and all(view.labels.get(key) == value for key, value in selector)
         and (not policy.division.groups or _group(policy, view) is not None)
+        and meets(policy.conditions, view) != "never"
         and not any(taint.effect == "NoExecute" for taint in _untolerated(policy, view))
         and not (view.removing or view.draining)
     )
@@ -68,6 +72,7 @@ def takes(ask: "Ask", view: "ClusterView") -> bool:
     """Whether new copies may begin in the cluster."""
     return (
         stays(ask.policy, view)
+        and meets(ask.policy.conditions, view) == "yes"
         and not any(taint.effect == "NoSchedule" for taint in _untolerated(ask.policy, view))
         and ask.tier in view.tiers
         and (view.projects is None or ask.project in view.projects)
@@ -76,6 +81,148 @@ def takes(ask: "Ask", view: "ClusterView") -> bool:
         and view.capacity is not None
         and not view.stale
     )
+
+
+def value_of(view: "ClusterView", key: str) -> Any:
+    """A property of a cluster: a text, a number, the parts of a version, or None."""
+    prefix, _, rest = key.partition(".")
+    if prefix in ("labels", "properties"):
+        texts = view.labels if prefix == "labels" else view.stated.properties
+        return texts.get(rest)
+    if key == "price":
+        return Fraction(view.stated.price) if view.stated.price else None
+    if key == "version":
+        numbers = view.stated.version.removeprefix("v").split(".") if view.stated.version else None
+        return numbers and tuple(map(int, numbers))
+    if view.capacity is None:
+        return None
+    resource, unit = {"cpu": ("cpu", 1000), "gpu": ("nvidia.com/gpu", 1)}[prefix]
+    rows = view.capacity.rows
+    amounts = [
+        (row.count, Fraction((row.free if "ree" in rest else row.allocatable)[resource], unit))
+        for row in rows
+    ]
+    if rest.startswith("node"):
+        return max((amount for count, amount in amounts if count), default=0)
+    return sum(count * amount for count, amount in amounts)
+
+
+EXPRESSIONS: "dict[str, Callable[[ClusterView], bool]]" = {
+    "cluster.labels.disk == 'ssd'": lambda view: view.labels["disk"] == "ssd",
+    "cluster.price < 3.0 || cluster.cpu.free >= 0.02": lambda view: (
+        (view.stated.price != "" and Fraction(view.stated.price) < 3)
+        or value_of(view, "cpu.free") >= Fraction("0.02")
+    ),
+    "cluster.version >= semver('1.30') && !(cluster.name in ['a', 'b'])": lambda view: (
+        value_of(view, "version") >= (1, 30) and view.name not in ("a", "b")
+    ),
+    "has(cluster.price) && cluster.price * 2.0 > 5.0": lambda view: (
+        view.stated.price != "" and Fraction(view.stated.price) * 2 > 5
+    ),
+}
+"""CEL expressions and what they mean."""
+
+
+def _answer(term: "Term", view: "ClusterView") -> str:
+    """yes; never: running copies leave too; or not now."""
+    if term.cel:
+        lasting = "free" not in term.cel
+        try:
+            answer = EXPRESSIONS[term.cel](view)
+        except TypeError:
+            return "not now"  # a property is missing
+        return "yes" if answer else "never" if lasting else "not now"
+    value, lasting = value_of(view, term.key), term.key.split(".")[0] not in ("cpu", "gpu")
+    if term.operator in ("Exists", "DoesNotExist"):
+        answer = (value is not None) == (term.operator == "Exists")
+    elif term.operator in ("In", "NotIn"):
+        wanted = [text if isinstance(value, str) else _read(text, value) for text in term.values]
+        answer = (value is not None and value in wanted) == (term.operator == "In")
+    elif value is None:
+        answer = False
+    else:
+        try:
+            have = Fraction(value) if isinstance(value, str) else value
+        except ValueError:
+            return "not now"
+        bound = _read(term.values[0], have)
+        answer = have > bound if term.operator == "Gt" else have < bound
+    return "yes" if answer else "never" if lasting else "not now"
+
+
+def _read(text: str, like: Any) -> Any:
+    if isinstance(like, tuple):
+        return tuple(int(part) for part in [*text.split("."), "0"][:3])
+    return Fraction(text)
+
+
+_ORDER = ("never", "not now", "yes")
+
+
+def meets(conditions: "Conditions", view: "ClusterView") -> str:
+    """The worst of all terms, and of alternatives the best."""
+
+    def worst(answers: Sequence[str]) -> str:
+        return min(answers, key=_ORDER.index, default="yes")
+
+    of_terms = [_answer(term, view) for term in conditions.terms]
+    of_alternatives = []
+    for each in conditions.any_of:
+        selector = each.selector.match_labels if each.selector is not None else ()
+        admitted = (
+            (not each.names or view.name in each.names)
+            and view.name not in each.exclude
+            and all(view.labels.get(key) == value for key, value in selector)
+        )
+        answers = [_answer(term, view) for term in each.terms]
+        of_alternatives.append(worst(answers) if admitted else "never")
+    either = max(of_alternatives, key=_ORDER.index, default="yes")
+    return worst([*of_terms, either])
+
+
+def preferred(
+    ask: "Ask", views: "Mapping[str, ClusterView]", fit: Mapping[str, int]
+) -> Counter[str]:
+    """Points for the preferences of the policy, 10,000 for a cluster that is the best by all.
+    `fit`: copies that could lie in each cluster."""
+    points, wishes = Counter[str](), ask.policy.preferences
+    for wish in wishes:
+        whole = sum(each.weight for each in wishes)
+        for name, part in _thousandths(ask, wish, views, fit).items():
+            points[name] += 10_000 * wish.weight * part // (1000 * whole)
+    return points
+
+
+def _thousandths(
+    ask: "Ask", wish: "Preference", views: "Mapping[str, ClusterView]", fit: Mapping[str, int]
+) -> dict[str, int]:
+    """How far each cluster is from the worst (0) to the best (1000)."""
+    most = max(fit.values(), default=0)
+    if wish.selector is not None:
+        wanted = wish.selector.match_labels
+        return {
+            name: 1000 * all(view.labels.get(key) == value for key, value in wanted)
+            for name, view in views.items()
+        }
+    if wish.scorer == "FreeCapacity":
+        return {name: fit[name] * 1000 // max(most, 1) for name in views}
+    if wish.scorer == "Fit":
+        return {name: 1000 - fit[name] * 1000 // max(most, 1) if fit[name] else 0 for name in views}
+    if wish.scorer == "SpareGPUs":
+        return {name: 1000 * (not value_of(view, "gpu.total")) for name, view in views.items()}
+    key = {"Price": "price", "Fragmentation": "cpu.nodeFree"}.get(wish.scorer, wish.key)
+    lowest = wish.scorer in ("Price", "Fragmentation") or not wish.descending
+    values = {name: value_of(view, key) for name, view in views.items()}
+    known = {name: float(value) for name, value in values.items() if value is not None}
+    if not known:
+        return {}
+    low, high = min(known.values()), max(known.values())
+    if low == high:
+        return dict.fromkeys(known, 1000)
+    return {
+        name: math.floor(1000 * ((high - value if lowest else value - low) / (high - low)))
+        for name, value in known.items()
+    }
 
 
 def _untolerated(policy: "Policy", view: "ClusterView") -> Sequence["Taint"]:
@@ -205,10 +352,12 @@ class Oracle:
         }
         most_room = max((rooms[name] + mine.get(name, 0) for name in names), default=0)
         most_avoided = max(avoided.values(), default=0)
+        fit = {name: rooms[name] + mine.get(name, 0) for name in names}
+        wished = preferred(ask, {name: self.views[name] for name in names}, fit)
         spots = []
         for name in names:
             has, view = mine.get(name, 0), self.views[name]
-            where = tuple(view.labels.get(rule.topology_key, "") for rule in policy.spread)
+            where = tuple(_domain(view, rule.topology_key) for rule in policy.spread)
             cap = _cap(ask, has, rooms[name], where)
             weight = _weight(policy, name, has + rooms[name])
             barred = policy.division.max_per_cluster == 0 or (
@@ -216,7 +365,9 @@ class Oracle:
             )
             share = 1000 * avoided[name] // most_avoided if most_avoided else 0
             score = 2 * (1000 - share)
-            score += 4000 if has else 0
+            score += wished[name]
+            if has:
+                score += 14_000 if policy.preferences else 4000
             score += 1000 * (has + rooms[name]) // most_room if most_room else 0
             spots.append(
                 Spot(
@@ -245,6 +396,10 @@ class Oracle:
                 got.add(name)
                 left -= nodes[name]
         return got
+
+
+def _domain(view: "ClusterView", key: str) -> str:
+    return seatbyseat.BETWEEN.join(view.stated.topology.get(key) or (view.labels.get(key, ""),))
 
 
 def _weight(policy: "Policy", name: str, room: int) -> int:

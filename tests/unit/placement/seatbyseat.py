@@ -10,6 +10,8 @@ from fractions import Fraction
 from typing import Protocol
 
 Seats = dict[str, int]
+BETWEEN = "\0"
+"""Between the domains of a cluster that lies in several: a copy counts in each of them."""
 Idle = Sequence[tuple[str, ...]]
 
 
@@ -105,10 +107,11 @@ def _totals(
     rule: Rule,
     idle: Idle,
 ) -> dict[str, int]:
-    totals = {where[at]: 0 for where in idle}
+    totals = {part: 0 for where in idle for part in where[at].split(BETWEEN)}
     for one in parties:
         if one.counted or one.seats > 0:
-            totals[one.domains[at]] = totals.get(one.domains[at], 0) + seats[one.name]
+            for part in one.domains[at].split(BETWEEN):
+                totals[part] = totals.get(part, 0) + seats[one.name]
     if rule.hard:
         totals.pop("", None)
     return totals
@@ -135,18 +138,21 @@ def _breach(  # noqa: PLR0917 one rule, one cluster, one state
     one: Party,
     step: int,
 ) -> int:
-    """Copies of its domain beyond the skew after the step, and 1 when fewer domains are used than
-    wanted and it opens none (or takes more than one copy for it).
+    """Copies of its fullest domain beyond the skew after the step, and 1 when fewer domains are used
+    than wanted and it opens none (or takes more than one copy for it).
     """
     totals = _totals(parties, seats, at, rule, idle)
-    domain = one.domains[at]
-    if domain not in totals:
+    domains = [part for part in one.domains[at].split(BETWEEN) if part in totals]
+    if not domains:
         return 0
-    opens, used = totals[domain] == 0, sum(count > 0 for count in totals.values())
-    totals[domain] += step
+    opens = sum(totals[domain] == 0 for domain in domains)
+    used = sum(count > 0 for count in totals.values())
+    for domain in domains:
+        totals[domain] += step
     least = min(totals.values()) if len(totals) >= rule.min_domains else 0
-    beyond = max(totals[domain] - least - rule.max_skew, 0) if rule.max_skew > 0 else 0
-    late = used < rule.min_domains and (not opens or (step > 1 and used + 1 < rule.min_domains))
+    fullest = max(totals[domain] for domain in domains)
+    beyond = max(fullest - least - rule.max_skew, 0) if rule.max_skew > 0 else 0
+    late = used < rule.min_domains and (not opens or (step > 1 and used + opens < rule.min_domains))
     return beyond + late
 
 
@@ -200,7 +206,8 @@ def _won(  # noqa: PLR0917 one rule, one cluster, one state
     """
     before = _totals(parties, seats, at, rule, idle)
     after = _totals(parties, {**seats, one.name: seats[one.name] - 1}, at, rule, idle)
-    domain, few, total = one.domains[at], len(before) < rule.min_domains, sum(seats.values())
+    domains = [part for part in one.domains[at].split(BETWEEN) if part in before]
+    few, total = len(before) < rule.min_domains, sum(seats.values())
 
     def least(totals: dict[str, int]) -> int:
         return 0 if few else min(totals.values(), default=0)
@@ -209,10 +216,10 @@ def _won(  # noqa: PLR0917 one rule, one cluster, one state
         return max(min(rule.min_domains, all_) - sum(count > 0 for count in totals.values()), 0)
 
     won = lacking(before, total) - lacking(after, total - 1)
-    if rule.max_skew <= 0 or domain not in before:
+    if rule.max_skew <= 0 or not domains:
         return won
-    above = max(before[domain] - least(before) - rule.max_skew, 0)
-    if least(after) < least(before) and len(before) > 1:
+    above = max(max(before[part] for part in domains) - least(before) - rule.max_skew, 0)
+    if least(after) < least(before) and len(before) > len(domains):
         high = max(before.values())
         won -= max(high - least(after) - rule.max_skew, 0) - max(
             high - least(before) - rule.max_skew, 0

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from federator.api import placementfields
 from federator.model import shards
 from federator.model.ask import (
     Ask,
@@ -37,6 +38,7 @@ from federator.model.fleet import (
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
+from federator.model.terms import Stated
 from federator.placement import contradictions, engine, everynode, ordinals
 from federator.placement.room.commitments import Commitments
 from tests.examples import ASKED
@@ -73,11 +75,91 @@ def fleet_of(rng: Random, *, quota: bool = True) -> FleetSnapshot:
             ready=rng.random() > 0.05,
             draining=rng.random() < 0.05,
             capacity=Capacity(tuple(rows), includes_seq=9),
+            stated=_stated(rng),
         )
     limit = rng.choice((None,) * 6 + (1, 6, 14, 30)) if quota else None
     tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": limit or 1}))}
     account = QuotaAccount("q", projects=frozenset({"feed"}), tiers=tiers)
     return FleetSnapshot(1.0, views, () if limit is None else (account,))
+
+
+def _stated(rng: Random) -> Stated:
+    zones = rng.sample(("z1", "z2", "z3"), 2) if rng.random() < 0.2 else ()
+    return Stated(
+        rng.choice(("v1.29.4", "v1.30.0", "v1.36.2")),
+        {key: rng.choice(("1", "3", "high")) for key in ("rank",) if rng.random() < 0.7},
+        rng.choice(("", "1.5", "2.75", "4")),
+        topology={"zone": tuple(sorted(zones))} if zones else {},
+    )
+
+
+def entry_of(rng: Random) -> dict[str, Any]:
+    """A required term as people write it."""
+    if rng.random() < 0.3:
+        return {"cel": rng.choice(sorted(rules.EXPRESSIONS))}
+    key, values = rng.choice(
+        (
+            ("labels.disk", ("ssd", "hdd", "nvme")),
+            ("properties.rank", ("1", "2")),
+            ("price", ("1.5", "3", "4")),
+            ("version", ("1.30", "1.31.0")),
+            ("cpu.free", ("0.005", "0.02")),
+            ("cpu.nodeFree", ("0.003", "0.008")),
+            ("gpu.total", ("0",)),
+        )
+    )
+    operator = rng.choice(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Gt", "Lt", "Lt"))
+    if key == "labels.disk" and operator in ("Gt", "Lt"):
+        operator = "In"
+    entry: dict[str, Any] = {"key": key, "operator": operator}
+    if operator in ("In", "NotIn"):
+        entry["values"] = rng.sample(values, rng.randint(1, len(values)))
+    elif operator in ("Gt", "Lt"):
+        entry["value"] = rng.choice(values)
+    return entry
+
+
+def alternative_of(rng: Random) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        made[rng.choice(("names", "exclude"))] = rng.sample(NAMES, 2)
+    if rng.random() < 0.3:
+        made["selector"] = {"matchLabels": {"disk": rng.choice(("ssd", "hdd"))}}
+    if rng.random() < 0.5:
+        made["properties"] = [entry_of(rng)]
+    return made
+
+
+def preference_of(rng: Random) -> dict[str, Any]:
+    weight = rng.randint(1, 9)
+    named = ("FreeCapacity", "Fit", "Price", "Fragmentation", "SpareGPUs")
+    kind = rng.random()
+    if kind < 0.4:
+        return {"weight": weight, "scorer": rng.choice(named)}
+    if kind < 0.6:
+        selector = {"matchLabels": {"disk": rng.choice(("ssd", "hdd"))}}
+        return {"weight": weight, "selector": selector}
+    key = rng.choice(("price", "cpu.free", "cpu.nodeTotal"))
+    return {"weight": weight, "property": key, "order": rng.choice(("Ascending", "Descending"))}
+
+
+def chosen_by(rng: Random, policy: Policy) -> Policy:
+    """The policy with conditions and preferences."""
+    fields: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        fields["properties"] = [entry_of(rng) for _ in range(rng.randint(1, 2))]
+    if rng.random() < 0.3:
+        fields["anyOf"] = [alternative_of(rng) for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.6:
+        fields["preferences"] = [preference_of(rng) for _ in range(rng.randint(1, 3))]
+    made = placementfields.to_policy_fields({"clusters": fields})
+    assert not made["problem"], made["problem"]
+    return replace(
+        policy,
+        conditions=made["conditions"],
+        preferences=made["preferences"],
+        reads_reports=made["reads_reports"],
+    )
 
 
 def policy_of(rng: Random, *, plain: bool = False) -> Policy:
@@ -108,6 +190,8 @@ def policy_of(rng: Random, *, plain: bool = False) -> Policy:
 
 def ask_of(rng: Random, uid: str = "uid") -> Ask:
     copies, policy = rng.randint(1, 9), policy_of(rng, plain=rng.random() < 0.3)
+    if rng.random() < 0.5:
+        policy = chosen_by(rng, policy)
     if rng.random() < 0.6:
         ask = service(copies, policy=policy, shape=POD)
     else:
