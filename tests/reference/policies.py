@@ -13,7 +13,7 @@ FOLDER: Final = "config/examples/policies"
 EXAMPLES: Final[tuple[tuple[str, str], ...]] = (
     ("Required properties: version, network and owner", "properties"),
     ("A CEL expression over version, price and free CPU", "cel"),
-    ("Cheapest cluster first", "cheapest"),
+    ("The cheapest clusters, as few as possible", "cheapest"),
     ("The two best clusters by named scorers", "two-best"),
     ("One of two alternatives", "any-of"),
     ("A cluster in two zones", "several-zones"),

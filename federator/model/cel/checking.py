@@ -312,11 +312,11 @@ class _Parser:
     def _method(self, part: _Typed, name: _Token, depth: int) -> _Typed:
         if name.text in ("exists", "all"):
             return self._macro(part, name, depth)
+        if name.text not in ("size", "startsWith", "endsWith", "contains", "matches"):
+            self.fail(name, f"unknown function {name.text}")
         given = self._arguments(depth)
         if name.text == "size":
             return self._size([part, *given], name)
-        if name.text not in ("startsWith", "endsWith", "contains", "matches"):
-            self.fail(name, f"unknown function {name.text}")
         self._is(part, STRING, f"what {name.text} is called on")
         if len(given) != 1:
             self.fail(name, f"{name.text} takes one argument")
