@@ -184,8 +184,8 @@ def shown(property_: Property, value: Value) -> str:
 def figure(name: str, view: ClusterView) -> float:
     """The value as a number to sort by; NaN where the cluster has none. Of a text, the quantity
     that it is."""
-    found = find(name)
-    value = found.read(view) if found is not None else None
+    row = find(name)
+    value = row.read(view) if row is not None else None
     if isinstance(value, str):
         value = number(value)
     return float("nan") if value is None else value / NANO

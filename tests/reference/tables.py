@@ -12,9 +12,10 @@ from federator.kinds.shared import environment
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
 from federator.model.properties import PREFIXES, PROPERTIES, Kind
+from federator.model.terms import PROPERTY, SELECTOR
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection.filters import FILTERS
-from federator.placement.selection.scorers import SCORERS, named
+from federator.placement.selection.scorers import SCORERS
 from tests.reference import acts
 from tests.reference.markdown import code, docstring, table
 from tests.simulation import reasons as told
@@ -103,9 +104,12 @@ def scorers() -> str:
 
 
 def preferred_scorers() -> str:
-    return table(
-        ("scorer", "points"), [(code(name), docstring(SCORERS[name].points)) for name in named()]
-    )
+    rows = [
+        (code(name), docstring(term.points))
+        for name, term in SCORERS.items()
+        if term.preferred and name not in (PROPERTY, SELECTOR)
+    ]
+    return table(("scorer", "points"), rows)
 
 
 def properties() -> str:

@@ -75,9 +75,8 @@ def _tokens(source: str) -> list[_Token]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An expression without errors, and what it reads."""
+    """What an expression without errors reads."""
 
-    source: str
     reads: frozenset[str]
     """Names of the registry; `labels` and `properties` for all of them."""
 
@@ -102,7 +101,7 @@ def check(source: str) -> Checked:
     parser.expect("end", "the end")
     if result.type != BOOL:
         raise Refused(result.column, f"the expression is {_a(result.type)}, and must be a bool")
-    return Checked(source, frozenset(parser.reads))
+    return Checked(frozenset(parser.reads))
 
 
 def _a(type_: str) -> str:

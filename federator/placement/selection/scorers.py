@@ -194,15 +194,6 @@ def most_terms(policy: Policy) -> int:
     return sum(not term.preferred for term in SCORERS.values()) + len(policy.preferences)
 
 
-def named() -> list[str]:
-    """The scorers that a preference may name."""
-    return [
-        name
-        for name, term in SCORERS.items()
-        if term.preferred and name not in (PROPERTY, SELECTOR)
-    ]
-
-
 def figure(wish: Preference, view: ClusterView) -> float:
     """What a preference reads of a cluster: the larger, the better for a sorter; NaN where the
     cluster does not have it."""
