@@ -255,6 +255,10 @@ class _Cells:
             ]
         self.largest = max([unit, *(party.floor for party in parties)])
         """Upper bound of a block."""
+        self.several = any(
+            len(domains.parts(domain)) > 1 for cell in self.cells for domain in cell.domains
+        )
+        """Some cluster lies in several domains of one rule. Its rank depends on all domains."""
 
     def takes_part(self, party: Party) -> bool:
         raise NotImplementedError
@@ -283,7 +287,7 @@ class _Cells:
             cell = cells[ranks.index(best)]
             left -= cell.block
             changed = self.move(cell)
-            if left < self.largest:
+            if left < self.largest or self.several:
                 ranks = [rank(other, left) for other in cells]
                 continue
             for at in cell.beside:

@@ -39,7 +39,7 @@ def message(decision: Decision, name: str) -> str:
     return next(each.message for each in decision.verdicts if each.cluster == name)
 
 
-CHEAP = {"properties": [term("price", "Lt", "2")]}
+CHEAP: dict[str, Any] = {"properties": [term("price", "Lt", "2")]}
 
 
 def test_a_term_over_stated_facts_keeps_new_copies_away_and_moves_running_ones() -> None:

@@ -45,6 +45,15 @@ def test_a_hard_skew_counts_a_copy_in_each_zone_of_its_cluster() -> None:
     assert sum(totals.values()) == 30 + counts(made)["x"]
 
 
+def test_many_copies_keep_a_hard_skew_in_clusters_that_overlap() -> None:
+    where = {"x": "ab", "y": "bc", "a": "a", "b": "b", "c": "c"}
+    snapshot = fleet(*(lying(name, zones, 900) for name, zones in where.items()))
+    made = decide(service(2000, policy=ruled(skew=3)), snapshot)
+    totals = in_zones(where, counts(made))
+    assert sum(counts(made).values()) == 2000
+    assert max(totals.values()) - min(totals.values()) <= 3
+
+
 def test_one_cluster_in_two_zones_opens_both() -> None:
     two = ruled(zones=2)
     made = decide(service(5, policy=two), fleet(lying("x", "ab")))
