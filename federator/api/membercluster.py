@@ -268,8 +268,8 @@ class Status(Model):
     summary: ShortText = ""
     """One line for tables: Ready, or why not."""
     capacity: CapacityFields | None = None
-    """A copy of what the cluster last reported, refreshed when it changes by more than one
-    percent."""
+    """A copy of what the cluster last reported, refreshed when it changes by more than one percent
+    or includes other decisions."""
     unknown_slices: Amount = 0
     """Slices of this fleet that no workload and no decision of the host accounts for; they are left
     as they are."""

@@ -68,7 +68,7 @@ class HubOptions:
     decisions."""
     capacity_copy_permille: int = 10
     """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it
-    is."""
+    is, unless the report includes other decisions."""
     token_lifetime_s: Annotated[int, Field(ge=600)] = 604800
     """Life of the hub's tokens in members, in seconds, as asked for; a member may give less. Longer
     than any outage of all hubs that is to be survived without joining members again."""

@@ -1,8 +1,8 @@
 """Writes MemberCluster.status from what the hub knows of a member, and into its ClusterCapacity
 what the hub asks.
 
-Written on change only; capacity figures when they moved by more than a percent, at most every half
-minute. No status contains a heartbeat.
+Written on change only; capacity figures when they moved by more than a percent or include later
+decisions, at most every half minute. No status contains a heartbeat.
 """
 
 import asyncio
@@ -536,14 +536,16 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
 
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:
-    """Whether a plan made from `before` would be wrong by more than a little: other machines or
-    taints, a shape that fits no longer or again, or free room that differs by more than so many
-    thousandths of the allocatable. Copies that fit follow from the room and are not worth a write
-    of their own.
+    """Whether a plan made from `before` would be wrong by more than a little: other decisions that
+    are included, which the plan would charge again, other machines or taints, a shape that fits no
+    longer or again, or free room that differs by more than so many thousandths of the allocatable.
+    Copies that fit follow from the room and are not worth a write of their own.
 
     With 100 CPU allocatable and 10 permille, free room of 40.0 to 41.1 CPU has moved; 40.0 to 40.9
     has not.
     """
+    if before.includes_seq != after.includes_seq:
+        return True
     if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
         return True
     if any(bool(count) != bool(after.copies[shape]) for shape, count in before.copies.items()):

@@ -46,6 +46,7 @@ def split(**other: Any) -> tuple[NodeRow, ...]:
             replace(BEFORE, rows=split(taints=(TAINT,))), True, id="a taint on one machine"
         ),
         pytest.param(replace(BEFORE, rows=split(family="c6")), True, id="another machine"),
+        pytest.param(replace(BEFORE, includes_seq=7), True, id="later decisions are included"),
         pytest.param(
             replace(BEFORE, copies={"small": 0, "large": 0}), True, id="a shape that fits no more"
         ),
