@@ -266,10 +266,10 @@ def _of_plan(situation: Situation, plan: Planning) -> Iterator[Difference]:
         rows += _text("exit", str(expect.exit), verdict)
     lost = document.get("uncovered", ())
     why += [_of_loss(loss) for loss in lost]
-    if expect.uncovered is not None:
-        wanted, names = sorted(expect.uncovered), sorted(loss["cluster"] for loss in lost)
-        if wanted != names:
-            rows.append(Row("uncovered", _listed(wanted), _listed(names)))
+    rows += _names("uncovered", expect.uncovered, (loss["cluster"] for loss in lost))
+    broken = [each for each in document["invariants"] if each["worse"]]
+    why += [f"{each['invariant']}: {each['breaches'][0]['message']}" for each in broken]
+    rows += _names("breaks", expect.breaks, (each["invariant"] for each in broken))
     if not document["settled"]:
         rows.append(Row("settled", "yes", "no"))
     if rows:
@@ -285,6 +285,13 @@ def _of_plan(situation: Situation, plan: Planning) -> Iterator[Difference]:
         rows = list(_moved(workload.expect, row, labels))
         if rows:
             yield _difference(workload, rows, [_what(row)])
+
+
+def _names(field: str, expected: Sequence[str] | None, decided: Iterable[str]) -> Iterator[Row]:
+    """A list of names, in any order."""
+    wanted, names = sorted(expected or ()), sorted(decided)
+    if expected is not None and wanted != names:
+        yield Row(field, _listed(wanted), _listed(names))
 
 
 _NUMBERS: Final = (

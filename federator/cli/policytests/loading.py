@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from federator.advice.plans import edits as editing
 from federator.api import raw
+from federator.api.placement import placementinvariant
 from federator.cli import views
 from federator.cli.files import manifests, place
 from federator.cli.files.manifests import Manifest, Unreadable
@@ -24,6 +25,7 @@ from federator.kinds import registry
 from federator.model import errors
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.rules.invariant import Survives
 from federator.simulate.scenario import fields
 
 Obj = dict[str, Any]
@@ -296,6 +298,9 @@ class _Reader:
         for index, name in enumerate(plan.expect.uncovered or ()):
             if message := known.no_cluster(name):
                 self._wrong(f"{path}.expect.uncovered[{index}]", message)
+        for index, name in enumerate(plan.expect.breaks or ()):
+            if message := known.no_invariant(name, losses=plan.losses):
+                self._wrong(f"{path}.expect.breaks[{index}]", message)
         deleted = [
             which
             for index, text in enumerate(plan.delete)
@@ -345,6 +350,11 @@ class _Known:
     def __init__(self, objs: Mapping[Id, Obj]) -> None:
         self._workloads = ["/".join(which) for which in objs if which[0] in registry.WORKLOADS]
         self._clusters = [name for kind, _, name in objs if kind == "MemberCluster"]
+        self._invariants = {
+            which[2]: placementinvariant.to_invariant(obj)
+            for which, obj in objs.items()
+            if which[0] == placementinvariant.KIND
+        }
         self._labels: dict[str, set[str]] = {}
         for (kind, _, _), obj in objs.items():
             if kind == "MemberCluster":
@@ -365,6 +375,16 @@ class _Known:
         if name in self._clusters:
             return ""
         return f"the fixtures have no cluster {name}{fields.near(name, self._clusters)}"
+
+    def no_invariant(self, name: str, *, losses: bool) -> str:
+        """Why a plan cannot break this invariant; "" when it can. `losses`: whether losses are
+        tried."""
+        if name not in self._invariants:
+            near = fields.near(name, sorted(self._invariants))
+            return f"the fixtures and the edits have no PlacementInvariant {name}{near}"
+        if isinstance(self._invariants[name].rule, Survives) and not losses:
+            return f"{name} has the rule survives, which losses: false leaves out"
+        return ""
 
     def problems(self, expect: schema.Decided) -> Iterator[tuple[str, str]]:
         """(path, what is wrong) of clusters and labels that are in no fixture."""

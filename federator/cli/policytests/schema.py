@@ -128,6 +128,8 @@ class Planned(Model):
     """Workloads that end with more copies without a place than before."""
     uncovered: list[Text] | None = None
     """Clusters of which the loss is no longer covered."""
+    breaks: list[Text] | None = None
+    """PlacementInvariants that the edits break, or break further."""
     workloads: list[Moved] = Field(default_factory=list)
 
 

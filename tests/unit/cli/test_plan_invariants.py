@@ -209,3 +209,48 @@ def test_policy_tests_expect_refusals_by_an_invariant(tmp_path: Path) -> None:
     path = write(tmp_path, "suite.test.yaml", tests)
     done = run("test", str(path))
     assert done.exit_code == 0, done.output
+
+
+def edit_test(tmp_path: Path, *, losses: bool = False, **expect: Any) -> str:
+    """A policy test of an edit that moves all copies into the zone a."""
+    fixtures = [*(member(name, 2, cpu="8") for name in NAMES), psvc("web", 10), invariant()]
+    edit = policy("only-a", clusters={"names": ["a"]})
+    plan = {"apply": [edit], "losses": losses, "expect": expect}
+    tests = [{"name": "the edit", "plan": plan}]
+    suite = {"namespace": "feed", "fixtures": [*fixtures, invariant("sums", rule=SURVIVES)]}
+    return str(write(tmp_path, "suite.test.yaml", {**suite, "tests": tests}))
+
+
+def test_policy_tests_name_the_invariants_that_an_edit_breaks(tmp_path: Path) -> None:
+    done = run("test", edit_test(tmp_path, exit=11, breaks=["zones"]))
+    assert done.exit_code == 0, done.output
+
+    lines = run("test", edit_test(tmp_path, breaks=[])).stdout.splitlines()
+    assert [line.strip() for line in lines[2:5]] == [
+        "the plan (tests[0].plan.expect)",
+        "- breaks: (none)",
+        "+ breaks: zones",
+    ]
+    assert any("at most 4 may be there" in line for line in lines)
+
+
+def test_policy_tests_try_the_losses_of_invariants(tmp_path: Path) -> None:
+    done = run("test", edit_test(tmp_path, losses=True, breaks=["zones", "sums"]))
+
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zone", "breaks[0]: the fixtures and the edits have no PlacementInvariant zone"),
+        ("sums", "breaks[0]: sums has the rule survives, which losses: false leaves out"),
+    ],
+)
+def test_an_invariant_that_no_plan_of_the_test_breaks_is_an_error(
+    tmp_path: Path, name: str, said: str
+) -> None:
+    done = run("test", edit_test(tmp_path, breaks=[name]))
+
+    assert done.exit_code == 1
+    assert said in done.stderr

@@ -26,7 +26,7 @@ def test_the_example_suite_passes() -> None:
     done = run("test", str(ROOT / "config" / "examples" / "policy-tests"))
 
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "7 tests in 5 files: 7 passed, 0 failed"
+    assert done.stdout.splitlines()[-1] == "9 tests in 6 files: 9 passed, 0 failed"
 
 
 # -- placements ---------------------------------------------------------------
