@@ -62,6 +62,8 @@ class Incoming:
     address: str = ""
     """Where it comes from."""
     has_body: bool = False
+    body_bytes: int | None = None
+    """The length of the body by the request's head; None where that does not say it."""
     read_body: Callable[[int], Awaitable[bytes]] | None = field(default=None, repr=False)
     """The body, of at most so many bytes. Raises `BodyRefused`."""
 
@@ -217,6 +219,7 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         impersonates="Impersonate-User" in request.headers,
         address=request.remote or "",
         has_body=request.can_read_body,
+        body_bytes=request.content_length,
         read_body=lambda most: _body(request, most),
     )
 

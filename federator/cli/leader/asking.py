@@ -397,7 +397,20 @@ async def plan(
         "deleted": [_id_fields(which) for which in asked["deleted"]],
         "scaled": [{**_id_fields(which), "count": count} for which, count in asked["scaled"]],
     }
-    return await leader.ask(host, ("plan",), body=body, root="/v1/")
+    return await leader.ask(host, ("plan",), namespace_of(body), body=body, root="/v1/")
+
+
+def namespace_of(body: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The parameter that says where the caller may list workloads, of a large body only: a hub of
+    before does not know it."""
+    from federator.api import raw
+    from federator.hub.query.router import LARGE_BYTES
+
+    if len(msgspec.json.encode(body)) <= LARGE_BYTES:
+        return ()
+    named = [raw.text(obj, "metadata", "namespace") for obj in body["applied"]]
+    named += [each.get("namespace", "") for each in (*body["deleted"], *body["scaled"])]
+    return next(((("namespace", name),) for name in named if name), ())
 
 
 def _id_fields(which: "Id") -> dict[str, str]:

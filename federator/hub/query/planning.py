@@ -20,7 +20,7 @@ from federator.hub.placing import offline
 from federator.hub.placing.offline import Id, Situation
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs
-from federator.hub.query.router import Right
+from federator.hub.query.router import LARGE_BYTES, Question, Right
 from federator.hub.snapshot.places import Kind
 from federator.hub.snapshot.world import World
 from federator.kinds import read, registry
@@ -91,6 +91,22 @@ class Task:
     compute: Plan
 
 
+async def allow_large(question: Question) -> None:
+    """Returns when the caller may list the workloads of all kinds, in all namespaces or in the one
+    that the parameter `namespace` names. Raises `Refused` 403 otherwise: the edits of others are in
+    no large body."""
+    spaces = ("", *filter(None, (question.parameters.get("namespace"),)))
+    for space in spaces:
+        if await _lists(question.may, space):
+            return
+    raise Refused(
+        403,
+        "Forbidden",
+        f"a body of more than {LARGE_BYTES} bytes is read only if you may list the workloads of all"
+        " kinds, in all namespaces or in the one that the parameter namespace names",
+    )
+
+
 async def planned(inputs: Inputs, body: bytes, may: May, compute: Plan) -> msgspec.Raw:
     """The document of a plan in JSON, as its asker may see it. Raises `Refused`."""
     edits = await inputs.computed(Kind.PLAN, _edits, body)
@@ -110,7 +126,8 @@ def _edits(_: World, body: bytes, __: Stop) -> Edits:
 
 def document(world: World, task: Task, stop: Stop) -> bytes:
     """The document in JSON. Raises `Refused`."""
-    situation, fields = _situation(world, task), parsed(task.body).fields()
+    situation = world.situation(task.native, task.live)
+    fields = parsed(task.body).fields()
     try:
         made = task.compute(situation, fields, task.spaces, stop)
     except ValueError as bad:
@@ -270,17 +287,18 @@ async def _spaces(asked: Edits, may: May) -> frozenset[str]:
     """The namespaces with edits in which the caller may list workloads of every kind."""
     edited = (*asked.edited, *asked.deleted)
     spaces = sorted({namespace for _, namespace, _ in edited if namespace})
-    kinds = [kind for kind in registry.WORKLOADS.values() if kind.model is not None]
-
-    async def listed(space: str) -> bool:
-        return all(
-            await asyncio.gather(
-                *(may(Right("list", kind.group, kind.plural), space) for kind in kinds)
-            )
-        )
-
-    yes = await asyncio.gather(*(listed(space) for space in spaces[:RIGHTS_MAX]))
+    yes = await asyncio.gather(*(_lists(may, space) for space in spaces[:RIGHTS_MAX]))
     return frozenset(space for space, may_list in zip(spaces, yes, strict=False) if may_list)
+
+
+async def _lists(may: May, space: str) -> bool:
+    """Whether the caller may list workloads of every kind in a namespace; "" for all."""
+    kinds = [kind for kind in registry.WORKLOADS.values() if kind.model is not None]
+    return all(
+        await asyncio.gather(
+            *(may(Right("list", kind.group, kind.plural), space) for kind in kinds)
+        )
+    )
 
 
 # -- what it is computed from -------------------------------------------------
@@ -315,26 +333,3 @@ async def _listed(inputs: Inputs, which: Id) -> dict[str, Any] | None:
             503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2
         ) from None
     return next(({**obj, "apiVersion": version, "kind": kind} for obj in listing.items), None)
-
-
-def _situation(world: World, task: Task) -> Situation:
-    """All of the world, but for the kinds that the host runs itself."""
-    native = task.native
-    objects: dict[Id, Mapping[str, Any]] = dict(task.live)
-    for name, versions in world.profiles.items():
-        if (profile := versions.get("object")) is not None:
-            objects["RuntimeProfile", "", name] = profile
-    return Situation(
-        snapshot=world.snapshot,
-        rules=world.rules,
-        workloads={
-            key: workload for key, workload in world.workloads.items() if key.kind not in native
-        },
-        records={
-            workload.key: record
-            for workload, record in world.records()
-            if workload.key.kind not in native
-        },
-        commitments=world.commitments,
-        objects=objects,
-    )

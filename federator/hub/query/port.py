@@ -10,6 +10,7 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -133,13 +134,13 @@ class QueryPort:
         try:
             rights = tuple(right.filled(given) for right in route.rights)
             await self._access.allow(user, rights, given["namespace"])
-            body = (
-                await request.read_body(route.body_max)
-                if route.body_max and request.read_body
-                else b""
-            )
             may = functools.partial(self._access.may, user)
-            question = Question(given, router.parameters(route, request.query), body, may)
+            question = Question(given, router.parameters(route, request.query), may=may)
+            if route.body_max and request.read_body:
+                length = request.body_bytes
+                if route.allow_large and (length is None or length > router.LARGE_BYTES):
+                    await route.allow_large(question)
+                question = replace(question, body=await request.read_body(route.body_max))
             what = f"{given['plural']} {given['namespace']}/{given.get('name', '')}"
             log.info("%s of %s for %s", route.name, what, selection.text(user.name))
             return await route.answer(sources, question)

@@ -351,11 +351,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         "/v1/plan",
         plan,
         rights=(),
-        parameters={},
+        parameters={"namespace": router.word},
         summary="What edits would come to. Nothing is written.",
         body_max=planning.BODY_MAX_BYTES,
         kind=Kind.PLAN,
         by_object=True,
+        allow_large=planning.allow_large,
     ),
     Route(
         f"{_ONE}/history",

@@ -14,6 +14,8 @@ from msgspec import Raw
 from federator.hub.snapshot.places import Kind
 from federator.model.errors import FieldError
 
+LARGE_BYTES = 256 * 1024
+"""Bodies up to this length are read as soon as the caller is known."""
 QUERY_MAX = 4096
 """Characters of a query string."""
 
@@ -86,6 +88,8 @@ class Route:
     by_object: bool = False
     """The rights are those of the objects in the body: the answer asks for them (`Question.may`).
     """
+    allow_large: Callable[[Question], Awaitable[None]] | None = None
+    """Asked before a body of more than `LARGE_BYTES` is read. Raises `access.Refused`."""
 
     def __post_init__(self) -> None:
         if not (self.rights or self.by_object):

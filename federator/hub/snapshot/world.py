@@ -5,11 +5,12 @@ In the snapshot worker it follows the leader change by change. In the leader's o
 copy for one answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.hub.cache.state import HubState
+from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.feed import Change, Op, Replica
@@ -70,6 +71,30 @@ class World:
             workload = self.workloads.get(record.key)
             if workload is not None and workload.uid == record.workload_uid:
                 yield workload, record
+
+    def situation(
+        self, native: Container[str], objects: Mapping[Id, Mapping[str, Any]] | None = None
+    ) -> Situation:
+        """All of it but for the kinds that the host runs itself (`native`). `objects`: those of the
+        host that are known, besides RuntimeProfiles."""
+        known: dict[Id, Mapping[str, Any]] = dict(objects or {})
+        for name, versions in self.profiles.items():
+            if (profile := versions.get("object")) is not None:
+                known["RuntimeProfile", "", name] = profile
+        return Situation(
+            snapshot=self.snapshot,
+            rules=self.rules,
+            workloads={
+                key: workload for key, workload in self.workloads.items() if key.kind not in native
+            },
+            records={
+                workload.key: record
+                for workload, record in self.records()
+                if workload.key.kind not in native
+            },
+            commitments=self.commitments,
+            objects=known,
+        )
 
     def apply(self, change: Change) -> None:
         """Makes a change that the leader has made."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from federator.cli.leader import asking
+from federator.hub.query.router import LARGE_BYTES
 from tests.unit.cli.files import member, policy, psvc, quota, run, write
 
 Files = tuple[str, ...]
@@ -281,3 +283,12 @@ def test_a_decision_cannot_be_planned(tmp_path: Path) -> None:
 
     assert done.exit_code == 1
     assert "placing does not read this kind; a plan takes" in done.output
+
+
+def test_a_large_plan_says_in_which_namespace_its_sender_lists_workloads() -> None:
+    service = psvc("web", 2)
+    large = {**service, "spec": {**service["spec"], "config": {"text": "x" * LARGE_BYTES}}}
+    nowhere: dict[str, Any] = {"applied": [], "deleted": [], "scaled": []}
+
+    assert asking.namespace_of({**nowhere, "applied": [service]}) == ()
+    assert asking.namespace_of({**nowhere, "applied": [quota(), large]}) == (("namespace", "feed"),)

@@ -44,7 +44,8 @@ def sending(path: str, body: bytes, user: str = "owner", **more: Any) -> Incomin
             raise BodyRefused(f"a body of more than {most} bytes is not read")
         return body
 
-    return request(path, user=user, method="POST", has_body=True, read_body=read, **more)
+    length = {"body_bytes": len(body)} | more
+    return request(path, user=user, method="POST", has_body=True, read_body=read, **length)
 
 
 async def shared(world: World) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub.query import planning
+from federator.hub.query import planning, router
 from federator.kinds import registry
 from federator.kube.tlsserver import Outgoing
 from tests.unit.hub import world as worlds
@@ -172,6 +172,41 @@ def test_bad_bodies_are_refused_in_words() -> None:
             assert message in asking.body(answer)["message"], name
         answer = await port_of(world).answer(sending("/v1/plan", b"\x00{", "operator"))
         assert answer.status == 400
+
+    worlds.play(scenario)
+
+
+def test_a_large_body_is_read_only_if_the_caller_may_list_workloads() -> None:
+    async def scenario(world: World) -> None:
+        await granted(world)
+        await grant(world, "anybody", "feed", {**WORKLOADS, "verbs": ["get"]})
+        port, read = port_of(world), list[str]()
+        asked = json.dumps({"scaled": [SCALED]}).encode()
+
+        async def status(user: str, *, length: int | None, namespace: str = "") -> int:
+            async def body(_: int) -> bytes:
+                read.append(user)
+                return asked
+
+            query = f"namespace={namespace}" if namespace else ""
+            more = {"has_body": True, "body_bytes": length, "read_body": body, "query": query}
+            answer = await port.answer(asking.request("/v1/plan", user=user, method="POST", **more))
+            return answer.status
+
+        large = router.LARGE_BYTES + 1
+        assert [
+            await status("anybody", length=large),
+            await status("anybody", length=None),
+            await status("team", length=large, namespace=f"{CANARY}-ns"),
+            await status("team", length=large),
+        ] == [403] * 4
+        assert read == []
+        assert [
+            await status("team", length=large, namespace="feed"),
+            await status("operator", length=None),
+        ] == [200, 200]
+        assert await status("anybody", length=router.LARGE_BYTES) == 403  # after the body was read
+        assert read == ["team", "operator", "anybody"]
 
     worlds.play(scenario)
 

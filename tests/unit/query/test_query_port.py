@@ -394,7 +394,8 @@ def test_one_user_does_not_take_every_place_for_large_bodies() -> None:
                 await go.wait()
                 return b"{}"
 
-            return request("/v1/plan", user=user, method="POST", has_body=True, read_body=read)
+            given = {"has_body": True, "body_bytes": 2, "read_body": read}
+            return request("/v1/plan", user=user, method="POST", **given)
 
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(port.answer(large("greedy"))) for _ in range(2)]
