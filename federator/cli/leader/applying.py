@@ -39,6 +39,10 @@ class Unknown(Exception):
     """It is unknown if a write took effect."""
 
 
+class StatusConflicts(Exception):
+    """Every try was refused because the status of the object was written just before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The write of one object."""
@@ -102,6 +106,9 @@ async def write(host: Client, made: Saved, live: Mapping[Id, Obj]) -> None:
         except Unknown as trouble:
             unknown = f"it is unknown if it was {step.what}: {trouble}"
             common.fail(f"{step.title}: {unknown}", *_done(steps[:at]), *_open(steps[at + 1 :]))
+        except StatusConflicts:
+            why = f"its status was written just before each of {TRIES} tries; apply the plan again"
+            common.fail(f"{step.title}: not {step.what}: {why}", *_left(steps, at))
         except errors.Conflict:
             why = "it was changed by somebody else meanwhile"
             common.fail(f"{step.title}: not {step.what}: {why}", *_left(steps, at))
@@ -125,8 +132,9 @@ def _open(steps: Sequence[Step]) -> list[str]:
 
 async def _written(host: Client, step: Step, live: Obj | None) -> None:
     """One write, of the state of the object that was planned with. Its status may have changed
-    since, as each write of the plan makes the hub write status. Raises ApiError."""
-    for _ in range(TRIES - 1):
+    since, as each write of the plan makes the hub write status. Raises ApiError, `Unknown` and
+    `StatusConflicts`."""
+    for _ in range(TRIES):
         try:
             await _send(host, step, live)
         except errors.Conflict:
@@ -136,7 +144,7 @@ async def _written(host: Client, step: Step, live: Obj | None) -> None:
             live = newer
         else:
             return
-    await _send(host, step, live)
+    raise StatusConflicts
 
 
 def _planned(obj: Obj) -> tuple[Any, ...]:

@@ -93,7 +93,7 @@ def test_a_status_write_does_not_keep_an_object_from_being_deleted(capsys: Any) 
     assert capsys.readouterr().out == "PinterestService/web deleted\n"
 
 
-def test_status_writes_without_end_end_the_command() -> None:
+def test_status_writes_without_end_end_the_command(capsys: Any) -> None:
     made = Applied(psvc("web", 4))
 
     with pytest.raises(SystemExit):
@@ -101,6 +101,11 @@ def test_status_writes_without_end_end_the_command() -> None:
 
     assert made.sent == ["PUT"] * applying.TRIES
     assert made.spec(WEB)["replicas"] == 4
+    assert capsys.readouterr().err.splitlines() == [
+        "error: PinterestService/web: not applied: its status was written just before each of 10"
+        " tries; apply the plan again",
+        "error: nothing was written",
+    ]
 
 
 @pytest.mark.parametrize(
