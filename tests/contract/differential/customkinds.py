@@ -146,6 +146,18 @@ def _quota(rng: random.Random) -> Object:
     }
 
 
+def _invariant(rng: random.Random) -> Object:
+    rule: Object = {"maxShare": {"topologyKey": "zone", "percent": rng.choice([40, 100])}}
+    if rng.random() < 0.3:
+        rule = {"survives": {"topologyKey": "zone", "tiers": some(rng, ["Reserved", "OnDemand"])}}
+    spec: Object = {"rule": rule}
+    if rng.random() < 0.5:
+        spec["workloads"] = {"namespaces": some(rng, ["n", "m"])}
+    if rng.random() < 0.4:
+        spec["owner"] = {"team": "t", "contact": "c"}
+    return {"spec": spec}
+
+
 def _profile(rng: random.Random) -> Object:
     env = [{"name": name, "value": rng.choice("12")} for name in some(rng, "AB")]
     sidecars = [
@@ -289,6 +301,37 @@ CUSTOM = (
         namespaced=False,
         status=_STATUS
         | {"status.usage": [[{"tier": "OnDemand", "used": {"cpu": "1"}}], [{"tier": "X"}]]},
+    ),
+    _ours(
+        "placementinvariants",
+        "PlacementInvariant",
+        FEDERATION,
+        _invariant,
+        tweaks={
+            "spec.rule": [
+                {},
+                {"maxShare": {"percent": 40}},
+                {"maxShare": {"topologyKey": "zone", "percent": 0}},
+                {"survives": {"topologyKey": "zone", "loss": 4}},
+                {"survives": {"topologyKey": "zone", "tiers": ["OnDemand", "OnDemand"]}},
+                {
+                    "maxShare": {"topologyKey": "zone", "percent": 5},
+                    "survives": {"topologyKey": "zone"},
+                },
+            ],
+            "spec.enforcement": ["Warn", "Refuse", "Forbid", DROP],
+            "spec.workloads": [{"kinds": ["PinterestService"]}, {"kinds": ["Pod"]}, DROP],
+            "spec.unknown": [1],
+        },
+        namespaced=False,
+        status=_STATUS
+        | {
+            "status.breaches": [
+                [{"workload": "w", "domain": "d", "copies": 2, "most": 1}],
+                [{"workload": "w", "copies": 2}],
+            ],
+            "status.breached": [1, -1],
+        },
     ),
     _ours(
         "runtimeprofiles",
