@@ -11,13 +11,14 @@ import platform
 import random
 import secrets
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.advice import facts
+from federator.advice import drills, facts
 from federator.advice.plans import asked
 from federator.hub.cache.state import HubState
+from federator.hub.evacuation.drilling import Elsewhere
 from federator.hub.history.journal import Journal
 from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
@@ -26,7 +27,9 @@ from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.records.seals import KEY_BYTES
 from federator.hub.security import hardening
-from federator.hub.snapshot.computing import InProcess, Snapshots
+from federator.hub.snapshot.computing import Broken, Compute, InProcess, Snapshots
+from federator.hub.snapshot.places import Full, Kind
+from federator.kinds import registry
 from federator.kube import shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -40,6 +43,7 @@ from federator.member.process import MemberProcess
 from federator.model.errors import FieldError
 from federator.process import logs, malloc
 from federator.process.status_server import StatusServer
+from federator.scheduling.drill import Loss, Outcome
 from federator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -102,6 +106,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         )
         if settings.query.enabled and election is not None:
             snapshots = snapshots_of(process, settings, metrics)
+            if snapshots is not None:
+                elsewhere = drilling_with(process, snapshots, lambda: bool(snapshots.pid))
+                process.controllers.drilling.elsewhere = elsewhere
             server = query_server(process, reviews, election, settings, snapshots)
             work = answering(process, server, election.identity, snapshots)
         else:
@@ -127,6 +134,25 @@ def snapshots_of(process: HubProcess, settings: Settings, metrics: Metrics) -> S
         metrics=metrics,
         log_as=(settings.log.level.upper(), settings.log.format),
     )
+
+
+def drilling_with(process: HubProcess, compute: Compute, there: Callable[[], bool]) -> Elsewhere:
+    """Drills of the hub that are computed by `compute`, while `there` says that it can be asked
+    without starting a process for it."""
+
+    async def lose(loss: Loss) -> Outcome | None:
+        if not there():
+            return None
+        state = process.state
+        native = frozenset(kind for kind in registry.WORKLOADS if state.refuses_native(kind))
+        a_minute = state.options.evacuated_copies_a_minute
+        try:
+            return await compute(Kind.DRILL, drills.in_world, loss, native, a_minute)
+        except (Broken, Full, TimeoutError) as trouble:
+            log.info("a drill is made on the event loop: %s", type(trouble).__name__)
+            return None
+
+    return lose
 
 
 def query_server(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from federator.hub.placing.offline import Situation
+from federator.hub.snapshot.world import World
+from federator.kube.threads import Stop
 from federator.model.names import WorkloadKey
 from federator.placement.selection import filters
 from federator.scheduling import drill, evacuation
@@ -32,6 +34,13 @@ def of_all(
     return list(each(of_one, drill.losses(situation.snapshot, by, together)))
 
 
+def in_world(world: World, loss: Loss, native: frozenset[str], a_minute: int, _: Stop) -> Outcome:
+    """What one loss would come to, in the snapshot worker. `native`: kinds that the host runs
+    itself."""
+    situation = world.situation(native)
+    return _of_one(situation, loss, holders(situation, loss.clusters), a_minute)
+
+
 def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int) -> Outcome:
     """What one loss would come to. Clusters that are being emptied take nothing."""
     tiers = {entry.key: entry.ask.tier for entry in entries}
@@ -46,7 +55,7 @@ def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
     for key, record in situation.records.items():
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)
-        if ask is None or ask.suspended or not record.clusters:
+        if ask is None or ask.suspended or workload.deleting or not record.clusters:
             continue
         entry = situation.entry(workload, ask, situation.snapshot)
         for name in record.clusters:
@@ -62,7 +71,7 @@ def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
             continue
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)
-        if ask is not None and not ask.suspended:
+        if ask is not None and not ask.suspended and not workload.deleting:
             entries.append(situation.entry(workload, ask, situation.snapshot))
     return drill.in_order(entries)
 

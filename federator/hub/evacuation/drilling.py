@@ -1,7 +1,8 @@
 """The drill that never ends: what would the loss of each cluster come to now, as metrics.
 
-One cluster after the other, in slices of a few milliseconds, so that it takes a small part of the
-event loop; then again, but not more than once a minute. `federator drill` asks the same at once.
+One cluster after the other in the snapshot worker; then again, but not more than once a minute.
+Without a worker in slices of a few milliseconds on the event loop, of which it takes a small part.
+`federator drill` asks the same at once.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import heapq
 import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
@@ -32,9 +33,13 @@ LISTED: Final = 256
 REST_S: Final = 0.25
 """Seconds of other work's turn, or longer after a slice that took long."""
 SHARE: Final = 0.01
-"""The part of a processor that drills may take."""
+"""The part of a processor that drills may take on the event loop."""
+WORKER_SHARE: Final = 0.05
+"""The part of the time in which the worker may drill."""
 UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
+Elsewhere = Callable[[Loss], Awaitable[Outcome | None]]
+"""Drills one loss; None where that is not possible now."""
 
 
 def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | None:
@@ -58,6 +63,8 @@ class Drilling:
         self._clock = clock
         self._entry = functools.partial(trial_entry, state, placing)
         self._outcomes: dict[str, Outcome] = {}
+        self.elsewhere: Elsewhere | None = None
+        """Drills one loss next to the event loop; None while there is no worker."""
 
     async def run(self) -> None:
         """Until cancelled; then the figures end, for another hub publishes them."""
@@ -87,8 +94,19 @@ class Drilling:
             log.info("drilled", extra={"cluster": loss.name, "unplaceable": lacking, "before": was})
 
     async def outcome(self, loss: Loss) -> Outcome:
-        """What this loss would come to, on the fleet as it is now. A workload is looked at when its
-        turn comes, so that a hundred thousand of them are not kept until then."""
+        """What this loss would come to, on the fleet as it is now."""
+        if self.elsewhere is not None:
+            begun_s = self._clock.monotonic()
+            outcome = await self.elsewhere(loss)
+            if outcome is not None:
+                took_s = self._clock.monotonic() - begun_s
+                await asyncio.sleep(max(REST_S, took_s / WORKER_SHARE))
+                return outcome
+        return await self._in_slices(loss)
+
+    async def _in_slices(self, loss: Loss) -> Outcome:
+        """The same on the event loop. A workload is looked at when its turn comes, so that a
+        hundred thousand of them are not kept until then."""
         snapshot, commitments = self._state.snapshot(self._clock), self._state.commitments.copy()
         numbers = itertools.count(self._state.issued + 1)
         tally, clusters = drill.Tally(loss), frozenset(loss.clusters)

@@ -2,13 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from federator import app
+from federator.advice.trials import never
 from federator.hub.evacuation import drilling
 from federator.hub.metering import figures
+from federator.hub.snapshot.computing import Broken, InProcess
+from federator.hub.snapshot.places import Full
 from federator.kube.metrics import Metrics
+from federator.kube.threads import Stop
 from federator.model.decision import Share
+from federator.scheduling.drill import Outcome
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC, PJS = "PinterestService", "PinterestJobSet"
@@ -121,12 +128,26 @@ def test_workloads_copies_quota_and_room_are_published_by_the_leader_alone() -> 
     play(scenario)
 
 
-def test_the_hub_drills_the_loss_of_each_cluster_without_end() -> None:
+@pytest.mark.parametrize("worker", [False, True], ids=["on the loop", "next to the loop"])
+def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) -> None:
+    drilled = list[str]()
+
     async def scenario(world: World) -> None:
         # 3 clusters of 32 cpus: without one of them 64 are left for 72
         await world.create(PSVC, "feed", "web", service(72, cpu="1"))
         await world.settle()
         sample = await measured(world)
+        process = world.federation.processes["hub"]
+
+        async def compute(work: Callable[[Stop], Outcome]) -> Outcome:
+            outcome = work(never)
+            drilled.append(outcome.loss.name)
+            return outcome
+
+        if worker:
+            beside = InProcess(lambda: process.state, process.clock, compute)
+            elsewhere = app.drilling_with(process, beside, lambda: True)
+            process.controllers.drilling.elsewhere = elsewhere
         await asyncio.sleep(drilling.ROUND_S)
 
         def lacking(cluster: str) -> float | None:
@@ -141,6 +162,27 @@ def test_the_hub_drills_the_loss_of_each_cluster_without_end() -> None:
         await world.settle()
         await asyncio.sleep(2 * drilling.ROUND_S)
         assert [lacking(cluster) for cluster in "abc"] == [0.0, 0.0, 0.0]
+
+    play(scenario)
+    assert set(drilled) == (set("abc") if worker else set())
+
+
+@pytest.mark.parametrize("trouble", [Broken(), Full(), TimeoutError()], ids=repr)
+def test_the_hub_drills_on_its_loop_while_no_worker_answers(trouble: Exception) -> None:
+    async def scenario(world: World) -> None:
+        async def compute(*_: Any) -> Any:
+            raise trouble
+
+        await world.create(PSVC, "feed", "web", service(72, cpu="1"))
+        await world.settle()
+        sample = await measured(world)
+        process = world.federation.processes["hub"]
+        elsewhere = app.drilling_with(process, compute, lambda: True)
+        process.controllers.drilling.elsewhere = elsewhere
+        await asyncio.sleep(drilling.ROUND_S)
+
+        labels = 'cluster="a",tier="OnDemand"'
+        assert sample(f"federator_drill_unplaceable_replicas{{{labels}}}") == 8.0
 
     play(scenario)
 
