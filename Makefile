@@ -70,7 +70,7 @@ soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
 	$(BIN)/python -m tests.simulation.failovers --jobs $(JOBS) --seeds $(FAILOVERS)
-	set -e; for kind in exclusives guarded standbys moves; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
+	set -e; for kind in exclusives guarded standbys moves plans; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling

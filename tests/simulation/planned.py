@@ -1,22 +1,27 @@
 """Random fleets and random edits of them, planned and then made: what the hub does afterwards is what
 the plan said.
 
-The federation runs on embedded clusters and virtual time, without faults: nothing else changes
-between the plan and the end. Nodes stand alone in their clusters, because a report does not say on
-which of several nodes the copies lie that leave.
+The federation runs on embedded clusters and virtual time, without faults. Each edit is planned
+twice: on a dump of the host's objects, and on the memory of the leader, as its query port does it.
+Nothing else changes between the plan and the end, unless `busy` asks for it. Nodes stand alone in
+their clusters, because a report does not say on which of several nodes the copies lie that leave.
 """
 
 import asyncio
+import itertools
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.advice.plans import plan
 from federator.advice.plans.edits import Edits
+from federator.advice.trials import never
 from federator.api.placement import decisionfacts
 from federator.hub.placing import offline
+from federator.hub.query import planning
+from federator.hub.snapshot.world import World as SnapshotWorld
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
@@ -33,6 +38,8 @@ from tests.simulation.live import AT_ONCE, EPOCH_S
 FEDERATION: Final = "federation.pinterest.com/v1alpha1"
 DONE_S: Final = 400.0
 """Virtual seconds after which every report has arrived and every wait without a hint is over."""
+BUSY_S: Final = 7.0
+"""Virtual seconds between two edits on a busy fleet."""
 TEAMS: Final = ("ads", "search")
 READ: Final = (
     "MemberCluster",
@@ -73,25 +80,55 @@ class Played:
     edit: Edit
     present: Mapping[WorkloadKey, Share]
     planned: Mapping[WorkloadKey, Share]
+    """By the dump."""
     became: Mapping[WorkloadKey, Share]
     waiting: tuple[str, ...] = ()
     """What had not settled at the end, such as a roll-out without room for one more copy: a plan
     takes roll-outs to end."""
+    by_leader: Mapping[WorkloadKey, Share] | None = None
+    """What was planned on the leader's memory; None where it was not."""
 
     @property
     def different(self) -> dict[WorkloadKey, tuple[Share | None, Share | None]]:
-        """Workloads that ended otherwise than planned: (planned, became).
+        """Workloads that ended otherwise than planned by the dump or by the leader: (planned,
+        became)."""
+        by_leader = self._different(self.by_leader) if self.by_leader is not None else {}
+        return self._different(self.planned) | by_leader
+
+    @property
+    def moved(self) -> bool:
+        """Whether the plan, or what came of the edit, is other than what was there."""
+        return self.planned != self.present or self.became != self.present
+
+    def copies_elsewhere(self) -> int:
+        """Copies of planned workloads that are where the plan has none, or missing where it has."""
+        pairs = (
+            (planned, self.became.get(key, NOTHING)[0])
+            for key, (planned, _, _) in self.planned.items()
+        )
+        return sum(
+            max(
+                sum(max(copies - became.get(name, 0), 0) for name, copies in planned.items()),
+                sum(max(copies - planned.get(name, 0), 0) for name, copies in became.items()),
+            )
+            for planned, became in pairs
+        )
+
+    def _different(
+        self, said: Mapping[WorkloadKey, Share]
+    ) -> dict[WorkloadKey, tuple[Share | None, Share | None]]:
+        """Of what one plan said.
 
         Where copies end, their quota is free before the reports of all their clusters say that
         their room is, and which report comes first is not known: who gets the quota then gets as
         many copies as planned, in clusters of which some may be others.
         """
-        keys = sorted({*self.planned, *self.became})
+        keys = sorted({*said, *self.became})
         ends = any(
-            sum(self.planned.get(key, NOTHING)[0].values()) < sum(shares.values())
+            sum(said.get(key, NOTHING)[0].values()) < sum(shares.values())
             for key, (shares, _, _) in self.present.items()
         )
-        pairs = {key: (self.planned.get(key), self.became.get(key)) for key in keys}
+        pairs = {key: (said.get(key), self.became.get(key)) for key in keys}
         return {
             key: (planned, became)
             for key, (planned, became) in pairs.items()
@@ -252,10 +289,12 @@ def _cluster(chance: random.Random, name: str) -> Obj:
 
 def play(world: World, seed: int) -> list[Played]:
     """Plans each edit of a world, makes it, and waits until the hub is done."""
-    return virtual_time.run(_play(world, seed))
+    return virtual_time.run(played(world, seed))
 
 
-async def _play(world: World, seed: int) -> list[Played]:
+async def played(world: World, seed: int, *, busy: int = 0) -> list[Played]:
+    """The same, in the loop that runs. `busy`: so many edits of other people come between a plan
+    and the end."""
     clock = Clock(EPOCH_S)
     members = [
         MemberSpec(
@@ -279,19 +318,36 @@ async def _play(world: World, seed: int) -> list[Played]:
     for obj in world.objects:
         await host.create(registry.KINDS[obj["kind"]].ref_of(obj), obj)
     await asyncio.sleep(DONE_S)
-    played = [await _edited_once(federation, host, edit) for edit in world.edits]
+    others = iter(_others(random.Random(f"{seed}/others"), world, busy * len(world.edits)))
+    came = [
+        await _edited_once(federation, host, edit, tuple(itertools.islice(others, busy)))
+        for edit in world.edits
+    ]
     federation.check()
     await federation.stop()
-    return played
+    return came
 
 
-async def _edited_once(federation: Federation, host: Client, edit: Edit) -> Played:
+def _others(chance: random.Random, world: World, count: int) -> Iterator[Edit]:
+    """Edits of other people, of what was there at first."""
+    works = [obj for obj in world.objects if obj["kind"] == "PinterestService"]
+    for number in range(count):
+        yield Edit(_edit(chance, len(world.cores), works, f"other{number}"))
+
+
+async def _edited_once(
+    federation: Federation, host: Client, edit: Edit, others: Sequence[Edit]
+) -> Played:
     situation = offline.read(await _objects(host), as_of=federation.clock.now())
     obj = _as_written(edit, situation)
     which = offline.id_of(obj)
     asked = Edits(deleted=(which,)) if edit.deletes else Edits((obj,))
     made = plan.plan(situation, asked, losses=False)
+    by_leader = plan.plan(_of_leader(federation, situation, obj), asked, losses=False)
     await _make(host, obj, deletes=edit.deletes)
+    for other in others:
+        await asyncio.sleep(BUSY_S)
+        await _make(host, _as_written(other, situation), deletes=False)
     await asyncio.sleep(DONE_S)
     return Played(
         edit,
@@ -299,7 +355,25 @@ async def _edited_once(federation: Federation, host: Client, edit: Edit) -> Play
         {key: _share(record) for key, record in made.situation.records.items()},
         _became(await _objects(host)),
         tuple(federation.settled()[1]),
+        {key: _share(record) for key, record in by_leader.situation.records.items()},
     )
+
+
+def _of_leader(federation: Federation, dump: offline.Situation, obj: Obj) -> offline.Situation:
+    """What the query port of the leading hub plans an edit of this object on."""
+    came: list[offline.Situation] = []
+
+    def compute(situation: offline.Situation, *_: Any) -> dict[str, Any]:
+        came.append(situation)
+        return {}
+
+    which = offline.id_of(obj)
+    live = {which: dump.objects[which]} if which in dump.objects else {}
+    body = json.dumps({"applied": [obj]}).encode()
+    state = federation.processes["hub"].state
+    task = planning.Task(body, live, frozenset(), None, compute)
+    planning.document(SnapshotWorld.of(state, federation.clock), task, never)
+    return came[0]
 
 
 def _as_written(edit: Edit, situation: offline.Situation) -> Obj:
