@@ -39,6 +39,8 @@ class Op(IntEnum):
     """(cluster, some of its steps in `Charged`), after all commitments."""
     BOOKS = 5
     """(other fields of `Charged`, those of `Commitments`), at the end."""
+    READ = 6
+    """(method of `Charged`, its arguments): what a read of the commitments changes in them."""
 
 
 Change = tuple[Op, Any, Any]
@@ -120,6 +122,10 @@ class Noted(Commitments):
     def __init__(self, feed: Feed | None = None) -> None:
         super().__init__()
         self._feed = feed or Feed()
+        self._charged.on_read = self._note_read
+
+    def _note_read(self, method: str, *arguments: Any) -> None:
+        self._feed.note((Op.READ, method, arguments))
 
     def _note(self, method: str, *arguments: Any) -> None:
         self._feed.note((Op.COMMITMENTS, method, arguments))
@@ -233,5 +239,7 @@ class Replica(Commitments):
                 self._say(before, now)
             return
         getattr(self, method)(*arguments)
-        if method == "reported":
-            self._charged._tidy(*arguments)  # drops the steps that this report includes
+
+    def read(self, method: str, arguments: tuple[Any, ...]) -> None:
+        """Makes one change that a read has made to the original."""
+        getattr(self._charged, method)(*arguments)

@@ -125,6 +125,8 @@ class World:
                 commitments.resume(what, value)
             case Op.BOOKS:
                 commitments.open_books(what, value)
+            case Op.READ:
+                commitments.read(what, value)
             case _:
                 commitments.make(what, value)
 

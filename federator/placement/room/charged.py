@@ -21,6 +21,9 @@ _LAST = "\U0010ffff"
 """Sorts after every uid."""
 Charge = tuple[Place, int, PodShape, int]
 """(step, which of its pods, that pod, copies more)."""
+OnRead = Callable[..., None]
+"""Gets the name of a method of `Charged`, and its arguments: the same call on a copy makes the same
+change."""
 AT_FIRST: Place = (-1, "")
 """Before every step: the place of what is charged in sums."""
 SINGLY: Final = 64
@@ -68,6 +71,8 @@ class Charged:
         """cluster -> (the last step that is charged in sums, how many are)."""
         self.news: News | None = None
         """Since the world was kept; None while none is."""
+        self.on_read: OnRead | None = None
+        """Called with what a read changes; None where nobody keeps a copy."""
 
     def take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
         """The commitment of a workload says `now`; before, it said `was`."""
@@ -199,7 +204,7 @@ class Charged:
             one up to 7 leaves 0
         """
         if self._is_covered(cluster, includes_seq):
-            self._summed.pop(cluster, None)
+            self.sum_up(cluster, None)
             return []
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
@@ -215,16 +220,26 @@ class Charged:
     def _in_sums(self, cluster: str, charges: list[Charge], singly: int | None) -> list[Charge]:
         """The same with the first ones in sums: of copies that have left, and of steps where there
         are too many to charge each."""
-        last, _ = self._summed.pop(cluster, (AT_FIRST, 0))
+        last, _ = self._summed.get(cluster, (AT_FIRST, 0))
         count = bisect.bisect_right(charges, last, key=lambda charge: charge[0])
         if singly is not None and len(charges) - count > max(singly, count // SINGLY_OF):
             count = len(charges)
-        if count:
-            self._summed[cluster] = charges[count - 1][0], count
+        self.sum_up(cluster, (charges[count - 1][0], count) if count else None)
         sums = self._departures.copies(cluster)
         for _, _, pod, copies in charges[:count]:
             sums[pod] = sums.get(pod, 0) + copies
         return [(AT_FIRST, at, pod, sums[pod]) for at, pod in enumerate(sums)] + charges[count:]
+
+    def sum_up(self, cluster: str, summed: tuple[Place, int] | None) -> None:
+        """Charges up to this step are in sums from now on, and so many; None for none."""
+        if self._summed.get(cluster) == summed:
+            return
+        if summed is None:
+            del self._summed[cluster]
+        else:
+            self._summed[cluster] = summed
+        if self.on_read is not None:
+            self.on_read("sum_up", cluster, summed)
 
     def last_summed(self, cluster: str) -> Place:
         """The last step that is charged in sums."""
@@ -311,21 +326,32 @@ class Charged:
         for uid in sorted(self._leaving.get(cluster, ())):
             if self._trail(cluster, uid)[-1][0] <= includes_seq:
                 self.release(cluster, uid)
+                if self.on_read is not None:
+                    self.on_read("release", cluster, uid)
 
     def _tidy(self, cluster: str, includes_seq: int) -> None:
         """Drops steps that no later summary needs: those before the last included one, and all of a
         workload that has left."""
         self.tidy_leaving(cluster, includes_seq)
+        if self.drop_needless(cluster, includes_seq) and self.on_read is not None:
+            self.on_read("drop_needless", cluster, includes_seq)
+
+    def drop_needless(self, cluster: str, includes_seq: int) -> bool:
+        """Drops the steps before the last one that the summary includes. Returns whether there were
+        any."""
         recent = self._recent_of(cluster)
         if not recent or recent[-1][0] <= includes_seq:
-            return
+            return False
+        any_dropped = False
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         missed = self._in_flight.missed(cluster)
         for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
             trail = self._trail(cluster, uid)
             if first := trails.needless(trail, includes_seq):
+                any_dropped = True
                 self._unlist(cluster, uid, trail[:first])
                 self._keep(cluster, uid, trail[first:], self._step_of(cluster, uid))
+        return any_dropped
 
     def _changed(self, cluster: str) -> None:
         """Earlier charges in the cluster may be others."""

@@ -3,15 +3,30 @@ hub has."""
 
 import asyncio
 import itertools
+import random
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from federator.hub.cache.state import HubState
-from federator.hub.records.feed import Change, Feed, Op, Watched
+from federator.hub.records.feed import Change, Feed, Noted, Op, Watched
 from federator.hub.snapshot import following, frames
 from federator.hub.snapshot.world import Heads, World
+from federator.model.fleet import Holding
 from federator.placement.room.commitments import Commitments
 from tests.unit.hub import world as worlds
+from tests.unit.placement.fleets import commitment, service
+from tests.unit.placement.test_columns import SHAPES
+from tests.unit.placement.test_kept_world import (
+    NAMES,
+    STEPS,
+    Changing,
+    columns_of,
+    from_nothing,
+    view,
+)
 
 
 class Copy:
@@ -47,7 +62,7 @@ def held(commitments: Commitments, state: HubState) -> dict[str, Any]:
         "usage": commitments.usage_by_project(),
         "audit": dict(commitments.audit()),
         "room": {
-            name: sorted(commitments.uncovered(name, seq), key=repr)
+            name: sorted(commitments.copy().uncovered(name, seq), key=repr)
             for name, seq in counted.items()
         },
         "beyond": commitments.terminating,
@@ -102,6 +117,85 @@ def test_a_copy_that_begins_while_copies_are_on_their_way_is_the_same() -> None:
             assert_same(Copy(world))
 
     worlds.play(scenario)
+
+
+class Replayed:
+    """Commitments to which anything happens, and their copy, which hears of it."""
+
+    def __init__(self, seed: int) -> None:
+        feed, self.copy = Feed(), World()
+        self.changing = Changing(random.Random(seed))
+        self.changing.commitments = Noted(feed)
+        self.changes = feed.follow()
+
+    def assert_same_columns(self) -> None:
+        """Read on copies: a read changes what it reads."""
+        for change in self.changes:
+            self.copy.apply(frames.loads(frames.dumps(change)))
+        self.changes.clear()
+        snapshot = self.changing.snapshot()
+        of_copy = columns_of(from_nothing(self.copy.commitments, snapshot))
+        assert of_copy == columns_of(from_nothing(self.changing.commitments, snapshot))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_room_of_the_copy_is_that_of_the_hub_whenever_the_hub_reads(seed: int) -> None:
+    replayed = Replayed(seed)
+    steps = [step for step in STEPS if step is not Changing.copy]  # a copy is followed by no other
+    for _ in range(60):
+        replayed.changing.rng.choice(steps)(replayed.changing)
+        replayed.assert_same_columns()
+
+
+def test_what_the_hub_charges_in_sums_the_copy_does_too() -> None:
+    replayed = Replayed(1)
+    changing, rng = replayed.changing, replayed.changing.rng
+    changing.views = {name: view(rng, name, 3) for name in NAMES}
+    for number in range(200):
+        changing.seq += 1
+        held = [Holding(name, 1, 1, changing.seq) for name in NAMES]
+        made = commitment(service(1, name=f"w{number}"), held)
+        made = replace(made, uid=made.key.name, shape=rng.choice(SHAPES))
+        changing.commitments.assume(made)
+        if number == 100:  # new reports, with more charges beyond them than are made singly
+            for name in NAMES:
+                changing.commitments.reported(name, 3)
+        if number in (0, 100, 150):
+            assert changing.opened().world is not None
+    replayed.assert_same_columns()
+    assert replayed.copy.commitments._charged._summed == changing.commitments._charged._summed != {}
+
+
+def test_what_the_hub_releases_as_it_reads_the_copy_does_too() -> None:
+    replayed = Replayed(2)
+    changing = replayed.changing
+    changing.views = {name: view(changing.rng, name, 0) for name in NAMES}
+    there = commitment(service(1, name="web"), [Holding("a", 4, 4, 1)])
+    changing.commitments.assume(there)
+    changing.commitments.assume(replace(there, holdings=()))  # it leaves
+    changing.views = {name: view(changing.rng, name, 9) for name in NAMES}
+    assert changing.opened().world is not None
+    replayed.assert_same_columns()
+    assert (
+        replayed.copy.commitments._charged._leaving == changing.commitments._charged._leaving == {}
+    )
+    changing.commitments.assume(replace(there, holdings=(Holding("a", 2, 2, 10),)))
+    replayed.assert_same_columns()
+
+
+def test_a_report_alone_releases_nothing_in_the_copy() -> None:
+    """The hub releases what has left when it reads: a workload that comes back before is charged
+    above what the report counts of it."""
+    replayed = Replayed(3)
+    changing = replayed.changing
+    changing.views = {name: view(changing.rng, name, 5) for name in NAMES}
+    there = commitment(service(1, name="web"), [Holding("a", 4, 4, 1)])
+    changing.commitments.assume(there)
+    changing.commitments.assume(replace(there, holdings=()))
+    changing.commitments.confirm("a", there.uid, 1)
+    changing.commitments.reported("a", 5)
+    changing.commitments.assume(replace(there, holdings=(Holding("a", 6, 6, 10),)))
+    replayed.assert_same_columns()
 
 
 def test_nothing_is_kept_while_nobody_follows() -> None:
