@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,13 +11,14 @@ from federator.advice.trials import never
 from federator.hub.evacuation import drilling
 from federator.hub.metering import figures
 from federator.hub.snapshot.computing import Broken, InProcess
-from federator.hub.snapshot.places import Full
+from federator.hub.snapshot.places import Full, Kind
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Stop
 from federator.model.decision import Share
 from federator.scheduling.drill import Outcome
 from tests.unit.hub.world import World, jobset, play, service
 
+T = TypeVar("T")
 PSVC, PJS = "PinterestService", "PinterestJobSet"
 
 
@@ -170,7 +171,7 @@ def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) ->
 @pytest.mark.parametrize("trouble", [Broken(), Full(), TimeoutError()], ids=repr)
 def test_the_hub_drills_on_its_loop_while_no_worker_answers(trouble: Exception) -> None:
     async def scenario(world: World) -> None:
-        async def compute(*_: Any) -> Any:
+        async def compute(kind: Kind, work: Callable[..., T], *arguments: Any) -> T:
             raise trouble
 
         await world.create(PSVC, "feed", "web", service(72, cpu="1"))

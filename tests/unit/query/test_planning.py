@@ -189,8 +189,9 @@ def test_a_large_body_is_read_only_if_the_caller_may_list_workloads() -> None:
                 return asked
 
             query = f"namespace={namespace}" if namespace else ""
-            more = {"has_body": True, "body_bytes": length, "read_body": body, "query": query}
-            answer = await port.answer(asking.request("/v1/plan", user=user, method="POST", **more))
+            more: dict[str, Any] = {"body_bytes": length, "read_body": body, "query": query}
+            asked_by = asking.request("/v1/plan", user=user, method="POST", has_body=True, **more)
+            answer = await port.answer(asked_by)
             return answer.status
 
         large = router.LARGE_BYTES + 1

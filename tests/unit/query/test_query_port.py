@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -394,7 +395,7 @@ def test_one_user_does_not_take_every_place_for_large_bodies() -> None:
                 await go.wait()
                 return b"{}"
 
-            given = {"has_body": True, "body_bytes": 2, "read_body": read}
+            given: dict[str, Any] = {"has_body": True, "body_bytes": 2, "read_body": read}
             return request("/v1/plan", user=user, method="POST", **given)
 
         async with asyncio.TaskGroup() as group:
