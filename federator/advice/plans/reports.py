@@ -7,6 +7,7 @@ bound the copies. The room of a plan is exact where copies arrive, and an estima
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, NodeRow
@@ -17,7 +18,8 @@ from federator.placement.room import nodes
 
 def without(capacity: Capacity, leaving: Mapping[PodShape, int]) -> Capacity:
     """The report after so many copies of each shape have ended; those of a gang pod by pod."""
-    rows, copies = list(capacity.rows), dict(capacity.copies)
+    rows = [(_used(row), row) for row in capacity.rows]
+    copies = dict(capacity.copies)
     for shape, count in sorted(leaving.items(), key=lambda item: nodes.shape_id(item[0])):
         if count <= 0:
             continue
@@ -26,28 +28,41 @@ def without(capacity: Capacity, leaving: Mapping[PodShape, int]) -> Capacity:
             copies[name] += count
         for pod, each in shape.pods:
             rows = _given_back(rows, pod, count * each)
-    return replace(capacity, rows=tuple(rows), copies=copies)
+    return replace(capacity, rows=tuple(row for _, row in rows), copies=copies)
 
 
-def _given_back(rows: list[NodeRow], pod: PodShape, count: int) -> list[NodeRow]:
+_Rows: TypeAlias = list[tuple[float, NodeRow]]
+"""(part that is used, nodes)."""
+
+
+def _given_back(rows: _Rows, pod: PodShape, count: int) -> _Rows:
     """The rows with `count` pods fewer on their nodes."""
     while count > 0:
-        used = [_used(row) if _may_hold(row, pod) else None for row in rows]
-        fullest = max((part for part in used if part is not None), default=None)
+        fullest = _fullest(rows, pod)
         if fullest is None:
             break
-        changed: list[NodeRow] = []
-        for row, part in zip(rows, used, strict=True):
-            if count > 0 and part == fullest:
+        changed: _Rows = []
+        for used, row in rows:
+            if count > 0 and used == fullest and _may_hold(row, pod):
                 here = min(row.count, count)
                 count -= here
-                changed.append(replace(row, count=here, free=_free_after(row, pod)))
+                emptier = replace(row, count=here, free=_free_after(row, pod))
+                changed.append((_used(emptier), emptier))
                 if here < row.count:
-                    changed.append(replace(row, count=row.count - here))
+                    changed.append((used, replace(row, count=row.count - here)))
             else:
-                changed.append(row)
+                changed.append((used, row))
         rows = changed
     return rows
+
+
+def _fullest(rows: _Rows, pod: PodShape) -> float | None:
+    """The largest part in use of nodes that may hold such a pod; None where there are none."""
+    fullest: float | None = None
+    for used, row in rows:
+        if (fullest is None or used > fullest) and _may_hold(row, pod):
+            fullest = used
+    return fullest
 
 
 def _may_hold(row: NodeRow, pod: PodShape) -> bool:

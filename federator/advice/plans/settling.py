@@ -23,7 +23,14 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, PodShape
 from federator.model.decision import REFUSALS, Decision, Reason
-from federator.model.fleet import Commitment, FleetSnapshot, Views, copies_of
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    Commitment,
+    FleetSnapshot,
+    Views,
+    copies_of,
+)
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
 from federator.placement.room import trails
@@ -128,6 +135,62 @@ def unconcerned(base: Base, edited: Edited) -> frozenset[WorkloadKey]:
 
 
 @dataclass(slots=True)
+class _Charges:
+    """What all workloads hold, and what clusters report of it, while a run goes on."""
+
+    commitments: Commitments
+    charged: dict[WorkloadKey, Record | None] = field(default_factory=dict)
+    """The workloads that are charged otherwise than at present, and by which decision."""
+    leaving: dict[str, dict[PodShape, int]] = field(default_factory=dict)
+    """Cluster -> what its report includes of copies that have left."""
+    _reports: dict[str, tuple[Capacity, Capacity]] = field(default_factory=dict)
+    """Cluster -> (its report, the same without these copies)."""
+
+    def charge(
+        self,
+        key: WorkloadKey,
+        record: Record | None,
+        uid: str,
+        after: Commitment | None,
+        reported: Mapping[str, int],
+    ) -> None:
+        """Charges one workload for another decision than the present one. `reported`: cluster -> up
+        to which decision its report includes copies."""
+        made = self.commitments
+        before = made.commitment(uid)
+        had, has = trails.steps(before), trails.steps(after)
+        flying = any(step[0] > reported.get(name, -1) for name, step in had.items())
+        if flying or after is None:
+            made.forget(uid)
+        if after is not None:
+            made.record(after)
+        for name, (seq, shape, copies) in had.items():
+            step = has.get(name)
+            if seq > reported.get(name, -1) or (step is not None and step[0] == seq):
+                continue
+            stays = step[2] if step is not None and step[1] == shape and not flying else 0
+            if copies > stays:
+                there = self.leaving.setdefault(name, {})
+                there[shape] = there.get(shape, 0) + copies - stays
+                self._reports.pop(name, None)
+        self.charged[key] = record
+
+    def views(self, snapshot: FleetSnapshot) -> dict[str, ClusterView]:
+        """The clusters as they report once the copies that leave have ended."""
+        views = dict(snapshot.clusters)
+        for name, copies in self.leaving.items():
+            view = views.get(name)
+            if view is None or view.capacity is None:
+                continue
+            last = self._reports.get(name)
+            if last is None or last[0] is not view.capacity:
+                last = view.capacity, reports.without(view.capacity, copies)
+                self._reports[name] = last
+            views[name] = replace(view, capacity=last[1])
+        return views
+
+
+@dataclass(slots=True)
 class _Run:
     """One settling. `changed` has what was decided otherwise than at present."""
 
@@ -146,6 +209,8 @@ class _Run:
     rounds: int = 0
     rolled_out: bool = False
     """The copies of edited workloads are all as they are asked for now."""
+    _charges: "_Charges | None" = None
+    """What the decisions until then charge."""
     _queue: Queue = field(default_factory=Queue)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _caps: dict[WorkloadKey, Mapping[str, int]] = field(default_factory=dict)
@@ -191,52 +256,40 @@ class _Run:
         """The fleet as it is now in the plan: decisions in force, what they charge, and what
         members report."""
         after = self.edited.situation
-        commitments, leaving = self._charged(after.snapshot)
-        views = dict(after.snapshot.clusters)
-        for name, copies in leaving.items():
-            view = views.get(name)
-            if view is not None and view.capacity is not None:
-                views[name] = replace(view, capacity=reports.without(view.capacity, copies))
+        charges = self._charged(after.snapshot)
         return replace(
             after,
-            snapshot=replace(after.snapshot, clusters=Views(views)),
+            snapshot=replace(after.snapshot, clusters=Views(charges.views(after.snapshot))),
             records=self.records,
-            commitments=commitments,
+            commitments=charges.commitments,
             _claims=None,
         )
 
-    def _charged(
-        self, snapshot: FleetSnapshot
-    ) -> tuple[Commitments, dict[str, dict[PodShape, int]]]:
-        """What all workloads hold, and by cluster what its report includes of copies that have
-        left."""
-        made = self.present.commitments.copy()
-        leaving: dict[str, dict[PodShape, int]] = {}
+    def _charged(self, snapshot: FleetSnapshot) -> "_Charges":
+        """What all workloads hold now: of those since the last time what is new. A workload that
+        changes once more is charged from the present again, and all others with it."""
+        charges = self._charges
+        changed = {
+            key: self.records.get(key)
+            for key in sorted({*self.changed, *self.edited.deleted})
+            if charges is None
+            or key not in charges.charged
+            or charges.charged[key] is not self.records.get(key)
+        }
+        if charges is not None and not changed.keys().isdisjoint(charges.charged):
+            charges, self._charges = None, None
+            return self._charged(snapshot)
+        if charges is None:
+            charges = self._charges = _Charges(self.present.commitments.copy())
         reported = {
             name: view.capacity.includes_seq
             for name, view in snapshot.clusters.items()
             if view.capacity is not None
         }
-        for key in sorted({*self.changed, *self.edited.deleted}):
-            record = self.records.get(key)
-            uid = self._uid_of(key)
-            before = made.commitment(uid)
+        for key, record in changed.items():
             after = self._commitment(key, record) if record is not None else None
-            had, has = trails.steps(before), trails.steps(after)
-            flying = any(step[0] > reported.get(name, -1) for name, step in had.items())
-            if flying or after is None:
-                made.forget(uid)
-            if after is not None:
-                made.record(after)
-            for name, (seq, shape, copies) in had.items():
-                step = has.get(name)
-                if seq > reported.get(name, -1) or (step is not None and step[0] == seq):
-                    continue
-                stays = step[2] if step is not None and step[1] == shape and not flying else 0
-                if copies > stays:
-                    there = leaving.setdefault(name, {})
-                    there[shape] = there.get(shape, 0) + copies - stays
-        return made, leaving
+            charges.charge(key, record, self._uid_of(key), after, reported)
+        return charges
 
     def _uid_of(self, key: WorkloadKey) -> str:
         workload = self.edited.situation.workloads.get(key) or self.present.workloads.get(key)
