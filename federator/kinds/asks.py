@@ -45,7 +45,7 @@ def ask(
     exclusive = verbs.exclusive(obj)
     return _ask(
         key=key if key is not None else registry.key_of(obj),
-        uid=interning.text(raw.text(obj, "metadata", "uid")),
+        uid=interning.uid(raw.text(obj, "metadata", "uid")),
         generation=raw.integer(obj, "metadata", "generation"),
         unit=verbs.unit,
         count=verbs.count(obj),

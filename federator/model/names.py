@@ -74,10 +74,14 @@ def namespace_of(key: WorkloadKey) -> str:
 
 
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
-    """An interned key for rows that are kept: all rows of one object share it."""
-    return interning.key(
-        WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name))
-    )
+    """An interned key for rows that are kept: all rows of one object share it, and its texts are
+    those of `object_name`."""
+    return interning.key(WorkloadKey(interning.text(kind), *object_name(namespace, name)))
+
+
+def object_name(namespace: str, name: str) -> ObjectName:
+    """An interned key for rows of one kind."""
+    return interning.key((interning.text(namespace), name))
 
 
 def is_system_namespace(namespace: str) -> bool:

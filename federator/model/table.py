@@ -40,8 +40,8 @@ class Columns(Protocol[K, V]):
         """Drops all rows but these, which rise, and numbers them anew."""
         ...
 
-    def empty(self) -> "Columns[K, V]":
-        """Columns of the same kind without a row."""
+    def copy(self) -> "Columns[K, V]":
+        """Columns of their own with the same rows."""
         ...
 
 
@@ -68,8 +68,10 @@ class Objects(Generic[V]):
     def keep(self, rows: list[int]) -> None:
         self._values = [self._values[row] for row in rows]
 
-    def empty(self) -> "Objects[V]":
-        return Objects()
+    def copy(self) -> "Objects[V]":
+        made: Objects[V] = Objects()
+        made._values = self._values.copy()
+        return made
 
 
 class Numbers:
@@ -95,8 +97,10 @@ class Numbers:
     def keep(self, rows: list[int]) -> None:
         self._values = array("q", (self._values[row] for row in rows))
 
-    def empty(self) -> "Numbers":
-        return Numbers()
+    def copy(self) -> "Numbers":
+        made = Numbers()
+        made._values = self._values[:]
+        return made
 
 
 class Packing(Protocol[Key_contra, V]):
@@ -175,8 +179,11 @@ class Packed(Generic[K, V]):
         self._figures = bytearray().join(figures[row * width : (row + 1) * width] for row in rows)
         self._shared = [[column[row] for row in rows] for column in self._shared]
 
-    def empty(self) -> "Packed[K, V]":
-        return Packed(self._packing)
+    def copy(self) -> "Packed[K, V]":
+        made = Packed(self._packing)
+        made._figures = self._figures[:]
+        made._shared = [column.copy() for column in self._shared]
+        return made
 
 
 class _Whole:
@@ -310,8 +317,9 @@ class Table(MutableMapping[K, V]):
 
     def copy(self) -> "Table[K, V]":
         """A table of its own with the same rows."""
-        made = Table(self._columns.empty())
-        made.update(self)
+        made = Table(self._columns.copy())
+        made._keys, made._count = self._keys.copy(), self._count
+        made._slots, made._mask = self._slots[:], self._mask
         return made
 
     def _find(self, key: object) -> int:

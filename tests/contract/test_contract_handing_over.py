@@ -94,3 +94,50 @@ async def test_handing_over_an_older_state_is_refused(api: Speaker) -> None:
     answer = await _hand_over(api, path, made)
     assert answer.status == 409
     assert answer.json["reason"] == "Conflict"
+
+
+async def test_an_apply_that_names_a_uid_leaves_another_object_of_the_name_alone(
+    api: Speaker,
+) -> None:
+    path = api.url("configmaps", "a")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "1"}}
+    compared = (await api.post(api.url("configmaps"), body, fieldManager=ONE)).object(201)
+    (await api.delete(path)).object()
+    theirs = {**body, "data": {"theirs": "1"}}
+    other = (await api.post(api.url("configmaps"), theirs, fieldManager="two")).object(201)
+    uid = compared["metadata"]["uid"]
+    assert other["metadata"]["uid"] != uid
+    named = {**body, "metadata": {"name": "a", "uid": uid}}
+    answer = await api.apply(path, named, ONE, force="true")
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    assert answer.json["message"].startswith(
+        f'ConfigMap "a" is invalid: metadata.uid: Invalid value: "{uid}": field is immutable'
+    )
+    assert (await api.get(path)).object() == other
+
+
+async def test_an_apply_that_names_a_uid_creates_no_object(api: Speaker) -> None:
+    path = api.url("configmaps", "a")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "1"}}
+    compared = (await api.post(api.url("configmaps"), body, fieldManager=ONE)).object(201)
+    (await api.delete(path)).object()
+    uid = compared["metadata"]["uid"]
+    named = {**body, "metadata": {"name": "a", "uid": uid}}
+    (await api.apply(path, named, ONE, force="true")).refused(
+        409,
+        "Conflict",
+        'Operation cannot be fulfilled on configmaps "a": uid mismatch: the provided object '
+        f"specified uid {uid}, and no existing object was found",
+    )
+    assert (await api.get(path)).status == 404
+
+
+async def test_handing_over_another_object_of_the_name_is_refused(api: Speaker) -> None:
+    path = api.url("configmaps", "a")
+    body = {"metadata": {"name": "a"}, "data": {"k": "1"}}
+    compared = (await api.post(api.url("configmaps"), body, fieldManager=ONE)).object(201)
+    (await api.delete(path)).object()
+    other = (await api.post(api.url("configmaps"), body, fieldManager="two")).object(201)
+    answer = await _hand_over(api, path, compared, uid=compared["metadata"]["uid"])
+    assert (answer.status, answer.json["reason"]) == (409, "Conflict")
+    assert (await api.get(path)).object() == other

@@ -220,12 +220,11 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     workload = raw.mapping(spec, "workload")
     uid, version = raw.text(metadata, "uid"), raw.text(metadata, "resourceVersion")
     as_of, inputs_hash = raw.epoch_s(raw.text(spec, "asOf")), raw.text(spec, "inputsHash")
+    namespace, name = names.object_name(raw.text(metadata, "namespace"), raw.text(metadata, "name"))
     return _facts(
-        name=interning.text(raw.text(metadata, "name")),
-        key=names.key(
-            raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")
-        ),
-        workload_uid=interning.text(raw.text(workload, "uid")),
+        name=name,
+        key=names.key(raw.text(workload, "kind"), namespace, raw.text(workload, "name")),
+        workload_uid=interning.uid(raw.text(workload, "uid")),
         seq=interning.listed(raw.integer(spec, "seq")),
         shares=shares(obj),
         terms=_terms(spec),

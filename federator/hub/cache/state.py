@@ -1,7 +1,6 @@
 """The hub's memory: what was read and what was decided; written only on the event loop."""
 
 import asyncio
-import dataclasses
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -15,7 +14,7 @@ from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
-from federator.hub.records import decisions, packing
+from federator.hub.records import decisions
 from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
 from federator.hub.records.feed import Feed, Noted, noted
@@ -290,8 +289,7 @@ class HubState:
         if cached is None or cached.uid != uid:
             return
         if version_number(cached.resource_version) < version_number(version):
-            new = packing.packed(obj.get("status") or {})
-            self.observe_workload(dataclasses.replace(cached, status=new, resource_version=version))
+            self.observe_workload(cached.with_status(obj.get("status") or {}, version))
             self.signals.stated(key)
 
     def observe_workload(self, new: Workload) -> None:

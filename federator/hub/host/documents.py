@@ -3,13 +3,13 @@ read again."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from federator.api import raw
-from federator.hub.records import packing, workloads
+from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube import client as clients
@@ -89,11 +89,7 @@ class Documents:
             marks,
         ):
             return None
-        version, status = (
-            meta.get("resourceVersion", ""),
-            packing.packed(raw.mapping(obj, "status")),
-        )
-        return replace(kept.summary, resource_version=version, status=status)
+        return kept.summary.with_status(raw.mapping(obj, "status"), meta.get("resourceVersion", ""))
 
     def drop(self, key: WorkloadKey) -> None:
         for book in (self._kept, self._open, self._former):

@@ -290,7 +290,7 @@ class Hosting:
             return
         new = self._summarised(key.kind, dict(obj))
         # Of status and version the watch knows more than what was kept of the object.
-        same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
+        same = dataclasses.replace(new, status=old.status, version=old.version)
         self._workload_changed(None, old, same)
         # Whatever it asks for now: its slices pin the version they were made with, which no Ask
         # shows.

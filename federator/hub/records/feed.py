@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
+from federator.hub.records.commitment_rows import commitment_table
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Former
@@ -18,7 +19,8 @@ from federator.model.fleet import Commitment
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.shards import Ranges
 from federator.model.table import Table
-from federator.placement.room.commitments import Commitments
+from federator.placement.room.commitments import Commitments, said
+from federator.placement.room.trails import Places
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -120,7 +122,7 @@ class Noted(Commitments):
     """
 
     def __init__(self, feed: Feed | None = None) -> None:
-        super().__init__()
+        super().__init__(commitment_table())
         self._feed = feed or Feed()
         self._charged.on_read = self._note_read
 
@@ -141,7 +143,8 @@ class Noted(Commitments):
     def describe(self, ask: Ask) -> None:
         before = self.commitment(ask.uid)
         super().describe(ask)
-        if (now := self.commitment(ask.uid)) is not before and now is not None:
+        now = self.commitment(ask.uid)
+        if now is not None and before is not None and said(now) != said(before):
             self._note("_describe", now)
 
     def progressed(self, uid: str, done: Ranges) -> bool:
@@ -205,6 +208,9 @@ def noted(
 class Replica(Commitments):
     """The copy that the follower keeps of `Noted`, from its changes."""
 
+    def __init__(self) -> None:
+        super().__init__(commitment_table())
+
     def begin(self, commitment: Commitment) -> None:
         """One of those that there were when it began to follow."""
         self._commitments[commitment.uid] = commitment
@@ -212,7 +218,7 @@ class Replica(Commitments):
 
     def resume(self, cluster: str, steps: list[tuple[int, str]]) -> None:
         """Some of the steps of a cluster until then."""
-        self._charged._recent.setdefault(cluster, []).extend(steps)
+        self._charged._recent.setdefault(cluster, Places()).extend(steps)
 
     def open_books(
         self,

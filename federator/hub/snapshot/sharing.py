@@ -30,7 +30,7 @@ _asked = operator.attrgetter(
 
 def share_workload(workload: Workload) -> None:
     """Shares the parts of a workload that was just read."""
-    _texts(workload, "uid")
+    _set(workload, "uid", interning.uid(workload.uid))
     wants = workload.wants
     if wants is not None:
         _set(wants, "policy", DEFAULT_POLICY)  # it is under no other, and has no labels
@@ -58,7 +58,7 @@ def _first(parts: tuple[Any, ...], value: Kept) -> Kept:
 def share_record(record: Record, workload: Workload | None) -> None:
     """Shares the parts of a decision that was just read, with those of its workload."""
     facts, terms = record.facts, record.terms
-    _texts(facts, "workload_uid")
+    _set(facts, "workload_uid", interning.uid(facts.workload_uid))
     if workload is not None and workload.key == facts.key:
         _set(facts, "key", workload.key)
     _texts(terms, "project", "policy_name", "policy_namespace", "policy_origin", "revision")
@@ -73,7 +73,8 @@ def share_record(record: Record, workload: Workload | None) -> None:
 
 def share_commitment(commitment: Commitment, record: Record | None) -> None:
     """Shares the parts of a commitment that was just read, with those of its decision."""
-    _texts(commitment, "uid", "project", "namespace")
+    _set(commitment, "uid", interning.uid(commitment.uid))
+    _texts(commitment, "project", "namespace")
     _set(commitment, "shape", interning.value(commitment.shape))
     if record is not None and record.shares == commitment.holdings:
         _set(commitment, "holdings", record.shares)

@@ -125,7 +125,7 @@ def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
         raise errors.Malformed(
             f"This is no object of Kubernetes: a name has more than {decode.NAME_MAX} characters."
         )
-    key = interning.key((interning.text(namespace), interning.text(name)))
+    key = interning.key((interning.text(namespace), name))
     return Identity(key, Version(version_number(version), uid), version)
 
 

@@ -8,15 +8,13 @@ before. Whatever else changes makes a cluster be charged anew.
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from federator.model.ask import PodShape
 from federator.model.fleet import Commitment
 from federator.placement.room import trails
-from federator.placement.room.trails import Departures, InFlight, Step, Trail
+from federator.placement.room.trails import Departures, InFlight, Place, Places, Step, Trail
 
-Place = tuple[int, str]
-"""(seq, uid) of a step."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 Charge = tuple[Place, int, PodShape, int]
@@ -33,6 +31,12 @@ SINGLY_MORE: Final = 4096
 """So many may be made one by one before they are made again in sums."""
 SINGLY_OF: Final = 8
 """Of so many charges in sums as many more may be, or summing up would take the time it saves."""
+
+
+class Held(Protocol):
+    """The commitments by uid."""
+
+    def get(self, uid: str, /) -> Commitment | None: ...
 
 
 @dataclass(slots=True)
@@ -54,13 +58,13 @@ class News:
 class Charged:
     """The trails of all commitments, indexed by cluster."""
 
-    def __init__(self, held: Mapping[str, Commitment]) -> None:
+    def __init__(self, held: Held) -> None:
         self._held = held
-        """The commitments by uid. Only read."""
+        """Only read."""
         self._trails: dict[str, dict[str, Trail]] = {}
         """cluster -> uid -> steps, but for those that are just what the commitment says: nearly all
         of a hub's. Empty where the commitment says more than there is."""
-        self._recent: dict[str, list[Place]] = {}
+        self._recent: dict[str, Places] = {}
         self._unsorted: set[str] = set()
         """Clusters with a `_recent` that must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
@@ -76,7 +80,6 @@ class Charged:
 
     def take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
         """The commitment of a workload says `now`; before, it said `was`."""
-        place: Place = (-1, uid)
         news = self.news
         for cluster, step in now.items():
             if news is not None:
@@ -93,15 +96,15 @@ class Charged:
                     if new != trail:
                         self._changed(cluster)
                     continue
-            if place[0] != step[0]:
-                place = (step[0], uid)  # one for all clusters
             if news is not None:
                 news.grown.setdefault(uid, {}).setdefault(cluster, step[0])
-            recent = self._recent.setdefault(cluster, [])
+            recent = self._recent.get(cluster)
+            if recent is None:
+                recent = self._recent[cluster] = Places()
             # only when decisions are read that were made before: in any order
-            if recent and recent[-1] > place:
+            elif recent and recent[-1] > (step[0], uid):
                 self._unsorted.add(cluster)
-            recent.append(place)
+            recent.append(step[0], uid)
 
     def leave(self, cluster: str, uid: str, was: Step, *, undone: bool) -> None:
         """The commitment says nothing of this cluster any more, and before, it said `was`."""
@@ -286,11 +289,11 @@ class Charged:
         recent = self._recent.get(cluster)
         return not recent or recent[-1][0] <= includes_seq
 
-    def copy(self, held: Mapping[str, Commitment]) -> "Charged":
+    def copy(self, held: Held) -> "Charged":
         """A copy above these commitments, which are equal."""
         made = Charged(held)
         made._trails = {cluster: dict(kept) for cluster, kept in self._trails.items()}
-        made._recent = {cluster: list(places) for cluster, places in self._recent.items()}
+        made._recent = {cluster: places.copy() for cluster, places in self._recent.items()}
         made._unsorted = set(self._unsorted)
         made._leaving = {cluster: set(uids) for cluster, uids in self._leaving.items()}
         made._in_flight, made._departures = self._in_flight.copy(), self._departures.copy()
@@ -298,9 +301,7 @@ class Charged:
         made.news = None if self.news is None else self.news.copy()
         return made
 
-    def as_counted(
-        self, held: Mapping[str, Commitment], counted: Mapping[str, int], own: str
-    ) -> "Charged":
+    def as_counted(self, held: Held, counted: Mapping[str, int], own: str) -> "Charged":
         """A copy above the commitment of workload `own` alone, and what the summaries up to the
         given seq (`counted`, by cluster) do not include of the others."""
         made = Charged(held)
@@ -311,10 +312,11 @@ class Charged:
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
             missed = self._in_flight.missed(cluster)
-            made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            places = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            made._recent[cluster] = Places(places)
             made._trails[cluster] = {
                 place: self._trail(cluster, place)
-                for place in (*missed, *(place for _, place in made._recent[cluster]))
+                for place in (*missed, *(place for _, place in places))
             }
         for cluster in trails.steps(held.get(own)):  # summaries include the rest of what it holds
             made._trails.setdefault(cluster, {}).setdefault(own, ())
@@ -393,9 +395,11 @@ class Charged:
         else:
             kept[uid] = trail
 
-    def _recent_of(self, cluster: str) -> list[Place]:
+    def _recent_of(self, cluster: str) -> Places:
         """The steps of a cluster's workloads, rising in seq."""
-        recent = self._recent.get(cluster, [])
+        recent = self._recent.get(cluster)
+        if recent is None:
+            return Places()
         if cluster in self._unsorted:
             self._unsorted.discard(cluster)
             recent.sort()

@@ -17,7 +17,7 @@ import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from federator.model.ask import Ask, Former, PodShape, Tier
 from federator.model.fleet import (
@@ -39,7 +39,23 @@ from federator.placement.room.world import Names, World, judged_alike, others_of
 
 _MEMO = 1 << 16
 """Clusters x policies that are remembered from one ledger to the next, about 10 MB."""
-_said = operator.attrgetter("created_s", "whole", "run_s")
+said = operator.attrgetter("created_s", "whole", "run_s")
+"""What a commitment says that is no part of the charge."""
+
+
+class CommitmentRows(Protocol):
+    """The commitments by the uid of the workload: a dict, or a table that packs them and returns
+    equal ones."""
+
+    def get(self, uid: str, /) -> Commitment | None: ...
+    def pop(self, uid: str, default: None, /) -> Commitment | None: ...
+    def values(self) -> Collection[Commitment]: ...
+    def copy(self) -> "CommitmentRows": ...
+    def __getitem__(self, uid: str, /) -> Commitment: ...
+    def __setitem__(self, uid: str, commitment: Commitment, /) -> None: ...
+    def __len__(self) -> int: ...
+
+
 Beyond = Callable[[Commitment], tuple[Former, ...]]
 """What is charged, by members' last reports, for pods beyond such a commitment."""
 
@@ -47,8 +63,10 @@ Beyond = Callable[[Commitment], tuple[Former, ...]]
 class Commitments:
     """All commitments, indexed for what a batch reads."""
 
-    def __init__(self) -> None:
-        self._commitments: dict[str, Commitment] = {}
+    def __init__(self, held: CommitmentRows | None = None) -> None:
+        unpacked: dict[str, Commitment] = {}
+        self._commitments: CommitmentRows = unpacked if held is None else held
+        """By uid."""
         self._done: dict[str, Ranges] = {}
         """uid -> shards recorded as done, whether or not the workload has a commitment."""
         self._sums = Sums()
@@ -150,7 +168,7 @@ class Commitments:
         """What is no part of the charge is as the workload asks for it: a decision that was heard,
         as at a hub's start, does not say whether all of it leaves at once, nor how old it is."""
         before = self._commitments.get(ask.uid)
-        if before is None or _said(before) == (ask.created_s, ask.in_one, ask.run_s):
+        if before is None or said(before) == (ask.created_s, ask.in_one, ask.run_s):
             return
         now = replace(before, created_s=ask.created_s, whole=ask.in_one, run_s=ask.run_s)
         self._say(before, now)
@@ -323,8 +341,8 @@ class Commitments:
         holds, the use of all projects, and what the summaries up to the given seq (`counted`, by
         cluster) do not include. With `ends` also what is known to end. Later changes are not in it.
         """
-        made = Commitments()
-        made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
+        own = self._commitments.get(uid)
+        made = Commitments({uid: own} if own is not None else {})
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
         made.terminating = dict(self.terminating)
         made._sums, made._kept = self._sums.amounts(ends=ends), self._kept.copy()
@@ -333,8 +351,8 @@ class Commitments:
 
     def copy(self) -> "Commitments":
         """A copy for trials: what is decided on it changes nothing here."""
-        made = Commitments()
-        made._commitments, made._done = dict(self._commitments), dict(self._done)
+        made = Commitments(self._commitments.copy())
+        made._done = dict(self._done)
         made.terminating = dict(self.terminating)
         made._sums, made._kept = self._sums.copy(), self._kept.copy()
         made._charged = self._charged.copy(made._commitments)

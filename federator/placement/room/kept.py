@@ -18,9 +18,9 @@ from federator.placement.room.charged import (
     Charge,
     Charged,
     News,
-    Place,
 )
 from federator.placement.room.nodes import Nodes
+from federator.placement.room.trails import Place
 from federator.placement.room.world import Base, Names, Opened, World, same_report
 
 _Together: TypeAlias = dict[tuple[Place, int, int], tuple[PodShape, dict[str, int]]]

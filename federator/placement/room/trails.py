@@ -10,8 +10,9 @@ Kept by `charged` for each workload and cluster.
 """
 
 import bisect
-from collections.abc import Iterable, Mapping
-from typing import Final
+from array import array
+from collections.abc import Iterable, Mapping, MutableSequence
+from typing import Final, overload
 
 from federator.model.ask import PodShape
 from federator.model.decision import Share
@@ -23,6 +24,8 @@ Trail = tuple[Step, ...]
 """Steps that rise in seq."""
 Rise = tuple[int, int, PodShape, int]
 """(seq of the step, which of its pods, that pod, copies more)."""
+Place = tuple[int, str]
+"""(seq, uid) of a step."""
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -95,6 +98,57 @@ def pods_of(shape: PodShape, copies: int) -> dict[PodShape, int]:
     for pod, each in shape.pods:
         pods[pod] = pods.get(pod, 0) + each * copies
     return pods
+
+
+class Places:
+    """A list of places that takes 16 bytes for each: a hub keeps one for each workload in each
+    cluster."""
+
+    __slots__ = ("_seqs", "_uids")
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
+        self._seqs: MutableSequence[int] = array("q")
+        self._uids: list[str] = []
+        self.extend(places)
+
+    def __len__(self) -> int:
+        return len(self._uids)
+
+    @overload
+    def __getitem__(self, at: int) -> Place: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Place]: ...
+    def __getitem__(self, at: int | slice) -> Place | list[Place]:
+        if isinstance(at, slice):
+            return list(zip(self._seqs[at], self._uids[at], strict=True))
+        return self._seqs[at], self._uids[at]
+
+    def __delitem__(self, at: int) -> None:
+        del self._seqs[at], self._uids[at]
+
+    def append(self, seq: int, uid: str) -> None:
+        """Adds a place at the end."""
+        try:
+            self._seqs.append(seq)
+        except OverflowError:  # no hub issues a seq of more than 64 bits
+            self._seqs = [*self._seqs, seq]
+        self._uids.append(uid)
+
+    def extend(self, places: Iterable[Place]) -> None:
+        """Adds places at the end."""
+        for seq, uid in places:
+            self.append(seq, uid)
+
+    def sort(self) -> None:
+        """Sorts by seq, then by uid."""
+        in_order = Places(sorted(zip(self._seqs, self._uids, strict=True)))
+        self._seqs, self._uids = in_order._seqs, in_order._uids
+
+    def copy(self) -> "Places":
+        """A list of its own with the same places."""
+        made = Places()
+        made._seqs, made._uids = self._seqs[:], self._uids.copy()
+        return made
 
 
 class InFlight:
