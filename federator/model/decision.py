@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict, overload
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
-from federator.model.quickly import quickly
+from federator.model.quickly import likewise, quickly
 from federator.model.shards import Ranges
 
 
@@ -372,3 +372,18 @@ class Decision:
 quick_share, quick_verdict, quick_decision = quickly(Share), quickly(Verdict), quickly(Decision)
 quick_grouped, quick_rejected = quickly(Grouped), quickly(Rejected)
 """What is made for every decision, as its classes would."""
+_renumbered = likewise(Share, "seq")
+
+
+def apart(shares: tuple[Share, ...]) -> tuple[tuple[Share, ...], int]:
+    """Shares without their seq, and that seq: apart from it, many workloads have the same shares.
+    Shares that differ in seq are returned as they are, with 0."""
+    seq = shares[0].seq if shares else 0
+    if seq == 0 or any(share.seq != seq for share in shares):
+        return shares, 0
+    return tuple([_renumbered(share, 0) for share in shares]), seq
+
+
+def together(portions: tuple[Share, ...], seq: int) -> tuple[Share, ...]:
+    """The shares that `apart` took apart."""
+    return tuple([_renumbered(share, seq) for share in portions]) if seq else portions

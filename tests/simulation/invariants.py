@@ -292,7 +292,7 @@ def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) 
     """What the copies of the decision before take. A template or a RuntimeProfile that asks for more
     is in force only where there is room for it.
     """
-    before = replace(before, shares=promises.with_raised(before, now, _slices(step, now)))
+    before = before.with_shares(promises.with_raised(before, now, _slices(step, now)))
     return charge(step, before, resource)
 
 

@@ -7,7 +7,7 @@ cpus: one for each copy, two after an edit, and one for each pod of a gang.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
@@ -358,7 +358,7 @@ class Rules:
     def _there(one: Seen, cluster: str) -> int:
         """The cpus that one decision gives there."""
         here = tuple(share for share in one.facts.shares if share.cluster == cluster)
-        return charges.held(replace(one.facts, shares=here), one.done) * one.each
+        return charges.held(one.facts.with_shares(here), one.done) * one.each
 
     def _running(self, cluster: str) -> Counter[str]:
         """By workload, the cpus of the pods that are there. Those of workloads of which neither the

@@ -18,7 +18,7 @@ from federator.api.raw import Obj
 from federator.model import interning, names, shards, uids
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, Unit
-from federator.model.decision import Preempted, Reason, Share, quick_share
+from federator.model.decision import Preempted, Reason, Share, apart, quick_share, together
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.shards import Ranges
@@ -131,6 +131,8 @@ Figures = bytes | tuple[str, str, float, str]
 """uid, resourceVersion, time and hash of the inputs: packed, if they are as an API server and a hub
 write them."""
 _FIGURES: Final = Struct("<16sqd8s")
+PIECES_MAX: Final = 4
+"""Ranges of a share that is kept for other decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +143,16 @@ class DecisionFacts:
     key: WorkloadKey
     workload_uid: str
     seq: int
-    shares: tuple[Share, ...]
+    portions: tuple[Share, ...]
+    """The shares, and their seq, as `model.decision.apart` returns them."""
+    shares_seq: int
     terms: Terms
     figures: Figures
     besides: Besides
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return together(self.portions, self.shares_seq)
 
     @property
     def uid(self) -> str:
@@ -203,14 +211,19 @@ class DecisionFacts:
         besides = replace(self.besides, deleting=deleting)
         return replace(self, figures=figures, besides=besides)
 
+    def with_shares(self, shares: tuple[Share, ...]) -> "DecisionFacts":
+        """The same with other shares."""
+        portions, seq = apart(shares)
+        return replace(self, portions=portions, shares_seq=seq)
+
     @property
     def placed(self) -> int:
-        return sum(share.count for share in self.shares)
+        return sum(share.count for share in self.portions)
 
     def share_of(self, cluster: str) -> Share | None:
-        for share in self.shares:
+        for at, share in enumerate(self.portions):
             if share.cluster == cluster:
-                return share
+                return together(self.portions[at : at + 1], self.shares_seq)[0]
         return None
 
 
@@ -221,12 +234,14 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     uid, version = raw.text(metadata, "uid"), raw.text(metadata, "resourceVersion")
     as_of, inputs_hash = raw.epoch_s(raw.text(spec, "asOf")), raw.text(spec, "inputsHash")
     namespace, name = names.object_name(raw.text(metadata, "namespace"), raw.text(metadata, "name"))
+    portions, shares_seq = apart(shares(obj))
     return _facts(
         name=name,
         key=names.key(raw.text(workload, "kind"), namespace, raw.text(workload, "name")),
         workload_uid=interning.uid(raw.text(workload, "uid")),
         seq=interning.listed(raw.integer(spec, "seq")),
-        shares=shares(obj),
+        portions=shared_portions(portions),
+        shares_seq=shares_seq,
         terms=_terms(spec),
         figures=_figures(uid, version, as_of, inputs_hash),
         besides=_besides(obj, spec, metadata),
@@ -291,6 +306,13 @@ def shares(obj: Obj) -> tuple[Share, ...]:
     """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are
     skipped."""
     return _shares_in(obj, "shares")
+
+
+def shared_portions(portions: tuple[Share, ...]) -> tuple[Share, ...]:
+    """The one copy of what many decisions give; a job set in many pieces is like no other."""
+    if any(len(share.ranges) > PIECES_MAX or share.seq for share in portions):
+        return portions
+    return interning.value(portions)
 
 
 def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:

@@ -132,7 +132,8 @@ class Record:
     @property
     def clusters(self) -> frozenset[str]:
         """Every cluster that may hold something of this workload."""
-        return frozenset(share.cluster for share in self.shares) | frozenset(self.terms.leaving)
+        given = frozenset(share.cluster for share in self.facts.portions)
+        return given | frozenset(self.terms.leaving)
 
     @property
     def lost(self) -> bool:
@@ -190,15 +191,15 @@ class Record:
         terms = self.terms
         if terms.shape is None:
             return None
-        facts = self.facts
+        facts, shares = self.facts, self.shares
         return _commitment(
             uid=facts.workload_uid,
             key=facts.key,
             project=terms.project,
             namespace=facts.key.namespace,
             tier=terms.tier,
-            shape=charged_shape(terms.shape, facts.shares),
-            holdings=facts.shares,
+            shape=charged_shape(terms.shape, shares),
+            holdings=shares,
             priority=(terms.charged.priority or 0) if terms.charged is not None else 0,
             created_s=ask.created_s if ask is not None else 0.0,
             whole=ask.in_one if ask is not None else terms.unit is Unit.SHARDS,

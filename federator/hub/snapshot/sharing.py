@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 from federator.api import raw
-from federator.api.placement.decisionfacts import Besides
+from federator.api.placement.decisionfacts import Besides, shared_portions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Traits, Workload
 from federator.model import interning
@@ -64,8 +64,9 @@ def share_record(record: Record, workload: Workload | None) -> None:
     _texts(terms, "project", "policy_name", "policy_namespace", "policy_origin", "revision")
     if terms.shape is not None:
         _set(terms, "shape", interning.value(terms.shape))
-    for share in facts.shares:
+    for share in facts.portions:
         _texts(share, "cluster")
+    _set(facts, "portions", shared_portions(facts.portions))
     _set(record, "standing", interning.value(record.standing))
     if facts.besides == NOTHING_BESIDES:
         _set(facts, "besides", NOTHING_BESIDES)
@@ -76,8 +77,7 @@ def share_commitment(commitment: Commitment, record: Record | None) -> None:
     _set(commitment, "uid", interning.uid(commitment.uid))
     _texts(commitment, "project", "namespace")
     _set(commitment, "shape", interning.value(commitment.shape))
-    if record is not None and record.shares == commitment.holdings:
-        _set(commitment, "holdings", record.shares)
+    if record is not None:
         _set(commitment, "key", record.key)
 
 

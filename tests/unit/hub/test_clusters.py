@@ -348,7 +348,8 @@ def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decisi
         (workload,) = hub.state.workloads.values()
         record = hub.state.record_of(workload)
         assert record is not None
-        earlier = replace(record.facts, shares=(*record.shares, Share("left", 1, 1, record.seq)))
+        shares = (*record.shares, Share("left", 1, 1, record.seq))
+        earlier = record.facts.with_shares(shares)
         actions = hub.controllers.view.plan(workload, replace(record, facts=earlier))
         assert {name: action.kind for name, action in actions.items()} == {
             **dict.fromkeys("abc", ActionKind.NOTHING),
