@@ -292,7 +292,8 @@ def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) 
     """What the copies of the decision before take. A template or a RuntimeProfile that asks for more
     is in force only where there is room for it.
     """
-    before = before.with_shares(promises.with_raised(before, now, _slices(step, now)))
+    raised = promises.with_raised(before, now, _slices(step, now))
+    before = replace(before, portions=raised, shares_seq=0)
     return charge(step, before, resource)
 
 

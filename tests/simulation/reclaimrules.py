@@ -7,7 +7,7 @@ cpus: one for each copy, two after an edit, and one for each pod of a gang.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
@@ -358,7 +358,8 @@ class Rules:
     def _there(one: Seen, cluster: str) -> int:
         """The cpus that one decision gives there."""
         here = tuple(share for share in one.facts.shares if share.cluster == cluster)
-        return charges.held(one.facts.with_shares(here), one.done) * one.each
+        facts = replace(one.facts, portions=here, shares_seq=0)
+        return charges.held(facts, one.done) * one.each
 
     def _running(self, cluster: str) -> Counter[str]:
         """By workload, the cpus of the pods that are there. Those of workloads of which neither the

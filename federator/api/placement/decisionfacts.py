@@ -211,11 +211,6 @@ class DecisionFacts:
         besides = replace(self.besides, deleting=deleting)
         return replace(self, figures=figures, besides=besides)
 
-    def with_shares(self, shares: tuple[Share, ...]) -> "DecisionFacts":
-        """The same with other shares."""
-        portions, seq = apart(shares)
-        return replace(self, portions=portions, shares_seq=seq)
-
     @property
     def placed(self) -> int:
         return sum(share.count for share in self.portions)

@@ -349,7 +349,7 @@ def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decisi
         record = hub.state.record_of(workload)
         assert record is not None
         shares = (*record.shares, Share("left", 1, 1, record.seq))
-        earlier = record.facts.with_shares(shares)
+        earlier = replace(record.facts, portions=shares, shares_seq=0)
         actions = hub.controllers.view.plan(workload, replace(record, facts=earlier))
         assert {name: action.kind for name, action in actions.items()} == {
             **dict.fromkeys("abc", ActionKind.NOTHING),
