@@ -360,6 +360,7 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
         made := in_policy(world, ask.policy, (*division, "minPerCluster"), 0)
     ):
         yield Change(f"minPerCluster {plan.min_per_cluster} -> 0", made)
+    yield from _single(world, trials, ask)
     if ask.policy.require_all and (made := in_policy(world, ask.policy, ("partial",), "Allow")):
         yield Change("partial RequireAll -> Allow", made)
     weighted = plan.strategy is Strategy.WEIGHTED and bool(plan.weights)
@@ -378,6 +379,10 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
             yield from _least(
                 world, trials, ask, skew, rule.max_skew, max(ask.count, rule.max_skew + 1), key
             )
+        if rule.max_domains is not None:
+            high = max(len(world.snapshot.clusters), rule.max_domains + 1)
+            domains = ("spread", at, "maxDomains")
+            yield from _least(world, trials, ask, domains, rule.max_domains, high, key)
         for fewer in range(rule.min_domains - 1, 0, -1):
             made = in_policy(world, ask.policy, ("spread", at, "minDomains"), fewer)
             if made is not None and trials.placed(made) > sum(
@@ -385,6 +390,43 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
             ):
                 yield Change(f"spread over {key}: minDomains {rule.min_domains} -> {fewer}", made)
                 break
+
+
+def _single(world: HostState, trials: Trials, ask: Ask) -> Iterator[Change]:
+    """The bounds of single clusters that the workload's own policy sets."""
+    for at, entry in enumerate(ask.policy.division.per_cluster):
+        if entry.enforced:
+            continue
+        path, name = ("division", "perCluster", at), f"perCluster[{at}]"
+        copies = ask.at_once
+        most = entry.of(copies)
+        if most is not None and entry.percent is None:
+            yield from _least(world, trials, ask, (*path, "max"), most, max(copies, most + 1), name)
+        elif entry.percent is not None and entry.percent < 100:
+            yield from _percent(world, trials, ask, (*path, "max"), entry.percent, name)
+        made = in_policy(world, ask.policy, (*path, "min"), 0) if entry.least > 0 else None
+        if made is not None:
+            yield Change(f"{name}: min {entry.least} -> 0", made)
+
+
+def _percent(  # noqa: PLR0917 as `_least`
+    world: HostState, trials: Trials, ask: Ask, path: Sequence[str | int], now: int, of: str
+) -> Iterator[Change]:
+    """The smallest percentage above `now` that places as much as 100% does, if that is more than
+    `now` does."""
+
+    def made(value: int) -> HostState:
+        change = in_policy(world, ask.policy, path, f"{value}%")
+        assert change is not None
+        return change
+
+    if in_policy(world, ask.policy, path, "100%") is None:
+        return
+    best = trials.placed(made(100))
+    if best <= trials.placed(world):
+        return
+    value = least(now + 1, 100, lambda value: trials.placed(made(value)) >= best)
+    yield Change(f"{of}: {path[-1]} {now}% -> {value}%", made(value))
 
 
 def _least(  # noqa: PLR0917 a field of one world, and between which numbers it is looked for
@@ -410,7 +452,8 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
     if best <= trials.placed(world):
         return
     value = least(now + 1, high, lambda value: trials.placed(made(value)) >= best)
-    yield Change(f"{f'spread over {of}: ' if of else ''}{path[-1]} {now} -> {value}", made(value))
+    where = f"spread over {of}: " if of and path[0] == "spread" else f"{of}: " if of else ""
+    yield Change(f"{where}{path[-1]} {now} -> {value}", made(value))
 
 
 def workload(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:

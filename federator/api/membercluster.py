@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, maintenance, memberfields, raw
+from federator.api import capacityfields, maintenance, memberfields, raw, tainttimes
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
     ATOMIC,
@@ -29,6 +29,7 @@ from federator.api.maintenance import WINDOWS_MAX
 from federator.api.memberfields import Credentials, StatedFields
 from federator.api.raw import Obj
 from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
+from federator.api.tainttimes import HubTaint, TaintTime
 from federator.model import names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
@@ -232,17 +233,6 @@ class DrainProgress(Model):
     """Workloads that cannot leave now, the largest first."""
 
 
-class HubTaint(Model):
-    """A taint that the hub has set itself."""
-
-    key: Annotated[str, Field(min_length=1, max_length=317)]
-    """federation.pinterest.com/unreachable: nothing is heard of the cluster."""
-    effect: Literal["NoExecute"]
-    """NoExecute: work that does not tolerate it leaves, at the pace of failovers."""
-    time_added: Moment
-    """When it was set."""
-
-
 class Status(Model):
     """What the hub sees."""
 
@@ -286,6 +276,11 @@ class Status(Model):
         list[HubTaint], Field(max_length=8, json_schema_extra=list_map("key", "effect"))
     ] = Field(default_factory=list)
     """Taints that the hub has set itself; those of people are in spec.taints."""
+    taint_times: Annotated[
+        list[TaintTime], Field(max_length=32, json_schema_extra=list_map("key"))
+    ] = Field(default_factory=list)
+    """When the hub saw NoExecute taints of spec.taints first that have no timeAdded. Tolerations
+    with seconds count from then."""
     last_heard: Moment | None = None
     """When it, or its member process, was last heard of before it fell silent; absent while it is
     heard."""
@@ -464,6 +459,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         name=raw.text(obj, "metadata", "name"),
         labels=labels(obj),
         taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
+        tainted_s=tainttimes.added_s(obj),
         cordoned=raw.flag(obj, "spec", "cordoned"),
         maintained=maintenance.closed(obj, as_of),
         ready=verdict == "True" or (verdict is None and capacity is not None),

@@ -8,10 +8,10 @@ what an API server holds.
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import clusterchoice, raw
+from federator.api import clusterchoice, movefields, raw
 from federator.api.clusterchoice import ClusterChoice, Selector, selector_of
 from federator.api.common import (
     ATOMIC,
@@ -27,12 +27,10 @@ from federator.api.common import (
     list_map,
     rules,
 )
+from federator.api.movefields import FailoverFields, MoveBudgetFields
 from federator.api.raw import Obj
 from federator.model.ask import (
     Division,
-    Failback,
-    Failover,
-    FailoverWhen,
     Group,
     MoveBudget,
     Policy,
@@ -40,11 +38,10 @@ from federator.model.ask import (
     Strategy,
     Weight,
 )
+from federator.model.bounds import PerCluster
 from federator.model.errors import FieldError
 from federator.model.kubernetes import taints
-from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
-
-UNREACHABLE = UNREACHABLE_TAINT.key
+from federator.model.kubernetes.taints import Toleration
 
 
 class TolerationFields(Model):
@@ -71,9 +68,8 @@ class TolerationFields(Model):
 
 
 SECONDS_RULE = (
-    f"!has(self.tolerationSeconds) || (has(self.key) && self.key == '{UNREACHABLE}')",
-    f"tolerationSeconds is for the taint that the hub sets itself ({UNREACHABLE}):"
-    " what a person has tainted is tolerated for ever or not at all",
+    "!has(self.tolerationSeconds) || !has(self.effect) || self.effect == 'NoExecute'",
+    "tolerationSeconds is for taints with effect NoExecute",
 )
 
 
@@ -83,27 +79,47 @@ class ClusterTolerationFields(TolerationFields):
     model_config = ConfigDict(json_schema_extra=rules(SECONDS_RULE))
 
     toleration_seconds: Amount | None = None
-    """How long work stays on a cluster that the hub has tainted as unreachable, in seconds; for
-    ever when left out."""
+    """How long work stays on a cluster with a NoExecute taint, in seconds from the taint's
+    timeAdded; for ever when left out. Then it leaves within the move budget. Meanwhile the cluster
+    takes no new work."""
 
     @model_validator(mode="after")
-    def _for_our_taint(self) -> Self:
-        if self.toleration_seconds is not None and self.key != UNREACHABLE:
+    def _for_no_execute(self) -> Self:
+        if self.toleration_seconds is not None and self.effect not in (None, "NoExecute"):
             raise PydanticCustomError("toleration", SECONDS_RULE[1])
         return self
+
+
+DOMAINS_RULE = (
+    "!has(self.maxDomains) || !has(self.minDomains) || self.minDomains <= self.maxDomains",
+    "minDomains must not be above maxDomains",
+)
 
 
 class SpreadFields(Model):
     """Bounds how unevenly copies may lie over the values of one cluster label."""
 
+    model_config = ConfigDict(json_schema_extra=rules(DOMAINS_RULE))
+
     topology_key: LabelKey
     """The cluster label with the domains as values, such as zone or region."""
     min_domains: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] = 1
     """At least this many domains are used."""
+    max_domains: (
+        Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
+    ) = None
+    """At most this many domains are used: those that hold copies of the workload first, then those
+    with most room. With DoNotSchedule nothing is placed while fewer than minDomains have room."""
     max_skew: Count = 0
     """Largest difference of copies between two eligible domains; 0 for no bound."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "ScheduleAnyway"
     """DoNotSchedule keeps copies back, ScheduleAnyway takes the least violation and reports it."""
+
+    @model_validator(mode="after")
+    def _domains_fit(self) -> Self:
+        if self.max_domains is not None and self.min_domains > self.max_domains:
+            raise PydanticCustomError("spread", DOMAINS_RULE[1])
+        return self
 
 
 class WeightFields(Model):
@@ -130,6 +146,58 @@ class GroupFields(Model):
     """Clusters by name."""
     selector: Selector | None = None
     """Clusters by label."""
+
+
+MOST_PATTERN = "^(100|[1-9]?[0-9])%$"
+PER_CLUSTER_RULES = (
+    ("has(self.cluster) != has(self.selector)", "say either cluster or selector"),
+    ("has(self.min) || has(self.max)", "say min, max or both"),
+    (
+        "!has(self.min) || !has(self.max) || type(self.max) != int || self.min <= int(self.max)",
+        "min must not be above max",
+    ),
+)
+
+
+def _most(value: int | str) -> int | str:
+    if isinstance(value, int) and not 0 <= value <= 1_000_000:
+        raise PydanticCustomError("most", "a number of copies is from 0 to 1000000")
+    if isinstance(value, str) and not re.fullmatch(MOST_PATTERN, value, re.ASCII):
+        raise PydanticCustomError("most", "a percentage is from 0% to 100%")
+    return value
+
+
+class ClusterBounds(Model):
+    """Bounds on the copies of one cluster, or of each cluster with these labels."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*PER_CLUSTER_RULES))
+
+    cluster: ClusterName | None = None
+    """The cluster, by name."""
+    selector: Selector | None = None
+    """Clusters by label. The bounds hold for each of them, not for their sum."""
+    min: Count | None = None
+    """A cluster that joins gets at least this many copies, or none."""
+    max: (
+        Annotated[
+            int | str,
+            AfterValidator(_most),
+            Field(json_schema_extra={"x-federator-pattern": MOST_PATTERN, "minimum": 0}),
+        ]
+        | None
+    ) = None
+    """A cluster gets at most this many copies: a number, or a percentage of the workload's copies
+    (of the parallelism of a job set), rounded down. A percentage above 0% allows at least one."""
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        if (self.cluster is None) == (self.selector is None):
+            raise PydanticCustomError("perCluster", PER_CLUSTER_RULES[0][1])
+        if self.min is None and self.max is None:
+            raise PydanticCustomError("perCluster", PER_CLUSTER_RULES[1][1])
+        if self.min is not None and isinstance(self.max, int) and self.min > self.max:
+            raise PydanticCustomError("perCluster", PER_CLUSTER_RULES[2][1])
+        return self
 
 
 BOUNDS_RULE = (
@@ -167,6 +235,11 @@ class DivisionFields(Model):
         Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
     ) = None
     """At most this many clusters."""
+    per_cluster: Annotated[list[ClusterBounds], Field(max_length=64, json_schema_extra=ATOMIC)] = (
+        Field(default_factory=list)
+    )
+    """Bounds of single clusters, by name or label, in addition to minPerCluster and maxPerCluster.
+    Of all bounds that hold for a cluster the strictest counts."""
 
     @model_validator(mode="after")
     def _bounds_fit(self) -> "DivisionFields":
@@ -183,72 +256,6 @@ class Rollout(Model):
     ) = None
     """A changed template reaches this many clusters, and the next ones when these are healthy; all
     at once when left out."""
-
-
-Pace = Annotated[
-    int | str,
-    Field(json_schema_extra={"x-federator-pattern": "^(100|[1-9][0-9]?)%$", "minimum": 1}),
-]
-"""Copies, at least one, or a percentage from 1% to 100%."""
-
-
-class MoveBudgetFields(Model):
-    """At which pace edits of the policy, or of the labels it reads, move copies that run."""
-
-    max_copies_per_minute: Pace
-    """Copies over all workloads of the policy: a number, or a percentage of those that run under
-    it."""
-
-    @model_validator(mode="after")
-    def _above_nothing(self) -> Self:
-        if move_budget({"maxCopiesPerMinute": self.max_copies_per_minute}) is None:
-            raise PydanticCustomError(
-                "moveBudget", "maxCopiesPerMinute is a number above 0 or a percentage up to 100%"
-            )
-        return self
-
-
-FAILOVER_RULES = (
-    (
-        "!has(self.afterSeconds) || !has(self.when) || self.when == 'Unreachable'",
-        "afterSeconds is about clusters that are Unreachable: when must be Unreachable",
-    ),
-    (
-        "!has(self.failbackAfterSeconds) || !has(self.failback) || self.failback == 'Auto'",
-        "failbackAfterSeconds is for failback Auto",
-    ),
-)
-
-Delay = Annotated[int, Field(ge=0, le=604_800, json_schema_extra={"format": "int32"})]
-"""Seconds, a week at most."""
-
-
-class FailoverFields(Model):
-    """When copies leave a cluster that is lost, and whether they come back."""
-
-    model_config = ConfigDict(json_schema_extra=rules(*FAILOVER_RULES))
-
-    when: Literal["Unreachable", "Dead", "Never"] | None = None
-    """Unreachable (the default): when nothing was heard of the cluster for afterSeconds; its copies
-    may be running on. Dead: when a person declared it dead. Never: not even then."""
-    after_seconds: Delay | None = None
-    """How long the cluster must have been Unreachable; 300 when left out. A toleration of the taint
-    federation.pinterest.com/unreachable takes its place."""
-    cooldown_seconds: Delay | None = None
-    """Least time between two such moves of one workload; 600 when left out."""
-    failback: Literal["Auto", "Manual", "Never"] | None = None
-    """Auto (the default): copies go back when the cluster has answered for failbackAfterSeconds
-    without a break. Manual: when somebody asks (federator rebalance). Never: they do not."""
-    failback_after_seconds: Delay | None = None
-    """How long the cluster must have been well; 1800 when left out."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.after_seconds is not None and self.when not in (None, "Unreachable"):
-            raise PydanticCustomError("failover", FAILOVER_RULES[0][1])
-        if self.failback_after_seconds is not None and self.failback not in (None, "Auto"):
-            raise PydanticCustomError("failover", FAILOVER_RULES[1][1])
-        return self
 
 
 class PolicyFields(Model):
@@ -323,28 +330,13 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "require_all": raw.text(fields, "partial") == "RequireAll",
         "max_clusters_at_once": rollout if rollout > 0 else None,
         "lazy": raw.text(fields, "onPolicyChange") == "Lazy",
-        "moves": move_budget(raw.mapping(fields, "moveBudget")) or MoveBudget(),
-        "failover": failover_of(raw.mapping(fields, "failover")),
+        "moves": movefields.move_budget(raw.mapping(fields, "moveBudget")) or MoveBudget(),
+        "failover": movefields.failover_of(raw.mapping(fields, "failover")),
         "conditions": conditions,
         "preferences": preferences,
         "reads_reports": conditions.reported or any(wish.reported for wish in preferences),
         "problem": problem,
     }
-
-
-def failover_of(fields: Obj) -> Failover:
-    """What is not said, or means nothing, is as by default."""
-    usual = Failover()
-    when, failback = raw.text(fields, "when"), raw.text(fields, "failback")
-    return Failover(
-        when=FailoverWhen(when) if when in set(FailoverWhen) else usual.when,
-        after_s=max(raw.integer(fields, "afterSeconds", default=usual.after_s), 0),
-        cooldown_s=max(raw.integer(fields, "cooldownSeconds", default=usual.cooldown_s), 0),
-        failback=Failback(failback) if failback in set(Failback) else usual.failback,
-        failback_after_s=max(
-            raw.integer(fields, "failbackAfterSeconds", default=usual.failback_after_s), 0
-        ),
-    )
 
 
 def policy_from_inline(fields: Obj) -> Policy:
@@ -353,16 +345,6 @@ def policy_from_inline(fields: Obj) -> Policy:
     if made["problem"]:
         made["problem"] = f"spec.placement.{made['problem']}"
     return Policy(name="", origin="inline", **made)
-
-
-def move_budget(fields: Obj) -> MoveBudget | None:
-    """None for one that says nothing, or nothing that can be followed."""
-    pace = fields.get("maxCopiesPerMinute")
-    if isinstance(pace, int) and not isinstance(pace, bool):
-        return MoveBudget(copies=pace) if pace > 0 else None
-    if not isinstance(pace, str) or not re.fullmatch(r"(100|[1-9][0-9]?)%", pace, re.ASCII):
-        return None
-    return MoveBudget(percent=int(pace[:-1]), floor=1)
 
 
 def tolerations_of(value: object) -> tuple[Toleration, ...]:
@@ -382,6 +364,7 @@ def _spread(rule: Obj) -> SpreadRule:
         min_domains=max(raw.integer(rule, "minDomains", default=1), 1),
         max_skew=max(raw.integer(rule, "maxSkew"), 0),
         hard=raw.text(rule, "whenUnsatisfiable") == "DoNotSchedule",
+        max_domains=most if (most := raw.integer(rule, "maxDomains")) > 0 else None,
     )
 
 
@@ -407,4 +390,22 @@ def _division(fields: Obj) -> Division:
             for g in raw.objects(fields, "groups")
         ),
         max_clusters=clusters if clusters > 0 else None,
+        per_cluster=tuple(
+            _per_cluster(at, entry) for at, entry in enumerate(raw.objects(fields, "perCluster"))
+        ),
+    )
+
+
+def _per_cluster(at: int, entry: Obj) -> PerCluster:
+    most, share = entry.get("max"), ""
+    if isinstance(most, str) and re.fullmatch(MOST_PATTERN, most, re.ASCII):
+        share = most.removesuffix("%")
+    number = isinstance(most, int) and not isinstance(most, bool)
+    return PerCluster(
+        f"division.perCluster[{at}]",
+        raw.text(entry, "cluster"),
+        selector_of(entry.get("selector")),
+        max(raw.integer(entry, "min"), 0),
+        max(raw.integer(entry, "max"), 0) if number else None,
+        int(share) if share else None,
     )

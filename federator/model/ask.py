@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Final
 
 from federator.model import names, shards
+from federator.model.bounds import PerCluster
 from federator.model.kubernetes.selectors import LabelSelector
-from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
+from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Taint, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
 from federator.model.shards import Ranges
@@ -161,6 +162,8 @@ class SpreadRule:
     """0 means no bound on the skew, only on the number of domains."""
     hard: bool = False
     """True is DoNotSchedule, False ScheduleAnyway (the least violation is taken, and reported)."""
+    max_domains: int | None = None
+    """The most domains that are used; None for no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,8 @@ class Division:
     weights: tuple[Weight, ...] = ()
     groups: tuple[Group, ...] = ()
     max_clusters: int | None = None
+    per_cluster: tuple[PerCluster, ...] = ()
+    """Bounds of single clusters, in addition to those of all clusters: the strictest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,7 @@ class Demand:
     min_per_cluster: int = 0
     max_per_cluster: int | None = None
     max_clusters: int | None = None
+    per_cluster: tuple[PerCluster, ...] = ()
     moves: MoveBudget = MoveBudget()
     """How fast it moves copies; a user's own budget does not slow it."""
     conditions: Conditions = NO_CONDITIONS
@@ -319,6 +325,9 @@ class Policy:
     reads_reports: bool = False
     """A condition, of a Required policy too, or a preference reads amounts of capacity reports:
     clusters are judged anew when they report."""
+    overdue: tuple[tuple[str, Taint], ...] = ()
+    """Clusters with a taint that the policy has tolerated for as long as it says, by name. Set for
+    one snapshot (`placement.policy.tolerating`)."""
 
     @property
     def stays_unreachable_s(self) -> float | None:

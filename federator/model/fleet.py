@@ -87,6 +87,8 @@ class ClusterView:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    tainted_s: tuple[tuple[Taint, float], ...] = ()
+    """When people added its NoExecute taints, in epoch seconds; without those of unknown time."""
     cordoned: bool = False
     maintained: str = ""
     """Why a maintenance window keeps new work away, as a part of a sentence; "" while none does."""

@@ -3,7 +3,7 @@ to what runs."""
 
 import functools
 
-from federator.model.ask import Ask, Strategy, Unit
+from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.placement.policy import enforcing
 from federator.placement.selection import filters
 
@@ -27,6 +27,8 @@ def contradiction(ask: Ask) -> str:
         )
     if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
         return f"{named('division')} has a negative minPerCluster or maxPerCluster"
+    if wrong := _bounds_that_contradict(ask.policy):
+        return wrong
     if any(weight.weight < 0 for weight in plan.weights):
         return f"{named('division.weights')} has a negative weight"
     if (
@@ -41,4 +43,24 @@ def contradiction(ask: Ask) -> str:
         )
     if plan.max_clusters is not None and plan.max_clusters < 1:
         return f"{named('division.maxClusters')} is {plan.max_clusters}, which allows no cluster"
+    return ""
+
+
+def _bounds_that_contradict(policy: Policy) -> str:
+    """What is wrong with bounds of single clusters and of numbers of domains."""
+    for entry in policy.division.per_cluster:
+        field = (
+            f"{entry.field} of {entry.demand}"
+            if entry.demand
+            else filters.field_of(policy, entry.field)
+        )
+        if entry.most is not None and entry.least > entry.most:
+            return f"{field} has min {entry.least}, greater than its max {entry.most}"
+    for rule in policy.spread:
+        if rule.max_domains is not None and rule.min_domains > rule.max_domains:
+            field = filters.field_of(policy, "spread")
+            return (
+                f"{field} over {rule.topology_key} has minDomains {rule.min_domains}, greater than"
+                f" maxDomains {rule.max_domains}"
+            )
     return ""

@@ -30,7 +30,7 @@ from federator.placement import (
 )
 from federator.placement.columnwise import deciding
 from federator.placement.contradictions import contradiction
-from federator.placement.policy import enforcing
+from federator.placement.policy import enforcing, percluster
 from federator.placement.request import (
     NO_BLOCKS,
     NOWHERE,
@@ -248,17 +248,15 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
     # There is no order to obey, so what runs stays.
     if contradiction(bare):
         return False  # the Required policies contradict themselves
-    most = bare.policy.division.max_per_cluster
     for holding in held:
         copies, view = (
             copies_of(remaining(holding, finished)),
             snapshot.clusters.get(holding.cluster),
         )
-        if (
-            copies
-            and view is not None
-            and (enforcing.refuses(bare.policy, view) or (most is not None and copies > most))
-        ):
+        if not copies or view is None:
+            continue
+        most = percluster.of(bare, view).most
+        if enforcing.refuses(bare.policy, view) or (most is not None and copies > most):
             return True
     return False
 

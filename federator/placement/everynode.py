@@ -148,7 +148,7 @@ def _keeps(place: Place) -> bool:
     refusal = place.refusal
     if refusal is None or refusal.evicts:
         return False
-    return not refusal.moves or refusal.reason is Reason.TAINTED
+    return not refusal.moves or (refusal.reason is Reason.TAINTED and not refusal.overdue)
 
 
 def _unselected(place: Place) -> bool:

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from federator.model import names
-from federator.model.ask import Ask, Demand, Group, Policy, Weight
+from federator.model.ask import Ask, Demand, Group, Policy, SpreadRule, Weight
+from federator.model.bounds import PerCluster
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.terms import Conditions, Preference
 from federator.placement.division.division import by_static_weight
+from federator.placement.policy import tolerating
 from federator.placement.room.nodes import shape_id
 from federator.placement.selection import filters
 from federator.placement.selection.candidates import domains_of, number_of
@@ -40,6 +42,7 @@ def inputs_hash(
 
 def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> Texts:
     """The text of the policy, and the hash of the fleet under it."""
+    ask = tolerating.resolved(ask, snapshot)
     key = ("inputs", number_of(ask.policy))
     cached: Texts | None = memo.get(key) if memo is not None else None
     if cached is None:
@@ -83,6 +86,7 @@ def formerly(
 ) -> tuple[str, str]:
     """The hashes that older releases gave to these inputs: over the whole text of the fleet, and
     before that with the lists of a policy in the order in which they are written."""
+    ask = tolerating.resolved(ask, snapshot)
     key = ("formerly", number_of(ask.policy))
     fleet: str | None = memo.get(key) if memo is not None else None
     if fleet is None:
@@ -168,7 +172,16 @@ def _cluster(policy: Policy, view: ClusterView) -> tuple[Any, ...]:
         filters.group_of(policy, view),
         domains_of(policy, view),
         by_static_weight(policy, view, 0, 0),
+        *_bounded_by(policy, view),
     )
+
+
+def _bounded_by(policy: Policy, view: ClusterView) -> tuple[tuple[int, ...], ...]:
+    """Which entries of perCluster bound the cluster; () for a policy that has none."""
+    entries = policy.division.per_cluster
+    if not entries:
+        return ()
+    return (tuple(at for at, each in enumerate(entries) if each.matches(view.name, view.labels)),)
 
 
 def _policy(policy: Policy) -> tuple[Any, ...]:
@@ -178,7 +191,7 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
         policy.exclude,
         _selector(policy.selector),
         [repr(toleration) for toleration in policy.tolerations],
-        [(rule.topology_key, rule.min_domains, rule.max_skew, rule.hard) for rule in policy.spread],
+        [_rule(rule) for rule in policy.spread],
         str(division.strategy),
         division.min_per_cluster,
         division.max_per_cluster,
@@ -188,6 +201,7 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
         division.max_clusters,
         policy.require_all,
         policy.problem,
+        *([_bounds(entry) for entry in division.per_cluster],) * bool(division.per_cluster),
     )
 
 
@@ -208,6 +222,17 @@ def _conditions(given: Conditions) -> tuple[Any, ...]:
 def _preference(given: Preference) -> tuple[Any, ...]:
     selector = _selector(given.selector) or ""
     return given.scorer, given.key, selector, given.descending, given.weight
+
+
+def _rule(rule: SpreadRule) -> tuple[Any, ...]:
+    """Without maxDomains the text is the one of releases that had none."""
+    text = rule.topology_key, rule.min_domains, rule.max_skew, rule.hard
+    return text if rule.max_domains is None else (*text, rule.max_domains)
+
+
+def _bounds(entry: PerCluster) -> tuple[Any, ...]:
+    selector = _selector(entry.selector)
+    return entry.cluster, selector, entry.least, entry.most, entry.percent, entry.enforced
 
 
 def _demand(demand: Demand) -> tuple[Any, ...]:

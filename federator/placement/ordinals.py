@@ -23,6 +23,7 @@ from federator.model.fleet import Commitment, Holding
 from federator.model.shards import Range, Ranges
 from federator.placement import inputs
 from federator.placement.contradictions import contradiction
+from federator.placement.policy import percluster
 from federator.placement.quota.quota import Admission
 from federator.placement.request import Blocks, Divide, Request
 from federator.placement.room.ledger import Ledger
@@ -216,7 +217,7 @@ def _room(plan: _Plan, cluster: str, ledger: Ledger, capped: Mapping[str, int]) 
     room = max(ledger.room(cluster, plan.ask.shape), 0)
     if plan.ask.shape.one_per_node:
         room = max(room - has, 0)
-    bounds = [plan.ask.policy.division.max_per_cluster, capped.get(cluster)]
+    bounds = [percluster.of(plan.ask, plan.places[cluster].view).most, capped.get(cluster)]
     if (ceiling := ledger.ceilings.get(cluster)) is not None:
         bounds.append(ceiling.copies)
     return max(min([room, *(most - has for most in bounds if most is not None)]), 0)

@@ -19,7 +19,7 @@ from federator.placement import verdicts
 from federator.placement.division import division, domains, spread
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.quota.quota import Admission
-from federator.placement.selection import choosing, leaving
+from federator.placement.selection import choosing, domainchoice, leaving, minimums
 from federator.placement.selection.candidates import Candidate, Place
 
 _MOST_SETS: Final = 64
@@ -328,7 +328,30 @@ def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidat
 
 
 def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None) -> Outcome:
-    """`without`: these are left out, whatever would be chosen."""
+    """`without`: these are left out, whatever would be chosen. Over the domains that maxDomains
+    allows; where it is soft, over as many more as copies need."""
+    rules, division = job.ask.policy.spread, job.ask.policy.division
+    if not domainchoice.bounds(rules):
+        return _divide_over(job, pool, without)
+    further, total = 0, min(job.wanted, job.admission.copies)
+    while True:
+        for candidate in pool:
+            candidate.unbar()
+        choice = domainchoice.choose(
+            pool, rules, total, division.min_per_cluster, fresh=job.fresh, further=further
+        )
+        for candidate in pool:
+            if candidate.name in choice.barred:
+                candidate.bar(choice.barred[candidate.name])
+        outcome = _divide_over(job, pool, without)
+        if not choice.softly or sum(outcome.got.values()) >= total:
+            return outcome
+        further = 2 * further + 1
+
+
+def _divide_over(
+    job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None
+) -> Outcome:
     ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
@@ -366,7 +389,10 @@ def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None =
         outcome.message = verdicts.all_or_none(outcome.message)
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = (
-        spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
+        spread.violations(parties, ask.policy.spread, seated.idle)
+        + spread.too_many(parties, ask.policy.spread)
+        if outcome.placed
+        else ()
     )
     return outcome
 
@@ -443,9 +469,10 @@ def _seat(
     policy = ask.policy
     strict = any(rule.hard for rule in policy.spread)
     fewest = DIVIDERS[policy.division.strategy].fewest
+    choose = minimums.choose if minimums.differ(candidates) else choosing.choose
     beyond = 0
     while True:
-        left_out = choosing.choose(
+        left_out = choose(
             candidates,
             total,
             policy.division,
@@ -519,6 +546,9 @@ def _best_set(
     one tried first."""
     best, best_key = first, _key(ask, candidates, first)
     for chosen in _sets(ask, candidates, total):
+        # Of minimums that differ, too many at once leave a cluster with fewer copies than its own.
+        if sum(min(candidate.least, candidate.cap) for candidate in chosen) > total:
+            continue
         names = {candidate.name for candidate in chosen}
         why = choosing.Limits(
             total, ask.policy.division.min_per_cluster, ask.policy.division.max_clusters
@@ -552,7 +582,7 @@ def _sets(ask: Ask, candidates: Sequence[Candidate], total: int) -> Iterator[Seq
         for candidate in candidates
         if candidate.cap > 0
         and candidate.weight > 0
-        and (candidate.cap >= floor or candidate.held > 0)
+        and (candidate.cap >= max(floor, candidate.least) or candidate.held > 0)
     ]
     limits = choosing.Limits(total, floor, ask.policy.division.max_clusters)
     most = limits.slots((), len(able))

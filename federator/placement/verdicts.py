@@ -7,7 +7,7 @@ fleet, and what waits for what (`queueing_hints`) reads the reasons alone.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -252,12 +252,12 @@ def _chosen(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -
             return f"keeps {got} {things} that {candidate.waits}, although {because}"
         return f"keeps {got} {things} and takes no new ones: it {because}"
     if got > candidate.cap:
-        beyond = _beyond(ask, candidate)
+        beyond = _beyond(candidate)
         return f"keeps {got} {things}, {got - candidate.cap} of them beyond {beyond}"
     if left_out is not None:
         return f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}"
     kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
-    name, limit = candidate.name, limited(ask.policy, candidate)
+    name, limit = candidate.name, limited(candidate)
     sentence = given(name, got, things, candidate.cap, limit, kept)
     return sentence.removeprefix(f"cluster {name} ")
 
@@ -290,7 +290,10 @@ def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Ou
             lambda: f"has {UNANSWERED} (node selector or affinity)",
         )
     if left_out is Reason.BELOW_MINIMUM:
-        return left_out, lambda: _below_minimum(ask, candidate)
+        return (
+            left_out,
+            lambda: f"{_could(ask, candidate)}; {candidate.least_text} could not be met there",
+        )
     if left_out is not Reason.AT_MAXIMUM and candidate.cap <= 0:
         refusal = candidate.place.refusal
         if refusal is None:
@@ -304,11 +307,6 @@ def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Ou
         _why_spared(out, outcome),
         lambda: f"{_could(ask, candidate)}{spared(ask.policy, out, outcome)[1]}",
     )
-
-
-def _below_minimum(ask: Ask, candidate: Candidate) -> str:
-    least = enforcing.bound(ask.policy, "minPerCluster")
-    return f"{_could(ask, candidate)}; {least} could not be met there"
 
 
 def _could(ask: Ask, candidate: Candidate) -> str:
@@ -339,9 +337,9 @@ def _why_spared(left_out: Reason | None, outcome: Outcome) -> Reason:
     return Reason.GANG_INCOMPLETE if outcome.whole else outcome.binding
 
 
-def _beyond(ask: Ask, candidate: Candidate) -> str:
+def _beyond(candidate: Candidate) -> str:
     if candidate.limit is Reason.AT_MAXIMUM:
-        return f"{enforcing.bound(ask.policy, 'maxPerCluster')}, because they {candidate.waits}"
+        return f"{candidate.most_text}, because they {candidate.waits}"
     return f"the {candidate.cap} that are possible there, because they {candidate.waits}"
 
 
@@ -352,6 +350,8 @@ def _kept_out(ask: Ask, left_out: Reason) -> str:
 
 
 def _full(ask: Ask, candidate: Candidate) -> str:
+    if candidate.barred:
+        return f"may take none: {candidate.barred}"
     if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         keys = ", ".join(
             rule.topology_key
@@ -360,7 +360,7 @@ def _full(ask: Ask, candidate: Candidate) -> str:
         )
         return f"lacks label {keys}, over which a DoNotSchedule rule spreads"
     if candidate.limit is Reason.AT_MAXIMUM:
-        return f"may take none: {enforcing.bound(ask.policy, 'maxPerCluster')}"
+        return f"may take none: {candidate.most_text}"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return "could not schedule a single copy lately and takes none for now"
     if candidate.limit is Reason.CONFLICT:
@@ -507,6 +507,9 @@ class Figures:
     """How many have not answered yet."""
     short: Candidate | None = None
     """The first that accounts or an invariant allow no more."""
+    bounds: Mapping[Reason, str] = field(default_factory=dict)
+    """The field that sets a bound, with its value, where it is not one of all clusters: of the
+    first that has it."""
 
 
 def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]) -> Figures:
@@ -523,7 +526,20 @@ def _figures(ask: Ask, pool: Sequence[Candidate], left_out: Mapping[str, Reason]
         labelled,
         sum(each.pending for each in pool),
         next((each for each in pool if each.limit in BY_CEILING), None),
+        _fields(pool, left_out),
     )
+
+
+def _fields(pool: Sequence[Candidate], left_out: Mapping[str, Reason]) -> Mapping[Reason, str]:
+    named: dict[Reason, str] = {}
+    for each in pool:
+        if each.barred:
+            named.setdefault(Reason.SPREAD_UNSATISFIABLE, each.barred)
+        elif each.limit is Reason.AT_MAXIMUM:
+            named.setdefault(Reason.AT_MAXIMUM, each.most_text)
+        if left_out.get(each.name) is Reason.BELOW_MINIMUM:
+            named.setdefault(Reason.BELOW_MINIMUM, each.least_text)
+    return named
 
 
 def binding(
@@ -553,13 +569,14 @@ def binding(
         )
     if Reason.BELOW_MINIMUM in left_out:
         least = enforcing.bound(ask.policy, "minPerCluster")
+        least = figures.bounds.get(Reason.BELOW_MINIMUM, least)
         return Reason.BELOW_MINIMUM, f"{least} keeps clusters out; {fits}"
     if Reason.AT_MAXIMUM in left_out:
         most = enforcing.bound(ask.policy, "maxClusters")
         return Reason.AT_MAXIMUM, f"{most} is reached; {fits}"
     for reason in _BOUNDS:
         if reason in limits:
-            return reason, f"{_bounded(ask.policy, reason, limits[reason])}; {fits}"
+            return reason, f"{_bounded(ask.policy, reason, figures)}; {fits}"
     if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
         return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
     return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
@@ -574,11 +591,13 @@ _BOUNDS: Final = (
 """Bounds of single clusters, in the order in which they are named."""
 
 
-def _bounded(policy: Policy, reason: Reason, clusters: int) -> str:
+def _bounded(policy: Policy, reason: Reason, figures: Figures) -> str:
+    named = figures.bounds.get(reason)
     if reason is Reason.SPREAD_UNSATISFIABLE:
-        return f"{clusters} of them lack the label of a DoNotSchedule spread rule"
+        lacking = figures.limits[reason]
+        return named or f"{lacking} of them lack the label of a DoNotSchedule spread rule"
     if reason is Reason.AT_MAXIMUM:
-        return f"{enforcing.bound(policy, 'maxPerCluster')} is reached"
+        return f"{named or enforcing.bound(policy, 'maxPerCluster')} is reached"
     if reason is Reason.UNSCHEDULABLE:
         return "clusters that could not schedule more lately are capped"
     return f"in some clusters {CONFLICT}"
@@ -589,6 +608,8 @@ def _rule(rule: SpreadRule, domains: int) -> str:
     bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []
     if rule.min_domains > 1:
         bounds.append(f"minDomains {rule.min_domains}")
+    if rule.max_domains is not None:
+        bounds.append(f"maxDomains {rule.max_domains}")
     text = ", ".join([*bounds, f"{domains} domain{'' if domains == 1 else 's'} with room"])
     return f"{rule.topology_key} ({text})"
 

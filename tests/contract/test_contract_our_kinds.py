@@ -290,6 +290,39 @@ async def test_the_shards_of_a_cron_job_s_template_can_be_changed(ours: Speaker)
     (await ours.put(url(ours, kind, "nightly"), made)).object(200)
 
 
+ENTRIES = [
+    ({"max": 3}, "either cluster or selector"),
+    ({"cluster": "a", "selector": {}, "max": 3}, "either cluster or selector"),
+    ({"cluster": "a"}, "min, max or both"),
+    ({"cluster": "a", "min": 4, "max": 3}, "min must not be above max"),
+    ({"cluster": "a", "max": "140%"}, "spec.placement.division.perCluster[0].max"),
+    ({"cluster": "a", "max": -1}, "spec.placement.division.perCluster[0].max"),
+]
+
+
+@pytest.mark.parametrize(("entry", "why"), ENTRIES)
+async def test_bounds_of_single_clusters_that_mean_nothing_are_refused(
+    ours: Speaker, entry: Object, why: str
+) -> None:
+    kind = registry.KINDS["PinterestService"]
+    for entries, status in (([entry], 422), ([{"cluster": "a", "min": 3, "max": "40%"}], 201)):
+        body = service(placement={"division": {"perCluster": entries}})
+        answer = await ours.post(url(ours, kind), body)
+        assert answer.status == status, answer.json
+        assert status == 201 or why in answer.json["message"], answer.json
+
+
+async def test_contradicting_numbers_of_domains_and_times_without_effect_are_refused(
+    ours: Speaker,
+) -> None:
+    kind = registry.KINDS["PinterestService"]
+    rule = {"topologyKey": "zone", "minDomains": 3, "maxDomains": 2}
+    toleration = {"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5}
+    for placement in ({"spread": [rule]}, {"tolerations": [toleration]}):
+        answer = await ours.post(url(ours, kind), service(placement=placement))
+        assert answer.status == 422, answer.json
+
+
 EXAMPLES = ROOT / "config" / "examples"
 TEXTS = {
     str(path.relative_to(EXAMPLES)): path.read_text(encoding="utf-8")

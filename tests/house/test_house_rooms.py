@@ -14,7 +14,7 @@ _KIND = (("schema",), ("ask",), ("natives", "status"))
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("raw", "common"),
-        ("clusterchoice", "memberfields"),
+        ("clusterchoice", "memberfields", "movefields"),
         (
             "schema",
             "decoding",
@@ -26,6 +26,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ),
         ("structural", "federatedquota"),
         ("capacityfields",),
+        ("tainttimes",),
         ("placement", "membercluster", "clustercapacity", "clusterstandard"),
     ),
     "kinds": (
@@ -131,7 +132,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
-        ("terms",),
+        ("terms", "bounds"),
         ("ask",),
         ("decision", "rules"),
         ("fleet",),

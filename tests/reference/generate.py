@@ -18,6 +18,7 @@ from federator.kinds import registry, rights
 from tests.house.sources import ROOT
 from tests.reference import (
     admission,
+    bounds,
     commands,
     objects,
     plans,
@@ -35,6 +36,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/metrics.md": tables.metrics,
     "docs/reference/objects.md": objects.index,
     "docs/reference/kinds.md": tables.kinds,
+    "config/examples/bounds/README.md": bounds.page,
     "config/examples/plan/README.md": plans.page,
     "config/examples/policies/README.md": policies.page,
     **{

@@ -35,7 +35,7 @@ from federator.model.names import WorkloadKey
 from federator.placement import inputs
 from federator.placement.room import trails
 from federator.placement.room.commitments import Commitments
-from federator.placement.selection.leaving import Allowance, everywhere
+from federator.placement.selection.leaving import OVERDUE, Allowance, everywhere
 from federator.scheduling import cycle
 from federator.scheduling import due as due_rule
 from federator.scheduling.due import Comparison
@@ -383,7 +383,8 @@ class _Run:
         policy, own = ask.policy, moving - sum(forced.values())
         if move_budget.is_held(policy, record):
             own = 0
-        taken = {name: copies for name, copies in forced.items() if copies}
+        own += forced.get(OVERDUE, 0)  # at the pace of its own policy, which may be Lazy
+        taken = {name: copies for name, copies in forced.items() if copies and name != OVERDUE}
         taken |= {"": own} if own > 0 else {}
         there = self.moved.setdefault(ask.key, {})
         for name, copies in taken.items():

@@ -79,9 +79,9 @@ class ClusterSpec(Spec):
     enforcement: Literal["Default", "Required"] | None = None
     """Default (when left out): for workloads that say nothing else. Required: joined by AND to
     whatever policy a workload has. Then clusters must be admitted by both, division.minPerCluster,
-    maxPerCluster and maxClusters are the stricter ones, spread rules are added, its
-    clusters.preferences do not count, and of taints that people set only those are tolerated that
-    tolerations of this policy allow as well: none when it has none."""
+    maxPerCluster and maxClusters are the stricter ones, division.perCluster and spread rules are
+    added, its clusters.preferences do not count, and of taints that people set only those are
+    tolerated that tolerations of this policy allow as well: none when it has none."""
     owner: Owner | None = None
     """The owner of the policy, shown where the policy refuses something."""
 
@@ -186,6 +186,7 @@ def to_demand(obj: Obj) -> Demand | None:
         min_per_cluster=division.min_per_cluster,
         max_per_cluster=division.max_per_cluster,
         max_clusters=division.max_clusters,
+        per_cluster=division.per_cluster,
         **{field: fields[field] for field in _DEMANDED},
     )
 

@@ -204,11 +204,13 @@ class MoveBuckets:
         self._by_force[ask.key] = dict(taken)
         if homeward:
             own = 0
+        overdue = forced.get(leaving.OVERDUE, 0)  # a Lazy policy does not hold them either
         if own > 0 and is_held(policy, record):
             paces.append(
                 f"when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)"
             )
-        elif own > 0:
+            own = 0
+        if (own := max(own, 0) + overdue) > 0:
             account, rate = _account(ask), self._own_rate(ask)
             taken[account] = self._take(ask.key, account, rate, own)
             paces.append(f"{rate} a minute at most over all workloads ({_budget_field(policy)})")

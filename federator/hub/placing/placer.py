@@ -40,6 +40,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
+from federator.placement.policy import tolerating
 from federator.placement.policy.permitted import Refused
 from federator.placement.selection.leaving import everywhere
 from federator.scheduling import cycle, write_order
@@ -330,6 +331,8 @@ class Placing:
             self.queue.add_after(key, in_s)
             return None
         present = inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
+        if (in_s := tolerating.ends_in_s(ask, snapshot)) is not None:
+            self.queue.add_after(key, in_s)
         recorded = record.facts.inputs_hash if record is not None else ""
         if inputs.unchanged(recorded, present, ask, snapshot, memo):
             inputs_hash = recorded  # an older release may have hashed the same inputs otherwise

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from federator.api import clustercapacity, federatedquota, membercluster, raw
+from federator.api import clustercapacity, federatedquota, membercluster, raw, tainttimes
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
@@ -400,13 +400,16 @@ class Reporting:
         }
 
     def _taints(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
-        """The taint of a cluster that is unreachable is set once and goes when it answers, also
-        before the governor looks again, which looks at no cluster that is being removed; until it
-        has looked first, what a former leader set stands."""
+        """When taints of people were seen first; and the hub's own. That of a cluster that is
+        unreachable is set once and goes when it answers, also before the governor looks again,
+        which looks at no cluster that is being removed; until it has looked first, what a former
+        leader set stands."""
+        times = tainttimes.times(member.obj, live, self.clock.rfc3339())
+        timed = {"taintTimes": times} if times or raw.objects(live, "taintTimes") else {}
         has = bool(raw.objects(live, "taints"))
         if member.health is Health.UNREACHABLE and not has and not member.is_current:
-            return {"taints": membercluster.hub_taint(self.clock.rfc3339())}
-        return {"taints": []} if has and member.is_current else {}
+            return {"taints": membercluster.hub_taint(self.clock.rfc3339()), **timed}
+        return {"taints": [], **timed} if has and member.is_current else timed
 
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         was, now = (

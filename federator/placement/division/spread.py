@@ -64,6 +64,19 @@ def violations(
     return tuple(sentence for _, sentence in _broken(parties, rules, idle))
 
 
+def too_many(parties: Sequence[Party], rules: Sequence[SpreadRule]) -> tuple[str, ...]:
+    """One sentence per rule of which the seats use more domains than maxDomains."""
+    sentences: list[str] = []
+    for at, rule in enumerate(rules):
+        used = domains.of_rule(at, rule, parties).used
+        if rule.max_domains is not None and used > rule.max_domains:
+            sentences.append(
+                f"spread over {rule.topology_key}: {used} domains are used, "
+                f"maxDomains is {rule.max_domains}"
+            )
+    return tuple(sentences)
+
+
 def _broken(
     parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
 ) -> Iterator[tuple[SpreadRule, str]]:

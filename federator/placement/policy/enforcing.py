@@ -55,6 +55,12 @@ def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
         ),
         max_per_cluster=_lower(own.division.max_per_cluster, least),
         max_clusters=_lower(own.division.max_clusters, fewest),
+        per_cluster=own.division.per_cluster
+        + tuple(
+            replace(entry, demand=demand.title, enforced=demand.name)
+            for demand in required
+            for entry in demand.per_cluster
+        ),
     )
     reads = own.reads_reports or any(demand.conditions.reported for demand in required)
     problem = own.problem or next((demand.problem for demand in required if demand.problem), "")
@@ -87,6 +93,9 @@ def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[
             earlier,
             min_domains=max(earlier.min_domains, rule.min_domains),
             max_skew=min(skews, default=0),
+            max_domains=_lower(
+                earlier.max_domains, [] if rule.max_domains is None else [rule.max_domains]
+            ),
         )
     return tuple(strictest.values())
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from federator.model import names
 from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.bounds import PerCluster
 from federator.model.decision import CAPS, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
 from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.division.domains import UNLABELLED
-from federator.placement.policy import enforcing
+from federator.placement.policy import percluster, tolerating
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
@@ -58,6 +59,8 @@ class Place:
     """A stable hash of the cluster's name; mixed with the workload's to break ties."""
     figures: tuple[float, ...] = ()
     """What each preference of the policy reads of the cluster; NaN where it has none."""
+    own: tuple[PerCluster, ...] = ()
+    """The bounds of perCluster that hold for it."""
 
 
 @dataclass(slots=True)
@@ -88,7 +91,17 @@ class Candidate:
     counted: bool = True
     """Whether it makes a domain of spread rules even without copies (`domains.counts`)."""
     enforced: str = ""
-    """The Required policy that sets maxPerCluster; "" for none."""
+    """The Required policy that sets the most copies of the cluster; "" for none."""
+    least: int = 0
+    """A minimum of its own: it gets so many copies or none, unless it holds some already."""
+    least_text: str = ""
+    """The field that sets the minimum, with its value."""
+    most_text: str = ""
+    """The field that sets the most copies of the cluster, with its value."""
+    barred: str = ""
+    """Why maxDomains keeps new copies away, as a part of a sentence; "" where it does not."""
+    before_barred: tuple[int, Reason, bool] | None = None
+    """Its cap, limit and `counted` before it was barred."""
     short: str = ""
     """Why its accounts or an invariant allow no more there, as a part of a sentence; "" where they
     do."""
@@ -102,9 +115,27 @@ class Candidate:
     def score(self) -> int:
         return sum(points for _, points in self.terms)
 
+    @property
+    def useful_room(self) -> int:
+        """Its room as far as bounds of its own let the workload use it."""
+        return min(self.room, max(self.cap - self.held, 0)) if self.place.own else self.room
+
+    def bar(self, why: str) -> None:
+        """Keeps new copies away, because they would open a domain beyond maxDomains."""
+        self.before_barred = self.cap, self.limit, self.counted
+        self.cap, self.limit = min(self.cap, self.held), Reason.SPREAD_UNSATISFIABLE
+        self.barred, self.counted = why, False
+
+    def unbar(self) -> None:
+        """Takes back what `bar` did."""
+        if self.before_barred is not None:
+            self.cap, self.limit, self.counted = self.before_barred
+            self.before_barred, self.barred = None, ""
+
     def party(self, floor: int, *, fresh: bool, holders_first: bool) -> Party:
         """The candidate as a party of the division. Avoided taints count like a later group; with
         `holders_first`, so does holding nothing."""
+        floor = max(floor, self.least)
         seats = 0 if fresh else min(self.held, self.cap)
         return Party(
             self.name,
@@ -129,6 +160,7 @@ class Candidate:
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """Every cluster judged by the filters, by name; the same for all asks that are alike."""
+    ask = tolerating.resolved(ask, snapshot)
     # A filter that reads more of the ask than this needs it in `likeness`.
     key, memo = ("places", likeness(ask, snapshot, ledger)), memo_of(ask, snapshot, ledger)
     by_cluster: Mapping[str, Place] | None = memo.get(key)
@@ -161,6 +193,7 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     it may run at once, and its project where a cluster is not open to all. For a project claim
     without a binding the refusal names the namespace.
     """
+    ask = tolerating.resolved(ask, snapshot)
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
@@ -253,6 +286,7 @@ def _place(ask: Ask, view: ClusterView, report: ClusterView) -> Place:
         scorers.avoided(ask, view),
         names.stable_order(view.name),
         tuple(scorers.figure(preference, report) for preference in preferences),
+        percluster.entries_of(ask.policy, view),
     )
 
 
@@ -313,14 +347,13 @@ def of_open(
 class _Maker:
     """Makes the candidates of one ask."""
 
-    __slots__ = ("_ask", "_by_name", "_enforced", "_mine", "_weigh")
+    __slots__ = ("_ask", "_by_name", "_general", "_mine", "_weigh")
 
     def __init__(self, ask: Ask, *, by_name: bool) -> None:
         self._ask, self._by_name = ask, by_name
         self._mine = names.stable_order(ask.uid)
         self._weigh = DIVIDERS[ask.policy.division.strategy].weigh
-        most = enforcing.bounding(ask.policy, "maxPerCluster")
-        self._enforced = most.name if most is not None else ""
+        self._general = percluster.general(ask.policy)
 
     def make(
         self,
@@ -337,18 +370,24 @@ class _Maker:
         # Reports count nodes with room, and each held copy has a node of them already.
         if ask.shape.one_per_node:
             room = max(room - copies, 0)
-        cap, limit = _cap(policy, place, bound, copies, room)
+        bounds = self._general
+        if place.own:
+            bounds = percluster.bounds(ask, place.own, bounds)
+        cap, limit = _cap(policy, place, bound, copies, room, bounds.most)
         # Held copies stay above a ceiling: only growth is limited.
         if ceiling is not None and cap > (most_there := max(ceiling.copies, copies)):
             cap, limit = most_there, ceiling.reason
         weight = self._weigh(policy, place.view, copies, room)
         order = tie_break(place, self._mine, by_name=self._by_name)
-        stays = _cap(policy, place, None, copies, 0)[0] if limit in CAPS else 0
-        counted = _counted(policy, place, copies, weight)
+        stays = _cap(policy, place, None, copies, 0, bounds.most)[0] if limit in CAPS else 0
+        counted = _counted(policy, place, copies, weight, bounds.most)
         candidate = Candidate(
             place, copies, room, cap, limit, weight, order, pending, stays, counted=counted
         )
-        candidate.enforced = self._enforced
+        candidate.enforced, candidate.most_text = bounds.enforced, bounds.most_text
+        candidate.least_text = bounds.least_text
+        if place.own:
+            candidate.least = bounds.least
         if ceiling is not None:
             candidate.short = ceiling.why
         return candidate
@@ -371,6 +410,7 @@ def cap_at(pool: Sequence[Candidate], own: Mapping[str, int], loose: int) -> Non
     """Caps slots at `own` shards by cluster and the `loose` ones, which no cluster has: a slot
     without a shard would be room and quota that nothing uses."""
     for candidate in pool:
+        candidate.unbar()
         most = own.get(candidate.name, 0) + loose
         candidate.stays = min(candidate.stays, most)
         if candidate.cap > most:
@@ -388,34 +428,34 @@ def _keeps(refusal: Refusal) -> bool:
     return not (refusal.evicts or refusal.moves)
 
 
-def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
+def _counted(policy: Policy, place: Place, copies: int, weight: int, most: int | None) -> bool:
     """Whether the cluster makes a domain. Only a Weighted weight can rule that out: the others
     stand for room, and a full cluster counts."""
     division = policy.division
     # Less room must never waive a rule, and by room a full cluster weighs 0.
     weight = weight if division.strategy is Strategy.WEIGHTED else 1
-    return domains.counts(
-        held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster
-    )
+    return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=most)
 
 
-def limited(policy: Policy, candidate: Candidate) -> str:
+def limited(candidate: Candidate) -> str:
     """What sets the cap, in brackets; "" for room alone."""
     if candidate.limit is Reason.AT_MAXIMUM:
-        return f" ({enforcing.bound(policy, 'maxPerCluster')})"
+        return f" ({candidate.most_text})"
     if candidate.limit is Reason.UNSCHEDULABLE:
         return f" ({CAPPED})"
     if candidate.limit is Reason.CONFLICT:
         return f" ({CONFLICT})"
     if candidate.limit in BY_CEILING:
         return f" ({candidate.short})"
+    if candidate.barred:
+        return f" ({candidate.barred})"
     if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         return " (it lacks a label of a DoNotSchedule spread rule)"
     return ""
 
 
-def _cap(
-    policy: Policy, place: Place, bound: int | None, copies: int, room: int
+def _cap(  # noqa: PLR0917 all that bounds one cluster
+    policy: Policy, place: Place, bound: int | None, copies: int, room: int, most: int | None
 ) -> tuple[int, Reason]:
     cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
     unlabelled = policy.spread and any(
@@ -427,7 +467,6 @@ def _cap(
     # After room and before the policy: the strictest bound is the one that the verdict names.
     if bound is not None and cap > bound:
         cap, limit = max(bound, 0), Reason.UNSCHEDULABLE if bound >= 0 else Reason.CONFLICT
-    most = policy.division.max_per_cluster
     if most is not None and cap > most:
         cap, limit = max(most, 0), Reason.AT_MAXIMUM
     return cap, limit
@@ -438,7 +477,7 @@ def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
         np.array(column, dtype=np.int64)
         for column in (
             [candidate.held for candidate in pool],
-            [candidate.room for candidate in pool],
+            [candidate.useful_room for candidate in pool],
             [candidate.place.avoided for candidate in pool],
         )
     )

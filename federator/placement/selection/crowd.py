@@ -27,8 +27,9 @@ from federator.placement.selection.field import Bools, Field, field_of
 
 
 def simple(ask: Ask) -> bool:
-    """Whether the best clusters are enough: no hard spread rule, no minimum per cluster, no most
-    clusters, and a strategy that neither wants few clusters nor all."""
+    """Whether the best clusters are enough: no hard spread rule, no maxDomains, no minimum and no
+    bounds of single clusters, no most clusters, and a strategy that neither wants few clusters nor
+    all."""
     return ask.policy.division.max_clusters is None and simple_beside_most(ask)
 
 
@@ -38,10 +39,11 @@ def simple_beside_most(ask: Ask) -> bool:
     divider = DIVIDERS[bounds.strategy]
     return (
         bounds.min_per_cluster <= 0
+        and not bounds.per_cluster
         and not divider.fewest
         and not divider.everywhere
         and not ask.suspended
-        and not any(rule.hard for rule in ask.policy.spread)
+        and not any(rule.hard or rule.max_domains is not None for rule in ask.policy.spread)
     )
 
 

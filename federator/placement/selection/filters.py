@@ -16,7 +16,7 @@ from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
 from federator.placement.division.shards import Openness
-from federator.placement.policy import conditions, enforcing
+from federator.placement.policy import conditions, enforcing, tolerating
 from federator.placement.policy.conditions import Scope
 
 Judge = Callable[[Ask, ClusterView], str | None]
@@ -45,6 +45,8 @@ class Refusal:
     moves: bool = False
     enforced: str = ""
     """Name of the Required policy that refuses; "" for none."""
+    overdue: bool = False
+    """A taint was tolerated for a time that is over: its copies leave at the pace of edits."""
     paced: bool = False
     """Copies that it moves draw on the budget of evacuations, not on that of a policy."""
 
@@ -188,6 +190,26 @@ def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
+def refuses_overdue_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """It has a NoExecute taint of a person that was tolerated for `tolerationSeconds`, and these
+    are over."""
+    for name, taint in ask.policy.overdue:
+        if name == cluster.name:
+            lasts_s = tolerating.seconds(ask.policy, taint)
+            return f"has taint {taint}, which was tolerated for {lasts_s} s (tolerationSeconds)"
+    return None
+
+
+def refuses_timed_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """It has a NoExecute taint of a person that is tolerated for `tolerationSeconds` only: what
+    began there would have to leave again."""
+    for taint in taints.evicting(cluster.taints):
+        lasts_s = tolerating.seconds(ask.policy, taint)
+        if lasts_s is not None:
+            return f"has taint {taint}, which is tolerated for {lasts_s} s only (tolerationSeconds)"
+    return None
+
+
 def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
     """It has a NoExecute taint that is not tolerated, which may be one that the federation set
     itself: that is no person's word to take anything down.
@@ -309,6 +331,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "properties": Filter(Reason.NOT_SELECTED, refuses_unmet, moves=True),
     "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
     "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True, passing=True),
+    "overdue-taint": Filter(Reason.TAINTED, refuses_overdue_taint, moves=True),
     "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
     "dead": Filter(Reason.CLUSTER_UNHEALTHY, refuses_dead, moves=True, passing=True),
     "unreachable": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unreachable, moves=True, passing=True),
@@ -316,6 +339,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
     "unevaluated": Filter(Reason.NOT_SELECTED, refuses_unevaluated),
     "taint": Filter(Reason.TAINTED, refuses_tainted),
+    "timed-taint": Filter(Reason.TAINTED, refuses_timed_taint),
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
     "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
     "project": Filter(Reason.NOT_ALLOWED, refuses_project),
@@ -368,7 +392,13 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
             text = f"cluster {cluster.name}{_joined(message)}"
             by = _enforced(name, ask.policy, cluster)
             return Refusal(
-                rule.reason, text, rule.evicts, rule.moves, by, paced=rule.passing and rule.moves
+                rule.reason,
+                text,
+                rule.evicts,
+                rule.moves,
+                by,
+                overdue=name == "overdue-taint",
+                paced=rule.passing and rule.moves,
             )
     return None
 

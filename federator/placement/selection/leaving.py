@@ -25,6 +25,9 @@ TURN: Final = "are still to move"
 EVACUATION: Final = "/evacuation"
 """Stands among the names of Required policies for clusters that are being emptied at a pace: no
 policy can have this name."""
+OVERDUE: Final = "/overdue"
+"""The same for clusters with a taint that the workload tolerated for a time that is over: their
+copies have the pace of the workload's own policy, also where it is Lazy."""
 AS_DUPLICATED: Final = "stay as strategy Duplicate placed them"
 
 
@@ -199,8 +202,10 @@ def without_growth(
 
 
 def by_force(candidate: Candidate) -> str:
-    """The Required policy that makes copies leave the cluster, or that it is being emptied; "" for
-    neither."""
+    """The Required policy that makes copies leave the cluster, or that it is being emptied, or that
+    a taint is tolerated no longer; "" for none of these."""
+    if candidate.place.refusal is not None and candidate.place.refusal.overdue:
+        return OVERDUE
     if candidate.place.refusal is not None:
         return EVACUATION if candidate.place.refusal.paced else candidate.place.refusal.enforced
     return candidate.enforced if candidate.limit is Reason.AT_MAXIMUM else ""
@@ -225,7 +230,7 @@ def edited(candidate: Candidate) -> bool:
     is being emptied, and not because it has a taint or could not schedule them."""
     refusal = candidate.place.refusal
     # A taint says itself when copies leave, so the budget of edits does not apply.
-    tainted = refusal is not None and refusal.reason is Reason.TAINTED
+    tainted = refusal is not None and refusal.reason is Reason.TAINTED and not refusal.overdue
     return not (tainted or candidate.limit in CAPS)
 
 

@@ -18,9 +18,11 @@ from functools import partial
 from federator.model.ask import Ask
 from federator.model.fleet import copies_of, remaining
 from federator.model.resources import Resources, cell
+from federator.placement.policy import percluster
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import PENDING, Ledger
 from federator.placement.selection import candidates, leaving
+from federator.placement.selection.candidates import Place
 from federator.scheduling import editing
 from federator.scheduling.admission import edits
 from federator.scheduling.admission.domains import Want
@@ -82,9 +84,14 @@ def lacking(ask: Ask, held: Mapping[str, int], ledger: Ledger) -> dict[str, int]
         free = max(bounds.max_clusters - len(held.keys() & judged.keys()), 0)
         others = [name for name in joining_first if name not in held][:free]
         opened = [name for name in opened if name in held or name in others]
-    most = ask.count if bounds.max_per_cluster is None else min(ask.count, bounds.max_per_cluster)
-    lacks = {name: most - held.get(name, 0) for name in opened}
+    lacks = {name: _most(ask, judged[name]) - held.get(name, 0) for name in opened}
     return {name: copies for name, copies in lacks.items() if copies > 0}
+
+
+def _most(ask: Ask, place: Place) -> int:
+    """The most copies of one cluster."""
+    most = percluster.of(ask, place.view).most
+    return ask.count if most is None else min(ask.count, most)
 
 
 def _cells(ask: Ask, there: Mapping[str, int], places: Places, copies: int) -> Mapping[str, int]:

@@ -80,7 +80,8 @@ def in_one_cluster(ask: Ask) -> bool:
     if ask.shape.parts:
         return True
     division = ask.policy.division
-    if division.max_per_cluster is not None and division.max_per_cluster < ask.at_once:
+    bounds = [division.max_per_cluster, *(each.of(ask.at_once) for each in division.per_cluster)]
+    if any(most is not None and most < ask.at_once for most in bounds):
         return False
     alone = ask.policy.require_all and division.max_clusters == 1
     return alone or (ask.at_once == 1 and ask.whole)

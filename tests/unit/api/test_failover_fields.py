@@ -58,11 +58,7 @@ def test_what_an_api_server_may_hold_without_us_is_as_by_default() -> None:
         ({"failover": {"afterSeconds": -1}}, "spec.failover.afterSeconds"),
         ({"failover": {"afterSeconds": 1e9}}, "spec.failover.afterSeconds"),
         (
-            {"tolerations": [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 5}]},
-            "tolerationSeconds is for",
-        ),
-        (
-            {"tolerations": [{"operator": "Exists", "tolerationSeconds": 5}]},
+            {"tolerations": [{"key": KEY, "effect": "NoSchedule", "tolerationSeconds": 5}]},
             "tolerationSeconds is for",
         ),
     ],

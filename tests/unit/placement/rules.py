@@ -5,8 +5,8 @@ one, copies are given one by one, and sets of clusters and of nodes are found by
 It shares no code with the product and imports nothing of it at run time; it only reads the fields
 of asks, policies and clusters.
 
-Where the rules leave the choice to the engine the answer is None: strategy Pack, `minPerCluster`,
-and copies that have to leave a cluster without enough room elsewhere. Those are judged by
+Where the rules leave the choice to the engine the answer is None: strategy Pack, minimums per
+cluster, `maxDomains`, and copies that have to leave a cluster without enough room elsewhere. Those are judged by
 `checker` and by the invariants.
 """
 
@@ -24,6 +24,7 @@ from tests.unit.placement.seatbyseat import Seats
 
 if TYPE_CHECKING:
     from federator.model.ask import Ask, PodShape, Policy
+    from federator.model.bounds import PerCluster
     from federator.model.fleet import ClusterView, FleetSnapshot, Holding
     from federator.model.kubernetes.taints import Taint
     from federator.model.terms import Conditions, Preference, Term
@@ -310,6 +311,10 @@ class Oracle:
         division, mine = ask.policy.division, {each.cluster: each.count for each in held}
         if division.strategy == "Pack" or division.min_per_cluster > 0:
             return None
+        if any(entry.least for entry in division.per_cluster):
+            return None
+        if any(rule.max_domains is not None for rule in ask.policy.spread):
+            return None
         spots = self._spots(ask, mine, by_name=by_name)
         has = sum(mine.values())
         if any(mine.get(spot.name, 0) > spot.seats for spot in spots):
@@ -350,7 +355,8 @@ class Oracle:
             )
             for name in names
         }
-        most_room = max((rooms[name] + mine.get(name, 0) for name in names), default=0)
+        useful = {name: self._useful(ask, name, rooms[name], mine.get(name, 0)) for name in names}
+        most_room = max((useful[name] + mine.get(name, 0) for name in names), default=0)
         most_avoided = max(avoided.values(), default=0)
         fit = {name: rooms[name] + mine.get(name, 0) for name in names}
         wished = preferred(ask, {name: self.views[name] for name in names}, fit)
@@ -358,17 +364,16 @@ class Oracle:
         for name in names:
             has, view = mine.get(name, 0), self.views[name]
             where = tuple(_domain(view, rule.topology_key) for rule in policy.spread)
-            cap = _cap(ask, has, rooms[name], where)
+            most = most_of(ask, view)
+            cap = _cap(ask, has, rooms[name], where, most)
             weight = _weight(policy, name, has + rooms[name])
-            barred = policy.division.max_per_cluster == 0 or (
-                policy.division.strategy == "Weighted" and weight <= 0
-            )
+            barred = most == 0 or (policy.division.strategy == "Weighted" and weight <= 0)
             share = 1000 * avoided[name] // most_avoided if most_avoided else 0
             score = 2 * (1000 - share)
             score += wished[name]
             if has:
                 score += 14_000 if policy.preferences else 4000
-            score += 1000 * (has + rooms[name]) // most_room if most_room else 0
+            score += 1000 * (has + useful[name]) // most_room if most_room else 0
             spots.append(
                 Spot(
                     name,
@@ -383,6 +388,16 @@ class Oracle:
                 )
             )
         return spots
+
+    def _useful(self, ask: "Ask", name: str, room: int, has: int) -> int:
+        """Room that counts for the score: as far as bounds of the cluster's own let it be used."""
+        view, policy = self.views[name], ask.policy
+        if not any(binds(entry, view) for entry in policy.division.per_cluster):
+            return room
+        if any(rule.hard and rule.topology_key not in view.labels for rule in policy.spread):
+            return 0
+        most = most_of(ask, view)
+        return room if most is None else min(room, max(most - has, 0))
 
     def daemon(self, ask: "Ask") -> set[str]:
         """The clusters that get a daemon: all that take it, room or not, as far as quota goes."""
@@ -411,14 +426,44 @@ def _weight(policy: "Policy", name: str, room: int) -> int:
     return 1
 
 
-def _cap(ask: "Ask", has: int, room: int, where: tuple[str, ...]) -> int:
+def most_of(ask: "Ask", view: "ClusterView") -> int | None:
+    """The most copies of one cluster: the smallest of all bounds that hold for it."""
+    division = ask.policy.division
+    whole = ask.slots if ask.unit == "shards" else ask.count
+    bounds = [division.max_per_cluster]
+    for entry in division.per_cluster:
+        if not binds(entry, view):
+            continue
+        bounds.append(entry.most)
+        if entry.percent is not None:
+            part = whole * entry.percent / 100
+            bounds.append(1 if 0 < part < 1 else int(part))
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def least_of(ask: "Ask", view: "ClusterView") -> int:
+    """What a cluster that joins gets at least: the largest of all bounds that hold for it."""
+    division = ask.policy.division
+    mine = [entry.least for entry in division.per_cluster if binds(entry, view)]
+    return max([division.min_per_cluster, *mine])
+
+
+def binds(entry: "PerCluster", view: "ClusterView") -> bool:
+    """Whether an entry of perCluster is about the cluster."""
+    if entry.cluster:
+        return entry.cluster == view.name
+    wanted = entry.selector.match_labels if entry.selector is not None else ()
+    return bool(entry.selector) and all(view.labels.get(key) == value for key, value in wanted)
+
+
+def _cap(ask: "Ask", has: int, room: int, where: tuple[str, ...], most: int | None) -> int:
     division, cap = ask.policy.division, has + room
     unlabelled = any(
         rule.hard and not domain for rule, domain in zip(ask.policy.spread, where, strict=True)
     )
     bounds = [
         has if unlabelled else cap,
-        cap if division.max_per_cluster is None else division.max_per_cluster,
+        cap if most is None else most,
         ask.count if ask.unit == "shards" or division.strategy == "Duplicate" else cap,
     ]
     return min(cap, *bounds)

@@ -24,6 +24,7 @@ from federator.model.ask import (
     Unit,
     Weight,
 )
+from federator.model.bounds import PerCluster
 from federator.model.decision import Decision
 from federator.model.fleet import (
     Capacity,
@@ -176,6 +177,7 @@ def policy_of(rng: Random, *, plain: bool = False) -> Policy:
         weights=tuple(Weight(rng.randint(0, 5), some()) for _ in range(rng.randint(0, 2))),
         groups=tuple(Group("g", some()) for _ in range(rng.choice((0, 0, 0, 2)))),
         max_clusters=rng.choice((None, None, 1, 1, 2, 3)),
+        per_cluster=tuple(_bounds(rng, at) for at in range(rng.choice((0, 0, 0, 1, 2)))),
     )
     return Policy(
         names=some() if rng.random() < 0.1 else (),
@@ -186,6 +188,14 @@ def policy_of(rng: Random, *, plain: bool = False) -> Policy:
         division=division,
         require_all=rng.random() < 0.05,
     )
+
+
+def _bounds(rng: Random, at: int) -> PerCluster:
+    most, percent = rng.choice(((rng.randint(0, 5), None), (None, rng.randint(0, 60))))
+    field = f"division.perCluster[{at}]"
+    if rng.random() < 0.5:
+        return PerCluster(field, cluster=rng.choice(NAMES), most=most, percent=percent)
+    return PerCluster(field, selector=SSD, most=most, percent=percent)
 
 
 def ask_of(rng: Random, uid: str = "uid") -> Ask:
@@ -298,6 +308,7 @@ def test_ordinals_stay_where_they_began_and_new_ones_follow_their_block(seed: in
     rng = Random(seed)
     snapshot, policy = fleet_of(rng, quota=False), replace(policy_of(rng), require_all=False)
     bounds: dict[str, Any] = {"max_clusters": None, "max_per_cluster": None}
+    bounds["per_cluster"] = ()
     policy = replace(policy, spread=(), division=replace(policy.division, **bounds))
     policy = ordinals.policy_of(policy)
     ask = service(rng.randint(1, 9), policy=policy, shape=POD, ordinals=Ordinals())
