@@ -359,6 +359,8 @@ def _cluster(
     part = next((entry for entry in why.rows if entry.cluster == verdict.cluster), None)
     if part is not None:
         row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
+        if part.after:
+            row["afterScaleUp"] = part.after
         if (
             part.lacks
             and why.short

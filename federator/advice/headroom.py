@@ -10,11 +10,14 @@ from federator.hub.placing.offline import Situation
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import read, registry
+from federator.model import scaleup
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import CAPS, Decision, Reason, Verdict
 from federator.model.fleet import ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes import quantity
 from federator.model.resources import GPU, PODS, Resources
+from federator.model.scaleup import ScaleUp
+from federator.placement.growth import pools
 from federator.placement.room import capacity
 
 KIND: Final = "PinterestService"
@@ -57,13 +60,16 @@ class ClusterHeadroom:
     now: int
     """More copies that it would get."""
     after: int
-    """The same once everything that could be added is there; equal to `now` when nothing was said
-    of additions."""
+    """The same once everything that could be added is there, by the command's options and by
+    spec.scaleUp of the clusters; equal to `now` when neither says anything."""
     binds: str
     """What keeps more out, after the additions."""
     ever: bool
     """Whether an empty node of it, or one that could be added, holds a copy, and the cluster takes
     such copies."""
+    adds: tuple[str, ...] = ()
+    """The nodes that it adds for them by its spec.scaleUp: how many of which class, in how many
+    minutes, at what price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,10 @@ def headroom(situation: Situation, probe: Probe, additions: Sequence[Addition] =
     present = _only(situation.snapshot, probe.gpu_model)
     workload, ask = _asked(situation, probe)
     grown = _grown(present, additions, ask.shape, probe.gpu_model)
-    now, after = (
-        trials.decided(situation, workload, ask, snapshot) for snapshot in (present, grown)
-    )
+    free = replace(ask, policy=replace(ask.policy, scale_up=ScaleUp.NEVER))
+    now = trials.decided(situation, workload, free, present)
+    after = trials.decided(situation, workload, ask, grown)
+    adds = scaleup.by_cluster(after.additions)
     freed = _freed(situation, workload, ask, grown, after)
     got_now = {verdict.cluster: verdict.got for verdict in now.verdicts}
     rows = [
@@ -102,6 +109,7 @@ def headroom(situation: Situation, probe: Probe, additions: Sequence[Addition] =
             after=verdict.got,
             binds=_cluster_binds(verdict, after, freed),
             ever=_ever(verdict, ask.shape, grown.clusters[verdict.cluster]),
+            adds=tuple(added.text for added in adds.get(verdict.cluster, ())),
         )
         for verdict in after.verdicts
     ]
@@ -247,7 +255,10 @@ def _ever(verdict: Verdict, shape: PodShape, view: ClusterView) -> bool:
         Reason.UNSCHEDULABLE,
     )
     rows = view.capacity.rows if view.capacity is not None else ()
-    return open_ and any(_on_one(row, shape) for row in rows)
+    every = pools.opened(view.scale_up, {}, view.usable_permille)
+    return open_ and (
+        any(_on_one(row, shape) for row in rows) or any(pool.room(shape) for pool in every)
+    )
 
 
 def _on_one(row: NodeRow, shape: PodShape) -> int:

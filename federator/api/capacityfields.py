@@ -25,6 +25,7 @@ from federator.api.common import (
     Moment,
     Seq,
     ShortText,
+    list_map,
 )
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
@@ -44,6 +45,8 @@ MAX_RESOURCES = 32
 MAX_TAINTS = 32
 MAX_LOOK = 128
 MAX_SHAPE_ID = 32
+MAX_WAITING = 64
+MAX_MACHINES = 64
 MAX_RESOURCE_NAME = 317
 """The bounds of the schemas below, and of names of resources: a prefix of 253 characters, a slash,
 63 more."""
@@ -132,6 +135,13 @@ class NodeRowFields(Model):
     """Their taints."""
 
 
+class WaitingFields(Shape):
+    """Pods that no node has room for."""
+
+    copies: Count
+    """How many."""
+
+
 class CapacityFields(Model):
     """What a member's nodes offer and have left."""
 
@@ -153,6 +163,16 @@ class CapacityFields(Model):
     """Free nodes by look."""
     copies: Annotated[dict[str, Amount], Field(max_length=MAX_ROWS)] = Field(default_factory=dict)
     """How many copies of each shape fit, by the shape's id."""
+    waiting: Annotated[
+        list[WaitingFields], Field(max_length=MAX_WAITING, json_schema_extra=list_map("id"))
+    ] = Field(default_factory=list)
+    """Pods that no node has room for, by shape, those with most copies first: an autoscaler adds
+    nodes for them."""
+    machines: Annotated[
+        dict[Annotated[str, Field(max_length=63)], Amount], Field(max_length=MAX_MACHINES)
+    ] = Field(default_factory=dict)
+    """Nodes by instance type (label node.kubernetes.io/instance-type), with those that are not
+    ready."""
     as_of: Moment | None = None
     """When these figures last changed."""
 
@@ -162,7 +182,7 @@ def to_capacity(status: Obj) -> Capacity:
     of the latter holds: it is copied there. Negative figures count as zero, unreadable rows as
     none, and more room than there is as none.
     """
-    copies = raw.mapping(status, "copies")
+    copies, machines = raw.mapping(status, "copies"), raw.mapping(status, "machines")
     answered = sorted(
         shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape])
     )
@@ -172,6 +192,16 @@ def to_capacity(status: Obj) -> Capacity:
         includes_seq=seqs.clamped(raw.integer(status, "includesSeq")),
         exact=status.get("exact") is not False,
         packs=raw.flag(status, "packs"),
+        waiting=tuple(
+            (shared_shape({name: entry[name] for name in entry if name != "copies"}), count)
+            for entry in raw.objects(status, "waiting")[:MAX_WAITING]
+            if (count := min(raw.integer(entry, "copies"), MAX_NODES)) > 0
+        ),
+        machines={
+            name: raw.figure(machines, name)
+            for name in sorted(machines)[:MAX_MACHINES]
+            if _is_number(machines[name])
+        },
     )
 
 
@@ -192,6 +222,12 @@ def from_capacity(
         "nodes": [_from_row(row) for row in capacity.rows],
         "copies": dict(sorted(capacity.copies.items())),
     }
+    status |= raw.present(
+        {
+            "waiting": [{**from_shape(shape), "copies": n} for shape, n in capacity.waiting],
+            "machines": dict(sorted(capacity.machines.items())),
+        }
+    )
     if as_of_s is not None:
         status["asOf"] = raw.rfc3339(as_of_s)
     return status

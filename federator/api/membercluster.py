@@ -7,7 +7,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, maintenance, memberfields, raw, tainttimes
+from federator.api import (
+    capacityfields,
+    maintenance,
+    memberfields,
+    raw,
+    scaleupfields,
+    tainttimes,
+)
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
     ATOMIC,
@@ -41,7 +48,6 @@ NOT_ASKED: Final = "NotAsked"
 """Reason of Ready: the hub lacks file descriptors to ask it; nothing is known against it."""
 NOT_REPORTING: Final = "NotReporting"
 """Reason of a reachable cluster that reports nothing about its workloads."""
-
 
 _EVERY_API: Final = WORKLOAD_APIS | OPERATOR_APIS
 """The APIs assumed of a cluster before its discovery is read."""
@@ -158,6 +164,8 @@ class Spec(StatedFields):
     """How much of what its nodes offer is kept for copies that leave other clusters because these
     are lost or drained. Until then work of tier Preemptible may have it, and leaves when it is
     needed; all other work grows no further than to it."""
+    scale_up: scaleupfields.Classes = Field(default_factory=list)
+    """Nodes that the cluster's autoscaler can add; none when left out."""
     cordoned: bool | None = None
     """True keeps new work away; what is there stays."""
     declared_dead: Moment | None = None
@@ -477,6 +485,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         projects=frozenset(projects) if projects else None,
         usable_permille=usable_permille(raw.text(obj, "spec", "usable")),
         buffer_permille=buffer_permille(raw.text(obj, "spec", "failoverBuffer")),
+        scale_up=scaleupfields.to_classes(raw.at(obj, "spec", "scaleUp")),
         capacity=capacity,
         capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",

@@ -42,6 +42,7 @@ from federator.model.bounds import PerCluster
 from federator.model.errors import FieldError
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Toleration
+from federator.model.scaleup import ScaleUp
 
 
 class TolerationFields(Model):
@@ -285,6 +286,10 @@ class PolicyFields(Model):
     """How fast copies move; 10% a minute when left out, and never fewer than 100 copies."""
     failover: FailoverFields | None = None
     """When copies leave a cluster that is lost, and whether they come back."""
+    scale_up: Literal["Never", "WhenShort", "Prefer"] | None = None
+    """Whether copies are placed on nodes that a cluster has to add first (spec.scaleUp of a
+    MemberCluster). WhenShort (the default): when no cluster has free room for them. Prefer: such
+    nodes count like free room. Never: only free room counts."""
 
 
 class Placement(PolicyFields):
@@ -296,7 +301,7 @@ class Placement(PolicyFields):
                 "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations)"
                 " && !has(self.spread) && !has(self.division) && !has(self.partial)"
                 " && !has(self.rollout) && !has(self.onPolicyChange) && !has(self.moveBudget)"
-                " && !has(self.failover))",
+                " && !has(self.failover) && !has(self.scaleUp))",
                 "policyRef and inline fields of a policy exclude each other",
             )
         )
@@ -336,7 +341,13 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "preferences": preferences,
         "reads_reports": conditions.reported or any(wish.reported for wish in preferences),
         "problem": problem,
+        "scale_up": scale_up_of(raw.text(fields, "scaleUp")),
     }
+
+
+def scale_up_of(text: str) -> ScaleUp:
+    """WhenShort where nothing is said, or what means nothing."""
+    return ScaleUp(text) if text in set(ScaleUp) else ScaleUp.WHEN_SHORT
 
 
 def policy_from_inline(fields: Obj) -> Policy:

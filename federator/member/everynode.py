@@ -14,9 +14,8 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.pods import effective
 from federator.member.cache.rows import Node, PodRow
-from federator.member.capacity import nodematch
 from federator.model.errors import FieldError
-from federator.model.kubernetes import taints
+from federator.model.kubernetes import nodematch, taints
 from federator.model.kubernetes.taints import Toleration
 from federator.model.observation import NodesWithout
 

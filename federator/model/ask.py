@@ -15,6 +15,7 @@ from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Taint, Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
+from federator.model.scaleup import ScaleUp
 from federator.model.shards import Ranges
 from federator.model.terms import NO_CONDITIONS, Conditions, Preference
 
@@ -315,6 +316,7 @@ class Policy:
     """True (onPolicyChange: Lazy): running copies stay until a rebalance is asked for."""
     moves: MoveBudget = MoveBudget()
     failover: Failover = Failover()
+    scale_up: ScaleUp = ScaleUp.WHEN_SHORT
     problem: str = ""
     """Why the requested policy cannot be used, as a sentence: nothing new is placed then."""
     required: tuple[Demand, ...] = ()

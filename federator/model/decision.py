@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict, overload
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.quickly import likewise, quickly
+from federator.model.scaleup import Addition
 from federator.model.shards import Ranges
 
 
@@ -356,6 +357,8 @@ class Decision:
     allowed; "" for none. Pods keep the former version."""
     preempted: Preempted | None = None
     """Set while copies are missing that left for another workload."""
+    additions: tuple[Addition, ...] = ()
+    """Nodes that clusters have to add for copies of it."""
 
     may_run: Mapping[str, Ranges] = field(default_factory=dict)
     """For shards that may not run twice: cluster -> those that it may still run although they were

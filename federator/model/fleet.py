@@ -21,6 +21,7 @@ from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
 from federator.model.rules.invariant import Invariant
+from federator.model.scaleup import NodeClass
 from federator.model.shards import Ranges
 from federator.model.terms import NOTHING_STATED, Stated
 
@@ -58,6 +59,11 @@ class Capacity:
     packs: bool = False
     """The member's scheduler packs nodes; otherwise charges lie where a scheduler with default
     settings binds."""
+    waiting: tuple[tuple[PodShape, int], ...] = ()
+    """Pods that no node has room for, of slices up to `includes_seq` and of others: an autoscaler
+    sees them."""
+    machines: Mapping[str, int] = field(default_factory=dict)
+    """Nodes by instance type, with those that are not ready."""
 
     @property
     def allocatable(self) -> Resources:
@@ -122,6 +128,8 @@ class ClusterView:
     buffer_permille: int = 0
     """Of that, what is kept for copies that leave other clusters, in thousandths of its
     allocatable; work of tier Preemptible has it until then."""
+    scale_up: tuple[NodeClass, ...] = ()
+    """Classes of nodes that it can add, by name."""
     capacity: Capacity | None = None
     """None: it never reported, and takes nothing."""
     capacity_age_s: float = 0.0

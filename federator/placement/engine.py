@@ -25,6 +25,7 @@ from federator.placement import (
     inputs,
     ordinals,
     placing,
+    scaling,
     sharing,
     verdicts,
 )
@@ -104,6 +105,8 @@ def decide(
         empty,
         may_run,
     )
+    if ledger.growing:
+        return scaling.decide(ask, request, functools.partial(_by_kind, _ROWS))
     return _by_kind(_ROWS, ask, request)
 
 

@@ -2,6 +2,7 @@
 path; charges and writes nothing."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -11,6 +12,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
+from federator.model.scaleup import ScaleUp
 from federator.placement import gangs
 from federator.placement.division import domains
 from federator.placement.quota.domain_usage import Ceiling
@@ -18,6 +20,7 @@ from federator.placement.room import setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
+from federator.placement.selection.candidates import Candidate
 
 _BOUNDED_BY: Final[Mapping[Reason, str]] = {
     Reason.QUOTA_EXCEEDED: "spec.domains",
@@ -44,6 +47,8 @@ class Row:
     """The largest amount of each requested resource that is free on one node."""
     lacks: str
     """What prevents one more copy there, as a part of a sentence; "" when one more fits."""
+    after: int = 0
+    """Further copies that fit on nodes which the cluster can add, by spec.scaleUp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +93,22 @@ def _rows(
     if not lost:
         setaside.keep(ask, ledger)
     eligible = candidates.places(ask, snapshot, ledger)
-    pool = candidates.candidates(
-        ask,
-        {holding.cluster: holding for holding in held},
-        eligible,
-        ledger,
-        capped=capped,
-        by_name=False,
-    )
+    with nullcontext() if ask.policy.scale_up is ScaleUp.NEVER else ledger.widened():
+        pool = candidates.candidates(
+            ask,
+            {holding.cluster: holding for holding in held},
+            eligible,
+            ledger,
+            capped=capped,
+            by_name=False,
+        )
+    now = {candidate.name: _free(candidate, ask, ledger) for candidate in pool}
     got = {verdict.cluster: verdict.got for verdict in decision.verdicts}
     return tuple(
         Row(
             candidate.name,
             candidate.held,
-            None if candidate.pending else candidate.room,
+            None if candidate.pending else now[candidate.name],
             candidate.cap,
             _BOUNDED_BY.get(candidate.limit, ""),
             candidate.weight,
@@ -111,9 +118,15 @@ def _rows(
             _lacking(ask, snapshot.clusters[candidate.name], ledger)
             if not candidate.room and not candidate.pending
             else "",
+            candidate.room - now[candidate.name],
         )
         for candidate in pool
     )
+
+
+def _free(candidate: Candidate, ask: Ask, ledger: Ledger) -> int:
+    """The part of its room that is free."""
+    return min(candidate.room, max(ledger.room(candidate.name, ask.shape), 0))
 
 
 def _lacking(ask: Ask, view: ClusterView, ledger: Ledger) -> str:
@@ -188,9 +201,10 @@ def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str,
             or "nothing"
         )
         bound = f" ({row.bound})" if row.bound else ""
+        room += f" now and {row.after} on nodes that it can add" if row.after else ""
         lines.append(
-            f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room} more, at "
-            f"most {row.cap}{bound}, "
+            f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room}"
+            f"{'' if row.after else ' more'}, at most {row.cap}{bound}, "
             f"gets {row.got}; most free on one node: {free}"
         )
     return tuple(lines)

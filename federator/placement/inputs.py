@@ -16,6 +16,7 @@ from federator.model.bounds import PerCluster
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.scaleup import ScaleUp
 from federator.model.terms import Conditions, Preference
 from federator.placement.division.division import by_static_weight
 from federator.placement.policy import tolerating
@@ -130,6 +131,8 @@ def policy_text(policy: Policy) -> str:
         text += f", {_conditions(policy.conditions)!r}"
     if policy.preferences:
         text += f", {sorted(map(_preference, policy.preferences))!r}"
+    if policy.scale_up is not ScaleUp.WHEN_SHORT:
+        text += f", scaleUp {policy.scale_up}"
     return text
 
 

@@ -14,6 +14,7 @@ from federator.embedded.controllers import NodePool
 from federator.kinds import read
 from federator.model import names
 from federator.model.errors import FieldError
+from federator.model.scaleup import INSTANCE_TYPE
 
 
 class _Strict(BaseModel):
@@ -27,6 +28,17 @@ class Gpus(_Strict):
     count: Annotated[int, Field(ge=1, le=16)]
 
 
+class ScaleUp(_Strict):
+    """The autoscaler of a pool: it adds machines for Pending pods and removes empty ones."""
+
+    max: Annotated[int, Field(ge=1, le=5000)]
+    """Machines of the pool at most."""
+    minutes: Annotated[int, Field(ge=1, le=1440)] = 2
+    """Until a further machine is there."""
+    price_per_hour: str | None = None
+    """Of one machine."""
+
+
 class Pool(_Strict):
     """`count` equal machines."""
 
@@ -37,6 +49,7 @@ class Pool(_Strict):
     gpus: Gpus | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
+    scale_up: ScaleUp | None = None
 
 
 class MemberSpec(_Strict):
@@ -133,14 +146,11 @@ def pools(member: MemberSpec) -> Sequence[NodePool]:
     """The machines as the embedded kubelets take them."""
     result = []
     for index, pool in enumerate(member.nodes):
-        allocatable: dict[str, str] = {
-            "cpu": pool.cpu,
-            "memory": pool.memory,
-            "pods": str(pool.pods),
-        }
+        allocatable = _allocatable(pool)
         labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **pool.labels}
+        if pool.scale_up is not None:
+            labels[INSTANCE_TYPE] = _class_of(member, index, pool)
         if pool.gpus is not None:
-            allocatable["nvidia.com/gpu"] = str(pool.gpus.count)
             labels["nvidia.com/gpu.product"] = pool.gpus.model
         result.append(
             NodePool(
@@ -149,9 +159,43 @@ def pools(member: MemberSpec) -> Sequence[NodePool]:
                 labels=labels,
                 taints=tuple(pool.taints),
                 name=f"{member.name}-{index}",
+                most=pool.scale_up.max if pool.scale_up is not None else None,
+                start_s=pool.scale_up.minutes * 60.0 if pool.scale_up is not None else None,
             )
         )
     return result
+
+
+def _allocatable(pool: Pool) -> dict[str, str]:
+    amounts = {"cpu": pool.cpu, "memory": pool.memory, "pods": str(pool.pods)}
+    return amounts if pool.gpus is None else amounts | {"nvidia.com/gpu": str(pool.gpus.count)}
+
+
+def _class_of(member: MemberSpec, index: int, pool: Pool) -> str:
+    """The instance type of the machines of a pool that can grow."""
+    return pool.labels.get(INSTANCE_TYPE, f"{member.name}-{index}")
+
+
+def _scale_up(member: MemberSpec) -> list[dict[str, Any]]:
+    """What the MemberCluster states of its autoscaler."""
+    classes = []
+    for index, pool in enumerate(member.nodes):
+        if pool.scale_up is None:
+            continue
+        stated: dict[str, Any] = {
+            "name": _class_of(member, index, pool),
+            "shape": _allocatable(pool),
+            "max": pool.scale_up.max,
+            "minutes": pool.scale_up.minutes,
+        }
+        if pool.scale_up.price_per_hour is not None:
+            stated["pricePerHour"] = pool.scale_up.price_per_hour
+        if pool.labels:
+            stated["labels"] = dict(pool.labels)
+        if pool.taints:
+            stated["taints"] = list(pool.taints)
+        classes.append(stated)
+    return classes
 
 
 def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:
@@ -163,6 +207,8 @@ def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:
         spec["usable"] = member.usable
     if member.failover_buffer is not None:
         spec["failoverBuffer"] = member.failover_buffer
+    if classes := _scale_up(member):
+        spec["scaleUp"] = classes
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "MemberCluster",

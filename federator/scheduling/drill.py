@@ -61,6 +61,8 @@ class Outcome:
     """Reserved first, then the workloads that lack the most."""
     recovery_s: float
     """Seconds until all that have a place have been given it, at the budget of failovers."""
+    after_scale_up: int = 0
+    """Copies of those with a place that wait for nodes which clusters add."""
 
     def missing(self, tier: Tier) -> int:
         """Copies of a tier without a place."""
@@ -130,12 +132,15 @@ class Tally:
         self._workloads = 0
         self._copies = 0
         self._unplaced: list[Unplaced] = []
+        self._waiting = 0
 
     def add(self, rehearsed: Iterable[Rehearsed], tiers: Mapping[WorkloadKey, Tier]) -> None:
         """Counts these workloads of the lost clusters; `tiers` has the tier of each."""
         for each in rehearsed:
             self._workloads += bool(each.before)
             self._copies += each.before
+            if each.decision is not None:
+                self._waiting += sum(added.copies for added in each.decision.additions)
             if each.stays:
                 self._unplaced.append(Unplaced(each.key, tiers[each.key], each.stays, each.why))
 
@@ -150,4 +155,6 @@ class Tally:
         )
         moving = self._copies - sum(lacking.copies for lacking in unplaced)
         recovery_s = moving * MINUTE_S / max(a_minute, 1)
-        return Outcome(self._loss, self._workloads, self._copies, tuple(unplaced), recovery_s)
+        return Outcome(
+            self._loss, self._workloads, self._copies, tuple(unplaced), recovery_s, self._waiting
+        )

@@ -95,6 +95,8 @@ class DecisionInput:
     without_room: tuple[str, ...] = ()
     """Clusters that copies leave before their replacements are ready, up to maxUnavailable, because
     no cluster has room for the replacements."""
+    scaling: str = ""
+    """What copies wait for that have a place on nodes to be added, as a sentence; "" for none."""
     notice: str = ""
     """Which copies will be preempted, for which workload and when, as a sentence; "" for none."""
 

@@ -254,6 +254,8 @@ def _placed(facts: Facts) -> Condition:
         return Condition("Placed", conditions.TRUE, "MovesPending", placing.message, generation)
     if placing.surplus:
         return Condition("Placed", conditions.TRUE, "CopiesKept", placing.message, generation)
+    if placing.scaling:
+        return Condition("Placed", conditions.TRUE, "ScalingUp", placing.scaling, generation)
     clusters = len([share for share in placing.shares if share.count > 0])
     if wanted.every_node:
         message = f"Every cluster that admits it has it: {_clusters(clusters)}."

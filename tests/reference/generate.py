@@ -24,6 +24,7 @@ from tests.reference import (
     plans,
     policies,
     roles,
+    scaleups,
     settings_file,
     tables,
 )
@@ -39,6 +40,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "config/examples/bounds/README.md": bounds.page,
     "config/examples/plan/README.md": plans.page,
     "config/examples/policies/README.md": policies.page,
+    "config/examples/scale-up/README.md": scaleups.page,
     **{
         f"docs/reference/objects/{kind.kind.lower()}.md": functools.partial(objects.page, kind)
         for kind in registry.KINDS.values()

@@ -222,6 +222,8 @@ def _why(now: Record | None, failure: str, *, held_back: bool) -> _Why:
     """Why a workload does not get all that it asks for; nothing when it does."""
     if failure:
         return {"reason": str(Reason.MISCONFIGURED), "message": failure}
+    if now is not None and now.terms.additions and now.terms.reason is Reason.CHOSEN:
+        return {"reason": "ScalingUp", "message": now.terms.message}
     if now is None or (now.terms.reason is Reason.CHOSEN and not held_back):
         return {"reason": "", "message": ""}
     reason = "" if now.terms.reason is Reason.CHOSEN else str(now.terms.reason)

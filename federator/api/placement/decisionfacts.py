@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.api import capacityfields, federatedquota, raw
+from federator.api import capacityfields, federatedquota, raw, scaleupfields
 from federator.api.raw import Obj
 from federator.model import interning, names, shards, uids
 from federator.model import seq as seqs
@@ -21,6 +21,7 @@ from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, 
 from federator.model.decision import Preempted, Reason, Share, apart, quick_share, together
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
+from federator.model.scaleup import Addition
 from federator.model.shards import Ranges
 
 _REASONS: Final = {str(reason): reason for reason in Reason}
@@ -105,6 +106,8 @@ class Terms:
     waiting_for: tuple[str, ...]
     failovers: tuple[FailedOver, ...] = ()
     """Lost clusters that copies left lately, oldest first."""
+    additions: tuple[Addition, ...] = ()
+    """Nodes that clusters were to add for copies of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +412,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
         failovers=tuple(map(_failed_over, raw.objects(spec, "failovers"))),
+        additions=scaleupfields.to_additions(spec.get("scaleUp")),
     )
 
 

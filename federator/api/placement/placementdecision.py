@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import raw
+from federator.api import raw, scaleupfields
 from federator.api.common import (
     ATOMIC,
     Amount,
@@ -32,6 +32,7 @@ from federator.api.common import (
 from federator.api.placement import chargefields, verdicttext
 from federator.api.placement.decisionfacts import FailedOver
 from federator.api.placement.verdicttext import Verdicts
+from federator.api.scaleupfields import MAX_ADDITIONS, AdditionFields
 from federator.model import plaintext, shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Preempted, Share
@@ -282,6 +283,10 @@ class Spec(Model):
     missing: Amount | None = None
     """Copies that were not ready when the copies in `given` began to leave. The move does not wait
     for these."""
+    scale_up: Annotated[
+        list[AdditionFields], Field(max_length=MAX_ADDITIONS, json_schema_extra=ATOMIC)
+    ] = Field(default_factory=list)
+    """Copies that were given a place on nodes which their cluster has to add first."""
     failovers: Annotated[
         list[FailoverFields], Field(max_length=MAX_FAILOVERS, json_schema_extra=ATOMIC)
     ] = Field(default_factory=list)
@@ -443,6 +448,8 @@ def _now_and_then(
         spec["unlimitedQuota"] = True
     if decision.preempted is not None:
         spec["preempted"] = _preempted_fields(decision.preempted)
+    if decision.additions:
+        spec["scaleUp"] = scaleupfields.from_additions(decision.additions)
     if leaving:
         spec["leaving"] = list(leaving)
     if failovers:

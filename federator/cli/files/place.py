@@ -369,7 +369,7 @@ def rendered(
 def table(decisions: Sequence[Mapping[str, Any]]) -> str:
     """One row per share, and one row with the reason for what is short."""
     from federator.api.placement import decisionfacts
-    from federator.model import shards
+    from federator.model import scaleup, shards
 
     rows: list[list[str]] = []
     for decision in decisions:
@@ -379,11 +379,15 @@ def table(decisions: Sequence[Mapping[str, Any]]) -> str:
             f"{facts.key.kind}/{facts.key.name}",
             raw.text(spec, "message"),
         )
+        waits = scaleup.by_cluster(facts.terms.additions)
         for share in facts.shares:
             amount = shards.text(share.ranges) if share.ranges else str(share.count)
             if share.ranges and share.slots < share.count:
                 amount += f" ({share.slots} at once)"
-            rows.append([where, name, share.cluster, amount, ""])
+            coming = [
+                f"{each.copies} wait for {each.text}" for each in waits.get(share.cluster, ())
+            ]
+            rows.append([where, name, share.cluster, amount, "; ".join(coming)])
         if _short(decision):
             missing = raw.integer(spec, "shortfall")
             what = f"short {missing}" if missing else "short of slots"

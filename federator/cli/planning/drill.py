@@ -80,6 +80,9 @@ def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
     ]
     common.show(common.table(headers, rows))
     for outcome in outcomes:
+        if outcome.after_scale_up:
+            waiting = plaintext.counted(outcome.after_scale_up, "copy waits", "copies wait")
+            common.show(f"\nWithout {outcome.loss.name}, {waiting} for nodes that clusters add.")
         if not outcome.unplaced:
             continue
         copies = sum(lacking.copies for lacking in outcome.unplaced)
@@ -106,6 +109,7 @@ def _outcome(outcome: "Outcome") -> dict[str, Any]:
         "workloads": outcome.workloads,
         "copies": outcome.copies,
         "recoverySeconds": round(outcome.recovery_s, 1),
+        "afterScaleUp": outcome.after_scale_up,
         "unplaced": [
             {
                 "workload": str(lacking.key),

@@ -53,7 +53,7 @@ NOT_A_SHAPE: Final = (
 @click.option(
     "--scale-up", "scale_ups", multiple=True, metavar="CLUSTER=NODES[xSHAPE]",
     help=(
-        "Nodes that an autoscaler could add: like the best one there, or as the shape says"
+        "Further nodes that an autoscaler could add: like the best one there, or as the shape says"
         " (a=20x64cpu,256Gi)."
     ),
 )  # fmt: skip
@@ -73,8 +73,8 @@ def headroom(
     files: tuple[str, ...], output: str, **given: str,
 ) -> None:  # fmt: skip
     """How many more copies of a shape would get a place, in which clusters, and what binds first.
-    Nothing is written. The nodes that an autoscaler could add are told with --scale-up: the fleet's
-    reports do not say."""
+    Nothing is written. Counts the nodes that the clusters' autoscalers can add, as spec.scaleUp of
+    a MemberCluster states them; --scale-up adds others for trial."""
     from federator.advice import headroom as asking
     from federator.kinds import read
     from federator.model.ask import Tier
@@ -106,7 +106,9 @@ def headroom(
         common.fail(str(bad))
     subject = shape + (f" of project {project}" if project else "")
     if output == "table":
-        grows = bool(additions)
+        grows = bool(additions) or any(
+            view.scale_up for view in situation.snapshot.clusters.values()
+        )
         common.show(f"{sentence(headroom, subject, grows=grows)}\n\n{table(headroom, grows=grows)}")
     else:
         common.show(common.dump({"shape": shape, "project": project, **asdict(headroom)}, output))
@@ -163,12 +165,20 @@ def sentence(headroom: "Headroom", subject: str, *, grows: bool) -> str:
 
 def table(headroom: "Headroom", *, grows: bool) -> str:
     """One row for each cluster, those with most room first."""
-    headers = ["CLUSTER", "NOW", *(["AFTER SCALE-UP"] if grows else []), "BINDS"]
+    adds = any(row.adds for row in headroom.clusters)
+    headers = [
+        "CLUSTER",
+        "NOW",
+        *(["AFTER SCALE-UP"] if grows else []),
+        *(["NODES TO ADD"] if adds else []),
+        "BINDS",
+    ]
     rows = [
         [
             row.cluster,
             f"{row.now:,}" if row.ever else "never",
             *([f"{row.after:,}" if row.ever else "never"] if grows else []),
+            *([" and ".join(row.adds)] if adds else []),
             row.binds,
         ]
         for row in headroom.clusters

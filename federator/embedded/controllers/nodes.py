@@ -40,6 +40,14 @@ class NodePool:
     taints: Sequence[Mapping[str, str]] = ()
     name: str = "node"
     annotations: Mapping[str, str] = field(default_factory=dict)
+    most: int | None = None
+    """Nodes that its autoscaler keeps at most (`scheduling.nodescaler`); None: `count`, always."""
+    start_s: float | None = 120.0
+    """Seconds until a further node is there; None: it never comes."""
+    idle_s: float = 600.0
+    """Seconds after which a node without pods is removed."""
+    lives_s: float | None = None
+    """Seconds after which a further node vanishes with what runs on it; None: it does not."""
 
 
 class Node:

@@ -23,6 +23,7 @@ from federator.embedded.controllers.nodes import NodeIndex, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.scheduling.gangs import RESOURCE, Gangs
 from federator.embedded.controllers.scheduling.neighbours import Neighbours
+from federator.embedded.controllers.scheduling.nodescaler import NodeScaler
 from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
 from federator.embedded.controllers.tools import Controller, Tools
@@ -81,6 +82,8 @@ class Controllers:
         garbage = Garbage(self._tools, resources)
         self._everything += [garbage.notice, namespaces.notice]
         self._controllers += [namespaces, garbage]
+        self.scaler: NodeScaler | None = None
+        """The autoscaler of the nodes; None without workloads."""
         self._accounts: AccountTokens | None = None
         if tokens is not None:
             self._accounts = AccountTokens(self._tools, tokens)
@@ -106,8 +109,15 @@ class Controllers:
         life = NodeLife(tools, pods, nodes)
         services, ingresses = Services(tools, pods), Ingresses(tools)
         autoscalers = Autoscalers(tools)
+        scaler = self.scaler = NodeScaler(tools, pods, nodes, self._pools)
         self._routes |= {
-            kinds.nodes.key: [nodes.notice, kubelet.notice, life.notice, daemons.notice],
+            kinds.nodes.key: [
+                nodes.notice,
+                kubelet.notice,
+                life.notice,
+                daemons.notice,
+                scaler.notice,
+            ],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice, autoscalers.notice],
@@ -124,6 +134,7 @@ class Controllers:
         }
         self._controllers += [life, deployments, sets, jobs, stateful, daemons]
         self._controllers += [scheduler, kubelet, services, ingresses, claims, autoscalers, crons]
+        self._controllers.append(scaler)
 
     def _serves_groups(self) -> bool:
         return any(resource.key == RESOURCE for resource in self._resources())

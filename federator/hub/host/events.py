@@ -156,6 +156,14 @@ class Events:
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Drain"))
         self._journal.member_event(member.name, reason, note)
 
+    def late(self, member: Member, note: str) -> None:
+        """A Warning on a MemberCluster of which nodes did not come, and an entry of the history."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = registry.KINDS["MemberCluster"].ref("", member.name)
+        event = EmitEvent(regarding, uid, "ScaleUpLate", note, warning=True, action="ScaleUp")
+        self._enqueue(event)
+        self._journal.member_event(member.name, "ScaleUpLate", note)
+
     def noted(self, member: Member, reason: str, note: str, was: str, now: str) -> None:
         """An entry of the history alone: its condition says it already, or a person did it."""
         self._journal.member_event(member.name, reason, note, (was, now))

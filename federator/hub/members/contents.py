@@ -5,12 +5,13 @@ Written by its reflectors (`reading`) and with the answers to our writes. It liv
 `Member`: closing the connection keeps what was last seen, because silence is not absence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import raw
 from federator.hub.members.capacity_report import CapacityReport
+from federator.hub.members.promises import Promises
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
@@ -19,6 +20,7 @@ from federator.kube.store import Bound, Store, version_number
 from federator.kube.watch.reflector import Reflector
 from federator.model.fleet import serves
 from federator.model.names import WorkloadKey
+from federator.model.scaleup import NodeClass
 
 REPORTS_MAX = 64
 """ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
@@ -44,6 +46,8 @@ class Contents:
     """Plural -> reflector, of the present connection or, while there is none, of the last one."""
     report: CapacityReport | None = None
     report_heard_s: float = 0.0
+    promises: Promises = field(default_factory=Promises)
+    """The nodes that its autoscaler is trusted to add."""
 
     def synced(self, apis: frozenset[str]) -> bool:
         """Every kind of those that it serves has been listed since this process started, and its
@@ -131,6 +135,20 @@ class Contents:
     def observe_report(self, report: CapacityReport | None, now_s: float) -> None:
         """The watch shows its ClusterCapacity."""
         self.report, self.report_heard_s = report, now_s
+
+    @property
+    def machines(self) -> Mapping[str, int]:
+        """Its nodes by instance type, as it last reported them."""
+        return self.report.capacity.machines if self.report is not None else {}
+
+    def can_add(self, stated: Sequence[NodeClass], now_s: float) -> tuple[NodeClass, ...]:
+        """The stated classes of nodes, as far as they deliver. `now_s` is a monotonic time."""
+        return self.promises.in_force(stated, self.machines, now_s)
+
+    def observe_late(self, node_class: NodeClass, now_s: float) -> str | None:
+        """Nodes of this class did not come in time. Returns a sentence on what follows; None when
+        that is known."""
+        return self.promises.note_late(node_class, self.machines, now_s)
 
     def observe_answered_report(self, report: CapacityReport) -> None:
         """Stores the response to our own write of its ClusterCapacity, mainly for the claim in

@@ -297,17 +297,15 @@ class Member:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
         declared = membercluster.to_view(self.obj, now_s)
         ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()
-        age = (
-            clock.monotonic() - self.contents.report_heard_s
-            if self.contents.report is not None
-            else 0.0
-        )
+        report = self.contents.report
+        age = clock.monotonic() - self.contents.report_heard_s if report is not None else 0.0
         if self.is_current and self.process.speaks:
             age = 0.0  # it would have told of a change
         elif self.link.reachability.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)
         return replace(
             declared,
+            scale_up=self.contents.can_add(declared.scale_up, clock.monotonic()),
             ready=ready,
             unready_reason=why,
             untrustworthy=self.trust.why,
@@ -318,7 +316,7 @@ class Member:
             unreachable=self.unreachable,
             lapsed=self.vitals.lapsed and self.gone,
             apis=self.link.apis,
-            capacity=self.contents.report.capacity if self.contents.report is not None else None,
+            capacity=report.capacity if report is not None else None,
             capacity_age_s=age,
             stale=age > stale_after_s,
         )

@@ -91,6 +91,7 @@ class Placing:
     ) -> None:
         self.state = state
         self.caps = caps
+        caps.on_late = events.late
         self.in_force = in_force
         self.host = host
         self.events = events

@@ -6,22 +6,31 @@ may try the cluster again. It is about the present pods: with another template i
 waiting time is measured here, from when it was first read: a member's clock may be minutes off
 (F9), and a restart of the hub starts the time again.
 
+Where nodes can be added for the replicas (spec.scaleUp of the MemberCluster), they are waited for:
+twice the minutes that the slowest class states. If replicas still have no node then, the cluster is
+capped as always, and nothing is promised of these classes for a while (`members/promises`).
+
 A cluster in which an object of somebody else has the workload's name is capped at nothing, for as
 long as that object is there.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from federator.hub.cache import cutting
+from federator.api import raw, scaleupfields
+from federator.hub.cache import cutting, policying
 from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
+from federator.hub.members.promises import late_after_s
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.model.names import WorkloadKey
+from federator.model.scaleup import NodeClass, ScaleUp
+from federator.placement.growth import pools
 
 CONFLICT_S: Final = 60.0
 """Seconds for which a share waits for an object of somebody else that has its name to go. Then it
@@ -51,6 +60,10 @@ class _Caps:
     by_cluster: dict[str, _Cap] = field(default_factory=dict)
 
 
+def _nobody_listens(_: Member, __: str) -> None:
+    pass
+
+
 class UnschedulableCaps:
     """Remembers what members' schedulers could not bind. Placing asks before each decision."""
 
@@ -58,6 +71,8 @@ class UnschedulableCaps:
         self.state = state
         self.clock = clock
         self._caps: dict[WorkloadKey, _Caps] = {}
+        self.on_late: Callable[[Member, str], None] = _nobody_listens
+        """Called with a sentence when nodes that a member can add did not come."""
         self._waiting: dict[WorkloadKey, dict[str, tuple[float, float]]] = {}
         """Cluster -> since when replicas wait for a node by the member's report, and the monotonic
         time at which that was first read."""
@@ -120,8 +135,10 @@ class UnschedulableCaps:
             return None
         now = self.clock.monotonic()
         waited = now - self._waits_since(key, cluster, observed.unschedulable_since_s, now)
-        if waited < self.state.options.unschedulable_after_s:
-            return self.state.options.unschedulable_after_s - waited
+        coming = self._coming(workload, member, now)
+        after_s = max([self.state.options.unschedulable_after_s, *map(late_after_s, coming)])
+        if waited < after_s:
+            return after_s - waited
         # Of a share that has just shrunk, pods may still be waiting that are about to go: a ready
         # pod was scheduled.
         most = max(observed.ready, seen.due - observed.unschedulable)
@@ -130,7 +147,34 @@ class UnschedulableCaps:
         if before is not None and before.until_s > now and before.most <= most:
             return before.until_s - now
         caps[cluster] = _Cap(most, now + self.state.options.unschedulable_decay_s)
+        if member is not None:
+            self._give_up(member, coming, now)
         return 0.0
+
+    def _coming(
+        self, workload: Workload, member: Member | None, now_s: float
+    ) -> Sequence[NodeClass]:
+        """The classes of nodes that the cluster can add for the workload's pods."""
+        stated = scaleupfields.to_classes(raw.at(member.obj, "spec", "scaleUp")) if member else ()
+        if not stated or member is None or workload.ask is None:
+            return ()
+        ask = policying.asked(workload, self.state.rules, self.state.bindings())
+        if ask is None or ask.policy.scale_up is ScaleUp.NEVER:
+            return ()
+        trusted = member.contents.can_add(stated, now_s)
+        every = pools.opened(trusted, member.contents.machines, 1000)
+        return [
+            pool.node_class
+            for pool in every
+            if pool.left and any(pool.room(pod) for pod, _ in ask.shape.pods)
+        ]
+
+    def _give_up(self, member: Member, classes: Sequence[NodeClass], now_s: float) -> None:
+        """The nodes of these classes are late."""
+        for node_class in classes:
+            note = member.contents.observe_late(node_class, now_s)
+            if note is not None:
+                self.on_late(member, note)
 
     def _note_foreign(self, workload: Workload, cluster: str) -> float | None:
         """The same where an object of somebody else has the name of the slice."""

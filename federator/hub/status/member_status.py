@@ -340,7 +340,10 @@ class Reporting:
         if member.contents.report is not None:
             fresh, copied = member.contents.report.capacity, live.get("capacity")
             permille = self.state.options.capacity_copy_permille
-            if copied is None or moved(clustercapacity.to_capacity(copied), fresh, permille):
+            grows = bool(raw.objects(member.obj, "spec", "scaleUp"))
+            if copied is None or moved(
+                clustercapacity.to_capacity(copied), fresh, permille, grows=grows
+            ):
                 fields["capacity"] = membercluster.to_status_capacity(
                     fresh, error="", as_of_s=self.clock.now()
                 )
@@ -538,11 +541,12 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
     return total
 
 
-def moved(before: Capacity, after: Capacity, permille: int) -> bool:
+def moved(before: Capacity, after: Capacity, permille: int, *, grows: bool = False) -> bool:
     """Whether a plan made from `before` would be wrong by more than a little: other decisions that
     are included, which the plan would charge again, other machines or taints, a shape that fits no
     longer or again, or free room that differs by more than so many thousandths of the allocatable.
-    Copies that fit follow from the room and are not worth a write of their own.
+    Copies that fit follow from the room and are not worth a write of their own. `grows`: it states
+    nodes that it can add, so pods that wait for some count too.
 
     With 100 CPU allocatable and 10 permille, free room of 40.0 to 41.1 CPU has moved; 40.0 to 40.9
     has not.
@@ -553,7 +557,9 @@ def moved(before: Capacity, after: Capacity, permille: int) -> bool:
         return True
     if any(bool(count) != bool(after.copies[shape]) for shape, count in before.copies.items()):
         return True
-    if _machines(before) != _machines(after):
+    if _machines(before) != _machines(after) or before.machines != after.machines:
+        return True
+    if grows and before.waiting != after.waiting:
         return True
     total, difference = after.allocatable, _spread(before.free, after.free)
     return any(

@@ -29,7 +29,7 @@ from federator.kube import backoff, errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import names
+from federator.model import names, scaleup
 from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.kubernetes import diffs
@@ -282,8 +282,24 @@ class StatusAggregation:
             profile_held_back=bool(record.terms.held_profile),
             project_refused=refused,
             surplus=record.terms.surplus,
+            scaling=self._scaling(workload, record),
             notice=self.state.notices.text(workload),
         )
+
+    def _scaling(self, workload: Workload, record: Record) -> str:
+        """What its copies wait for in clusters that have to add nodes."""
+        coming = []
+        for cluster, here in scaleup.by_cluster(record.terms.additions).items():
+            seen = self.state.slices_of(workload.key).get(cluster)
+            share = record.share_of(cluster)
+            waiting = share.slots if share is not None else 0
+            if seen is not None and _began(seen.observation):
+                waiting = seen.observation.unschedulable
+            if share is not None and waiting > 0:
+                nodes = " and ".join(added.text for added in here)
+                most = sum(added.copies for added in here)
+                coming.append(f"{min(waiting, most)} in {cluster} for {nodes}")
+        return f"Copies wait for nodes to be added: {'; '.join(coming)}." if coming else ""
 
     def _gathered(
         self, workload: Workload, record: Record | None
@@ -494,3 +510,8 @@ def _policy_shown(record: Record | None) -> str:
     if record is None:
         return ""
     return record.terms.policy_name or record.terms.policy_origin
+
+
+def _began(observed: SliceObservation) -> bool:
+    """Whether its scheduler has looked at the copies."""
+    return bool(observed.unschedulable or observed.ready or observed.active)

@@ -8,24 +8,27 @@ pods that wait, DaemonSet pods that are missing. Computed when something changed
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from federator.api import clustercapacity, raw
+from federator.api.capacityfields import MAX_MACHINES, MAX_WAITING
 from federator.kinds import registry, verbs
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.member.cache.caches import Caches
+from federator.member.cache.rows import Node
 from federator.member.capacity.owing import Entitlement, Owing
 from federator.member.capacity.room import Masks, Room
 from federator.member.options import MemberOptions
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
 from federator.model.kubernetes import diffs, quantity
-from federator.model.resources import ZERO
+from federator.model.resources import ZERO, Resources
+from federator.model.scaleup import INSTANCE_TYPE
 from federator.model.steps import Create, Patch
 from federator.placement.room import capacity as capacities
 
@@ -150,6 +153,8 @@ class CapacityReporter:
         before = clustercapacity.to_capacity(live)
         if before.allocatable != capacity.allocatable or _tainted(live) != _tainted(status):
             return self._options.capacity_write_s
+        if before.waiting != capacity.waiting or before.machines != capacity.machines:
+            return self._options.capacity_write_s
         total, old, new = capacity.allocatable, before.free, capacity.free
         permille = max(
             (abs(new[name] - old[name]) * 1000 // total[name] for name in total if total[name]),
@@ -209,8 +214,8 @@ class CapacityReporter:
             self._masks_epoch = caches.nodes_epoch
         room = Room(self._masks, caches.commitments.used)
         self._owe_daemons(room)
-        self._owe_slices(room)
-        self._owe_waiting(room)
+        waiting = self._owe_slices(room) + self._owe_waiting(room) + self._orphaned()
+        machines = _machines(caches.nodes.items().values())
         await asyncio.sleep(0)
         every = room.rows()
         await asyncio.sleep(0)
@@ -226,6 +231,8 @@ class CapacityReporter:
             copies={shape_id: room.copies(asked[shape_id]) for shape_id in sorted(asked)},
             includes_seq=includes_seq,
             exact=lost == ZERO,
+            waiting=_most_first(waiting),
+            machines=machines,
         )
         return capacity, error
 
@@ -239,27 +246,30 @@ class CapacityReporter:
                 )
                 room.claim_each(daemon.shape, without)
 
-    def _owe_slices(self, room: Room) -> None:
+    def _owe_slices(self, room: Room) -> Counter[PodShape]:
         """Slices hold what they are entitled to, whether their pods are bound yet or not: those of
         earlier decisions first, as they are bound. Equal copies take their room at once: in a
-        burst, or without controllers, a thousand slices may lack all of theirs."""
+        burst, or without controllers, a thousand slices may lack all of theirs. Returns the pods
+        that no node has room for."""
+        without: Counter[PodShape] = Counter()
         lacking: list[tuple[int, PodShape, int]] = []
         for seq, shape, copies, apart in self.owing.of_slices():
             if shape.every_node and apart:
                 room.claim_each(shape, np.ones(len(self._masks.nodes), dtype=np.bool_))
             elif apart:
-                room.claim(shape, copies)
+                without[shape] += copies - room.claim(shape, copies)
             else:
                 lacking.append((seq, shape, copies))
         missing: Counter[PodShape] = Counter()
         for _, shape, copies in sorted(lacking, key=lambda entry: entry[0]):
             missing[shape] += copies
         for shape, copies in missing.items():
-            room.claim(shape, copies)
+            without[shape] += copies - room.claim(shape, copies)
+        return without
 
-    def _owe_waiting(self, room: Room) -> None:
+    def _owe_waiting(self, room: Room) -> Counter[PodShape]:
         """Pods of others that wait for room will take it; a nominated one on the node it was
-        promised."""
+        promised. Returns those that no node has room for."""
         caches = self._caches
         plain: Counter[PodShape] = Counter()
         for _, pod in sorted(caches.commitments.waiting.items()):
@@ -274,8 +284,32 @@ class CapacityReporter:
                 room.claim(pod.shape, 1, only=there)
             else:
                 plain[pod.shape] += 1
+        without: Counter[PodShape] = Counter()
         for shape, copies in sorted(plain.items(), key=lambda item: item[0].id):
-            room.claim(shape, copies)
+            without[shape] += copies - room.claim(shape, copies)
+        return without
+
+    def _orphaned(self) -> Counter[PodShape]:
+        """What pods have on nodes that are gone, each node as one pod: they are still bound, and
+        will need such a node again when they are made anew."""
+        used, nodes = self._caches.commitments.used, self._caches.nodes.items()
+        gone = used.keys() - {node.name for node in nodes.values()}
+        wanted = (Resources(used[name]) for name in sorted(gone))
+        return Counter(PodShape(amounts) for amounts in wanted if amounts)
+
+
+def _most_first(waiting: Mapping[PodShape, int]) -> tuple[tuple[PodShape, int], ...]:
+    """The shapes with most copies, as many as a report names; those for every node never wait for
+    room on another one."""
+    named = ((shape, copies) for shape, copies in waiting.items() if copies > 0)
+    plain = [entry for entry in named if not entry[0].every_node]
+    return tuple(sorted(plain, key=lambda entry: (-entry[1], entry[0].id))[:MAX_WAITING])
+
+
+def _machines(nodes: Iterable[Node]) -> dict[str, int]:
+    """Nodes by instance type, of the types with most nodes."""
+    counts = Counter(kind for node in nodes if (kind := node.labels.get(INSTANCE_TYPE)))
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:MAX_MACHINES])
 
 
 def _same(status: Mapping[str, Any], live: Mapping[str, Any]) -> bool:

@@ -5,7 +5,6 @@ Pure; made anew for every capacity report. Claims are placed the way the schedul
 (`placement.room.binding`). What fits nowhere takes nothing, since it holds nothing.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from federator.member.cache.rows import Node
-from federator.member.capacity import nodematch
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
-from federator.model.kubernetes import taints
+from federator.model.kubernetes import nodematch, taints
 from federator.model.resources import PODS, Resources
 from federator.placement.room import binding
 
@@ -45,7 +43,7 @@ class Masks:
         key = (shape.node_selector, shape.tolerations)
         mask = self._masks.get(key)
         if mask is None:
-            selector, affinity = parse_selector(shape.node_selector)
+            selector, affinity = nodematch.parse(shape.node_selector)
             mask = np.array(
                 [
                     taints.untolerated(node.taints, shape.tolerations) is None
@@ -56,20 +54,6 @@ class Masks:
             )
             self._masks[key] = mask
         return mask
-
-
-def parse_selector(text: str) -> tuple[Any, Any]:
-    """(nodeSelector, required node affinity) of a shape's canonical JSON; something unreadable
-    admits no node."""
-    if not text:
-        return None, None
-    try:
-        rules = json.loads(text)
-    except (ValueError, RecursionError):
-        return "unreadable", None
-    if not isinstance(rules, Mapping) or not rules.keys() <= {"nodeSelector", "nodeAffinity"}:
-        return "unreadable", None
-    return rules.get("nodeSelector"), rules.get("nodeAffinity")
 
 
 class Room:

@@ -7,19 +7,23 @@ placements use. The ledger never changes the commitments.
 
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from federator.model.ask import Ask, Former, PodShape, Tier
 from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount, copies_of
 from federator.model.resources import UNLIMITED, ZERO, Resources
+from federator.placement.growth.growth import Growth, promised
+from federator.placement.growth.pools import Pools
 from federator.placement.quota import quota
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
 from federator.placement.room import gangs
 from federator.placement.room.binding import Ints
+from federator.placement.room.given import Given
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import PENDING, Charge, World
 
@@ -40,6 +44,7 @@ class Committed(Protocol):
     def preemptible(self, cluster: str) -> Resources: ...
     def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree: ...
     def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
+    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]: ...
 
 
 class _Charged(Protocol):
@@ -47,38 +52,6 @@ class _Charged(Protocol):
     the collector finds it."""
 
     def take_back(self, ledger: "Ledger") -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Given:
-    """Copies given by cluster, and what that changed in the world; None until room is read again:
-    the last decision of a batch charges room that nobody reads."""
-
-    shape: PodShape
-    grown: Mapping[str, int] | tuple[list[int], list[int]]
-    """By name; or the clusters by place in the world, and the copies of each."""
-    charge: Charge | None = None
-
-    def pods(self) -> "list[_Given]":
-        """The same in single pods, which is itself unless it is of gangs."""
-        if not self.shape.parts:
-            return [self]
-        return [_Given(pod, self._times(each)) for pod, each in self.shape.pods]
-
-    def _times(self, each: int) -> Mapping[str, int] | tuple[list[int], list[int]]:
-        if isinstance(self.grown, Mapping):
-            return {name: copies * each for name, copies in self.grown.items()}
-        clusters, copies = self.grown
-        return clusters, [count * each for count in copies]
-
-    def charge_in(self, world: World) -> None:
-        if isinstance(self.grown, Mapping):
-            self.charge = world.charge(self.shape, self.grown)
-        else:
-            self.charge = world.charge_at(self.shape, *self.grown)
-
-    def take_back(self, ledger: "Ledger") -> None:
-        ledger.take_back(self.charge)
 
 
 class Ledger:
@@ -96,8 +69,12 @@ class Ledger:
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False
-        self._due: list[_Given] = []
+        self._due: list[Given] = []
         """What is not charged yet, in order."""
+        self._growth: Growth | None = None
+        """What clusters can add; None until it is read or charged, and where none states any."""
+        self._widened = False
+        """Whether `rooms` counts nodes that are to be added."""
         self._trials: dict[PodShape, gangs.Trial] = {}
         """Of gangs, as long as nothing is charged."""
         self._commitments: dict[str, Commitment | None] = {}
@@ -148,15 +125,72 @@ class Ledger:
             # The kept world serves the next cycle too, and most ledgers never charge.
             if not self._copied:
                 self._world, self._copied = self._world.copy(), True
+            growth = self._growth
             for given in self._due:
-                given.charge_in(self._world)
+                given.charge_in(self._world, growth)
             self._due.clear()
         return self._world
 
     def rooms(self, shape: PodShape) -> Ints:
         """As `room`, for all clusters of the snapshot in the order of their names."""
         rooms = self.trial(shape).fits if shape.parts else self.world.rooms(shape)
-        return rooms if self.keep is None else self.keep(shape, rooms)
+        offered = rooms if self.keep is None else self.keep(shape, rooms)
+        return self._with_growth(shape, offered) if self._widened else offered
+
+    def _with_growth(self, shape: PodShape, offered: Ints) -> Ints:
+        """The rooms with what is to be added. A cluster adds none where its nodes have room that is
+        not offered, because it is kept or beyond spec.usable: no pod would wait there."""
+        growth, widened, world = self.growth, offered.copy(), self.world
+        assert growth is not None
+        for at in growth.clusters:
+            if shape.parts:
+                all_free = self.trial(shape).fits[at] == offered[at]
+                if all_free and growth.fits(at, shape, world.nodes.nodes(at)):
+                    widened[at] = max(int(offered[at]), 1)
+            elif offered[at] != PENDING:
+                plain = shape.plain
+                free = world.nodes.copies_of(shape, at) if plain else int(world.rooms(shape)[at])
+                if free <= offered[at]:
+                    more = growth.room(at, shape)
+                    widened[at] = min(int(offered[at]) + more, UNLIMITED)
+        return widened
+
+    @property
+    def growth(self) -> Growth | None:
+        """What clusters can add, after what this batch has charged; None where none states any."""
+        if self._growth is None and self.growing:
+            world = self.world
+            self._growth = Growth(
+                {
+                    world.at[name]: promised(
+                        self.snapshot.clusters[name], opened.nodes, self.below.uncovered
+                    )
+                    for name in self.growing
+                    if (opened := world.opened[world.at[name]]) is not None
+                }
+            )
+        elif self._due:
+            _ = self.world  # which charges what is due
+        return self._growth
+
+    @property
+    def growing(self) -> tuple[str, ...]:
+        """The clusters that state nodes which they can add, by name."""
+        names: tuple[str, ...] | None = self.memo.get("growing")
+        if names is None:
+            clusters = self.snapshot.clusters
+            names = tuple(name for name in sorted(clusters) if clusters[name].scale_up)
+            self.memo["growing"] = names
+        return names
+
+    @contextmanager
+    def widened(self) -> Iterator[None]:
+        """Meanwhile nodes that are to be added count as room."""
+        before, self._widened = self._widened, self.growth is not None
+        try:
+            yield
+        finally:
+            self._widened = before
 
     def trial(self, shape: PodShape) -> gangs.Trial:
         """Where all pods of a gang fit together now, and where which do not."""
@@ -224,11 +258,13 @@ class Ledger:
 
     def _charge(self, shape: PodShape, grown: Mapping[str, int]) -> None:
         if any(copies > 0 for copies in grown.values()):
-            self._owe(_Given(shape, grown))
+            self._owe(Given(shape, grown))
 
-    def _owe(self, given: _Given) -> None:
+    def _owe(self, given: Given) -> None:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
+        if self._growth is None and self.growing:
+            _ = self.growth  # as it is before this charge
         if self._trials:
             self._trials.clear()
         # A gang is charged pod by pod: its pods lie on different nodes.
@@ -236,13 +272,17 @@ class Ledger:
             self._due.append(pods_given)
             self._undo.append(pods_given)
 
-    def take_back(self, charge: Charge | None) -> None:
+    def take_back(self, charge: Charge | None, grew: Iterable[tuple[int, Pools]] = ()) -> None:
         """Takes back the last charge, which is None where it is not made yet or changed nothing."""
         self._trials.clear()
         # Charges wait in order, so the last one is the one to take back while any waits.
         if self._due:
             self._due.pop()
-        elif charge is not None:
+            return
+        for at, before in grew:
+            if self._growth is not None:
+                self._growth.put_back(at, before)
+        if charge is not None:
             self.world.undo(charge)
 
     def hold(self, commitment: Commitment) -> None:
@@ -263,7 +303,7 @@ class Ledger:
         each."""
         self._hold(commitment.uid, commitment)
         if clusters:
-            self._owe(_Given(commitment.shape, (clusters, copies)))
+            self._owe(Given(commitment.shape, (clusters, copies)))
 
     def release(self, uid: str) -> None:
         """Returns the workload's quota; its room returns only with a summary."""

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from federator.model.fleet import ClusterView, Views
 from federator.simulate.engine.member import Member
@@ -34,7 +35,9 @@ class SimulatedFleet:
             self.join(view)
 
     def join(self, view: ClusterView) -> None:
-        """A new or returned cluster, empty."""
+        """A new or returned cluster, empty. Simulated clusters have the nodes of their description,
+        whatever an autoscaler could add."""
+        view = replace(view, scale_up=()) if view.scale_up else view
         self.described[view.name] = view
         self.members[view.name] = self._member(view)
         self.members = dict(sorted(self.members.items()))
@@ -48,6 +51,7 @@ class SimulatedFleet:
         if former is not None:
             self.join(view)
             return former, self.members[view.name]
+        view = replace(view, scale_up=()) if view.scale_up else view
         self.described[view.name] = view
         return None, self._member(view)
 

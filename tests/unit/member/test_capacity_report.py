@@ -280,3 +280,29 @@ async def test_bursts_of_pods_are_few_writes(world: MemberWorld) -> None:
         await asyncio.sleep(0.5)
     writes = sum(n for path, n in world.writes.items() if "clustercapacities" in path)
     assert writes <= 16
+
+
+TYPED = (
+    NodePool(
+        count=2,
+        allocatable={"cpu": "8", "memory": "32Gi", "pods": "50"},
+        labels={"node.kubernetes.io/instance-type": "m6i.2xlarge"},
+    ),
+)
+
+
+@in_member(nodes=TYPED)
+async def test_a_report_names_pods_without_a_node_and_nodes_by_type(world: MemberWorld) -> None:
+    await world.until_status(KIND, "cluster", nodeCount=2)
+    await world.create(service(replicas=5, template=template("6"), slice=block(seq=77)))
+
+    async def tells() -> bool:
+        status = (await world.get(KIND, "cluster")).get("status") or {}
+        return bool(status.get("waiting"))
+
+    await world.until(tells)
+    report = clustercapacity.to_capacity((await world.get(KIND, "cluster"))["status"])
+    assert report.machines == {"m6i.2xlarge": 2}
+    ((shape, copies),) = report.waiting
+    assert (shape.requests["cpu"], copies) == (6000, 3)
+    assert report.includes_seq == 77

@@ -1,6 +1,8 @@
 """The arithmetic of a decision; nothing is charged."""
 
+from federator.model.ask import Policy
 from federator.model.resources import Resources
+from federator.model.scaleup import NodeClass, ScaleUp
 from federator.placement import explain
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.commitments import Commitments
@@ -38,3 +40,19 @@ def test_what_a_domain_leaves_a_cluster_is_the_most_that_it_may_have() -> None:
     first, second = found.arithmetic[1:]
     assert "at most 10, gets" in first
     assert "at most 1 (spec.domains), gets" in second
+
+
+def test_room_that_a_cluster_can_make_is_shown_apart_from_free_room() -> None:
+    node = NodeClass("m6i", Resources({"cpu": 4000, "pods": 9}), 2, 5)
+    snapshot = fleet(cluster("a", 2, scale_up=(node,)), cluster("b", 3))
+    for scale_up, after, cap in ((ScaleUp.WHEN_SHORT, 8, 10), (ScaleUp.NEVER, 0, 2)):
+        ask = service(9, policy=Policy(name="p", scale_up=scale_up))
+        found = explain.explain(ask, (), snapshot, Commitments(), decide(ask, snapshot))
+        assert [(row.room, row.after, row.cap) for row in found.rows] == [
+            (2, after, cap),
+            (3, 0, 3),
+        ]
+    shown = explain.explain(
+        service(9), (), snapshot, Commitments(), decide(service(9), snapshot)
+    ).arithmetic[1]
+    assert "room for 2 now and 8 on nodes that it can add, at most 10, gets 6" in shown

@@ -1,14 +1,30 @@
 """Which nodes a pod may go to, by labels: nodeSelector and required node affinity, as the scheduler
 reads them.
 
-Pure. Called by the capacity report for shapes that only the member can answer, and for DaemonSets.
+Pure. Called by the capacity report for shapes that only the member can answer, and for DaemonSets;
+by placement for nodes that a cluster can add, of which it knows the labels.
 A requirement that cannot be read matches nothing, so that a doubtful answer never promises room.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Obj = Mapping[str, Any]
+
+
+def parse(text: str) -> tuple[Any, Any]:
+    """(nodeSelector, required node affinity) of a shape's canonical JSON; something unreadable
+    admits no node."""
+    if not text:
+        return None, None
+    try:
+        rules = json.loads(text)
+    except (ValueError, RecursionError):
+        return "unreadable", None
+    if not isinstance(rules, Mapping) or not rules.keys() <= {"nodeSelector", "nodeAffinity"}:
+        return "unreadable", None
+    return rules.get("nodeSelector"), rules.get("nodeAffinity")
 
 
 def matches(selector: Any, affinity: Any, labels: Mapping[str, str], name: str) -> bool:

@@ -1,0 +1,48 @@
+"""Fleets with autoscalers: no node is promised twice, whatever becomes of the nodes, and planted bugs
+that charge nodes to be added twice, or not at all, break the rule.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federator.placement.growth import pools
+from federator.placement.growth.growth import Growth
+from federator.placement.room import ledger
+from tests.simulation import growing
+from tests.simulation.mutations import instead
+
+ALL = len(growing.FAULTS)
+
+
+def _charges_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, at, shape, copies: self.pools(at)
+
+
+def _promises_all(_: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda view, nodes, uncovered: pools.opened(
+        view.scale_up, view.capacity.machines, view.usable_permille
+    )
+
+
+PLANTS = {
+    "one batch promises a node to two workloads": instead(Growth, "charge", _charges_nothing),
+    "pods that wait for a node leave it to others": instead(ledger, "promised", _promises_all),
+}
+
+
+@pytest.mark.parametrize("what", sorted(PLANTS))
+def test_a_node_that_is_promised_twice_is_found(what: str) -> None:
+    assert growing.CAMPAIGN.catches(growing.ONCE, PLANTS[what], range(0, 4 * ALL, ALL))
+
+
+@pytest.mark.parametrize("seed", range(ALL))
+def test_no_node_is_promised_twice(seed: int) -> None:
+    assert growing.CAMPAIGN.played(seed)["promised"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(ALL, 4 * ALL))
+def test_no_node_is_promised_twice_in_further_worlds(seed: int) -> None:
+    growing.CAMPAIGN.played(seed)
