@@ -42,7 +42,7 @@ from federator.model.bounds import PerCluster
 from federator.model.errors import FieldError
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Toleration
-from federator.model.scaleup import ScaleUp
+from federator.model.scaleup import scale_up_of
 
 
 class TolerationFields(Model):
@@ -287,9 +287,8 @@ class PolicyFields(Model):
     failover: FailoverFields | None = None
     """When copies leave a cluster that is lost, and whether they come back."""
     scale_up: Literal["Never", "WhenShort", "Prefer"] | None = None
-    """Whether copies are placed on nodes that a cluster has to add first (spec.scaleUp of a
-    MemberCluster). WhenShort (the default): when no cluster has free room for them. Prefer: such
-    nodes count like free room. Never: only free room counts."""
+    """Whether nodes that a cluster can add (its spec.scaleUp) count as room. WhenShort (the
+    default): when no free room is left. Prefer: like free room. Never: they do not."""
 
 
 class Placement(PolicyFields):
@@ -343,11 +342,6 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "problem": problem,
         "scale_up": scale_up_of(raw.text(fields, "scaleUp")),
     }
-
-
-def scale_up_of(text: str) -> ScaleUp:
-    """WhenShort where nothing is said, or what means nothing."""
-    return ScaleUp(text) if text in set(ScaleUp) else ScaleUp.WHEN_SHORT
 
 
 def policy_from_inline(fields: Obj) -> Policy:

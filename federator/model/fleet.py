@@ -60,8 +60,7 @@ class Capacity:
     """The member's scheduler packs nodes; otherwise charges lie where a scheduler with default
     settings binds."""
     waiting: tuple[tuple[PodShape, int], ...] = ()
-    """Pods that no node has room for, of slices up to `includes_seq` and of others: an autoscaler
-    sees them."""
+    """Pods that no node has room for, of slices up to `includes_seq` and of others."""
     machines: Mapping[str, int] = field(default_factory=dict)
     """Nodes by instance type, with those that are not ready."""
 

@@ -26,6 +26,11 @@ class ScaleUp(StrEnum):
     """Nodes that can be added count like free room."""
 
 
+def scale_up_of(text: str) -> ScaleUp:
+    """WhenShort where nothing is said, or what means nothing."""
+    return ScaleUp(text) if text in set(ScaleUp) else ScaleUp.WHEN_SHORT
+
+
 @dataclass(frozen=True, slots=True)
 class NodeClass:
     """Equal nodes that the autoscaler of a cluster can add."""
