@@ -9,7 +9,8 @@ of a workload may know.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.advice import quotas, search, trials
+from federator.advice import overridden, quotas, search, trials
+from federator.advice.search import Fix
 from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.api.membercluster import DEAD, DRAINING, FAILING_OVER
@@ -102,17 +103,9 @@ def facts(
             for verdict in decision.verdicts
         ],
         "arithmetic": list(why.arithmetic),
-        "remedies": [
-            {
-                "change": fix.text,
-                "gains": fix.gains,
-                "missing": fix.left,
-                "commands": list(fix.commands),
-                "byOperator": fix.by_operator,
-            }
-            for fix in advice.fixes
-        ],
+        "remedies": [_remedy(fix) for fix in advice.fixes],
         "tried": {"changes": list(advice.tried), "trials": advice.trials},
+        **_overridden(situation, workload, decision, shares),
         "warnings": [*_warnings(ask, situation), *_unsafe(obj, workload, decision, situation)],
         "violations": list(decision.violations),
         "unlimitedQuota": decision.unlimited_quota,
@@ -133,6 +126,25 @@ def _split(situation: Situation, ask: Ask, made: Decided) -> Explanation:
         capped=standing.capped,
         ceilings=made.ceilings,
     )
+
+
+def _remedy(fix: Fix) -> dict[str, Any]:
+    return {
+        "change": fix.text,
+        "gains": fix.gains,
+        "missing": fix.left,
+        "commands": list(fix.commands),
+        "byOperator": fix.by_operator,
+    }
+
+
+def _overridden(
+    situation: Situation, workload: Workload, decision: Decision, shares: Mapping[str, Share]
+) -> dict[str, Any]:
+    """What differs in the clusters that have, or should have, a part of it; nothing for none."""
+    clusters = {*shares, *(share.cluster for share in decision.shares)}
+    rows = overridden.rows(situation, workload, clusters)
+    return {"overrides": rows} if rows else {}
 
 
 def _waits(situation: Situation, workload: Workload, missing: int) -> dict[str, Any]:

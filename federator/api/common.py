@@ -280,6 +280,8 @@ class SliceBlock(Model):
     ran_until: Moment | None = None
     """Due times up to this moment had their runs before the cluster was given its share. Only of a
     PinterestNativeCronJob."""
+    overrides: ShortText = ""
+    """Digest of what placement policies change of the workload in this cluster."""
 
 
 SEQ_RULE = (

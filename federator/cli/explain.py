@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
-from federator.cli.files import situations
+from federator.cli.files import situations, standing
 
 if TYPE_CHECKING:
     from federator.cli.leader.asking import Leader
@@ -41,7 +41,9 @@ def explain(
 ) -> None:
     """Explain why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: the verdict of each
     cluster, the split, what is short and what would help. Of a cron job (pcj/NAME): when it makes
-    runs, what keeps it from making one, and where its runs went."""
+    runs, what keeps it from making one, and where its runs went. Of a policy (pp/NAME, cpp/NAME):
+    which workloads follow it, which clusters it chooses, conflicts, and names and labels that no
+    cluster has. Of a cluster (mc/NAME): what it holds, and which policies choose it."""
     from federator.cli import explaining, views
     from federator.cli.leader import asking
     from federator.cli.leader import history as histories
@@ -61,12 +63,16 @@ def explain(
     named, slash, after = workload.partition("/")
     kind = views.kind_named(named)
     chosen = after if slash else name
-    if kind.verbs is None and kind.recurring is None:
-        common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}")
+    if kind.verbs is None and kind.recurring is None and kind.kind not in standing.KINDS:
+        others = "a policy (pp, cpp) or a cluster (mc)"
+        common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}, {others}")
     if not chosen:
-        common.fail("name a workload, such as psvc/web")
+        common.fail("name a workload, a policy or a cluster, such as psvc/web or pp/zonal")
     kubeconfig, context = connection["kubeconfig"], connection["context"]
     where = namespace or common.default_namespace(kubeconfig, context)
+    if kind.kind in standing.KINDS:
+        _show_standing(kind, where, chosen, output, connection)
+        return
     if kind.recurring is not None:
         if cluster:
             common.fail(f"a {kind.kind} is in no cluster; explain one of its runs")
@@ -92,6 +98,20 @@ def explain(
         if cluster:
             facts["clusters"] = [row for row in rows if row["cluster"] == cluster]
         common.show(common.dump(facts, output))
+
+
+def _show_standing(
+    kind: "Kind", namespace: str, name: str, output: str, connection: dict[str, str]
+) -> None:
+    """What is to be said of a policy or a cluster."""
+
+    async def work(client: "Client") -> dict[str, Any]:
+        return await standing.gathered(client, kind, namespace, name)
+
+    facts = common.run(
+        common.with_federation(connection["kubeconfig"], connection["context"], work)
+    )
+    common.show(standing.text(facts) if output == "text" else common.dump(facts, output))
 
 
 def _show_runs(

@@ -40,6 +40,7 @@ def text(facts: Mapping[str, Any], *, cluster: str = "") -> str:
     lines += ["", "split", *(f"  {line}" for line in split)]
     lines += [f"  not kept: {violation}" for violation in facts["violations"]]
     lines += [f"  warning: {warning}" for warning in facts["warnings"]]
+    lines += _overrides(facts.get("overrides", ()), cluster)
     lines += _short(facts)
     if moves := (facts["decision"] or {}).get("moves"):
         lines += ["", "moves", *(f"  {line}" for line in moves)]
@@ -168,6 +169,22 @@ def _remarks(rows: Sequence[Mapping[str, Any]], why: str, *, moving: bool) -> li
             )
             lines.append(f"    holds {row['placed']} by the recorded decision; {then}")
     return ["", *lines] if lines else []
+
+
+def _overrides(rows: Sequence[Mapping[str, Any]], cluster: str) -> list[str]:
+    """What differs in single clusters; those that differ alike are together."""
+    alike: dict[str, list[str]] = {}
+    for row in rows:
+        if cluster and row["cluster"] != cluster:
+            continue
+        lines = [f"{', '.join(each['set'])} ({each['from']})" for each in row["changes"]]
+        if why := row.get("refused"):
+            lines.append(f"refused, so its slice is not written: {why}")
+        alike.setdefault("\n".join(f"    {line}" for line in lines), []).append(row["cluster"])
+    if not alike:
+        return []
+    parts = [f"  {', '.join(names)}:\n{text}" for text, names in alike.items()]
+    return ["", "overrides", *"\n".join(parts).split("\n")]
 
 
 def _short(facts: Mapping[str, Any]) -> list[str]:

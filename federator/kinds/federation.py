@@ -47,6 +47,7 @@ def _federation(
 _POLICY_COLUMNS = (
     Column("Priority", ".spec.priority", "integer"),
     Column("Strategy", ".spec.division.strategy"),
+    Column("Matched", ".status.matched", "integer"),
     Column("Partial", ".spec.partial", wide=True),
     AGE,
 )
@@ -97,7 +98,6 @@ KINDS: Final = (
         "cpp",
         placementpolicy.ClusterPlacementPolicy,
         _POLICY_COLUMNS,
-        has_status=False,
     ),
     _federation(
         "placementdecisions",

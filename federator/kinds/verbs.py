@@ -77,6 +77,9 @@ class PodRules:
     ran_until_s: int = 0
     """Due times up to then had their runs before the cluster was given its share, in epoch seconds;
     0 where none had, and for kinds that do not repeat."""
+    overrides: str = ""
+    """Digest of what policies change of the workload in this cluster; "" where they change nothing.
+    """
 
 
 USUAL_RULES: Final = PodRules()
@@ -333,6 +336,8 @@ def encode_mark(mark: SliceMark) -> dict[str, Any]:
         block["environment"] = {name: text for name, text in texts if text}
     if rules.ran_until_s:
         block["ranUntil"] = raw.second(rules.ran_until_s)
+    if rules.overrides:
+        block["overrides"] = rules.overrides
     return block
 
 
@@ -358,16 +363,17 @@ def _pod_rules(block: object) -> PodRules:
     name, content = raw.text(profile, "name"), raw.text(profile, "hash")
     expander, environment = raw.text(block, "expander"), _environment(block)
     ran_until_s = int(raw.epoch_s(raw.text(block, "ranUntil")))
-    if len(name) + len(content) + len(expander) > RULES_TEXT_MAX:
-        return PodRules((name, content), expander, environment, ran_until_s)
-    return _shared_rules(name, content, expander, environment, ran_until_s)
+    overrides = raw.text(block, "overrides")
+    if len(name) + len(content) + len(expander) + len(overrides) > RULES_TEXT_MAX:
+        return PodRules((name, content), expander, environment, ran_until_s, overrides)
+    return _shared_rules((name, content), expander, environment, ran_until_s, overrides)
 
 
 @functools.lru_cache(maxsize=4096)
 def _shared_rules(
-    name: str, content: str, expander: str, environment: Environment, ran_until_s: int
+    profile: Profile, expander: str, environment: Environment, ran_until_s: int, overrides: str
 ) -> PodRules:
-    return PodRules((name, content), expander, environment, ran_until_s)
+    return PodRules(profile, expander, environment, ran_until_s, overrides)
 
 
 def newest_common(theirs: str) -> str:

@@ -14,6 +14,7 @@ from federator.model.bounds import PerCluster
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Taint, Toleration
 from federator.model.names import WorkloadKey
+from federator.model.overrides import Override
 from federator.model.resources import CPU, GPU, MEMORY, ZERO, Resources
 from federator.model.scaleup import ScaleUp
 from federator.model.shards import Ranges
@@ -286,6 +287,8 @@ class Demand:
     conditions: Conditions = NO_CONDITIONS
     problem: str = ""
     """Why it cannot be followed, as a sentence: nothing new is placed under it."""
+    overrides: tuple[Override, ...] = ()
+    """What it changes of the workload in some clusters, after the workload's own policy."""
 
     @property
     def title(self) -> str:
@@ -330,6 +333,16 @@ class Policy:
     overdue: tuple[tuple[str, Taint], ...] = ()
     """Clusters with a taint that the policy has tolerated for as long as it says, by name. Set for
     one snapshot (`placement.policy.tolerating`)."""
+    overrides: tuple[Override, ...] = ()
+    """What differs in the slices of some clusters. No decision depends on it: an override never
+    changes the shape of a copy."""
+
+    @property
+    def all_overrides(self) -> tuple[Override, ...]:
+        """The overrides in the order in which they are applied: its own, then those of Required
+        policies by name."""
+        others = (override for demand in self.required for override in demand.overrides)
+        return tuple(dict.fromkeys((*self.overrides, *others)))
 
     @property
     def stays_unreachable_s(self) -> float | None:

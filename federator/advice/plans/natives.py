@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from federator.advice import overridden
 from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
@@ -20,8 +21,8 @@ Natives = dict[str, dict[str, Any]]
 
 
 def of(situation: Situation, key: WorkloadKey) -> dict[str, Natives]:
-    """Cluster -> its native objects, by the decision in force. Raises FieldError for a workload
-    that cannot be expanded."""
+    """Cluster -> its native objects, by the decision in force and with the overrides of its
+    policies. Raises FieldError for a workload that cannot be expanded."""
     record = situation.records.get(key)
     obj = situation.objects.get((key.kind, key.namespace, key.name))
     if obj is None or record is None:
@@ -48,7 +49,7 @@ def _natives(
         rules=PodRules((verbs.profile(obj) if profile is not None else "", "")),
         pods=share.pods,
     )
-    part = verbs.render_slice(obj, share, mark)
+    part = verbs.render_slice(overridden.given(situation, key, share.cluster), share, mark)
     if verbs.expand is None:
         return {f"{key.kind}/{key.name}": part}
     return {

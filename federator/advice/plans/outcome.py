@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Final, TypedDict, TypeVar
 
-from federator.advice import drills, quotas
+from federator.advice import drills, overridden, quotas
 from federator.advice.drills import Each
 from federator.advice.plans.edits import Edited
 from federator.advice.plans.settling import Settled
@@ -152,7 +152,8 @@ class _Beside:
         final = self.settled.situation
         was, now = self.present.records.get(key), final.records.get(key)
         workload = final.workloads.get(key)
-        if was is now is not None and self._is_same(workload, key):
+        overrides = self.present.rules.overriding or final.rules.overriding
+        if was is now is not None and self._is_same(workload, key) and not overrides:
             return None
         if workload is None:
             now = None
@@ -163,6 +164,8 @@ class _Beside:
         restarted = 0
         if key in self.edited.restarted and not held_back:
             restarted = sum(min(copies, after.get(name, 0)) for name, copies in before.items())
+        elif not held_back:
+            restarted = overridden.restarted(self.present, final, key, before, after)
         short_before = _short(self.present, key, was)
         short = _short(final, key, now) + stranded if workload is not None else 0
         waits = max(_waits(now) - stranded, 0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from federator.advice import overridden
 from federator.advice.drills import Each
 from federator.advice.plans import edits as editing
 from federator.advice.plans import invariants, outcome, pacing, settling
@@ -102,7 +103,7 @@ def plan(
         tuple(_uncovered(present, settled.situation, gone, each, options)) if losses else None,
         tuple(pacing.paces(settled.situation, changed, options)),
         tuple(_broken(present, settled.situation, losses=losses, each=each, options=options)),
-        tuple(edited.refused),
+        (*edited.refused, *overridden.refusals(present, settled.situation)),
         tuple(edited.warnings),
         settled.unsettled,
         len(settled.situation.workloads),

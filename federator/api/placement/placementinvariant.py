@@ -179,6 +179,7 @@ def to_invariant(obj: Obj) -> Invariant:
         rule=_rule(raw.mapping(spec, "rule")),
         refuses=raw.text(spec, "enforcement") == "Refuse",
         owner=raw.text(spec, "owner", "team"),
+        names=frozenset(raw.texts(workloads, "names")),
         kinds=frozenset(raw.texts(workloads, "kinds")),
         match_labels=raw.text_map(workloads, "matchLabels"),
         projects=frozenset(raw.texts(workloads, "projects")),

@@ -1,12 +1,27 @@
 """PlacementPolicy (of one namespace) and ClusterPlacementPolicy (of all): schema and conversion to
 the core's policy."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from federator.api import placementfields, raw
-from federator.api.common import LIST_SET, Conditions, DnsLabel, Labels, Metadata, Model, Owner
+from federator.api.common import (
+    ATOMIC,
+    LIST_SET,
+    Amount,
+    Conditions,
+    DnsLabel,
+    Labels,
+    Metadata,
+    Model,
+    ObjectName,
+    Owner,
+    Sentence,
+)
+from federator.api.placement import overridefields
+from federator.api.placement.overridefields import Overrides
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
 from federator.model.ask import Demand, Policy
@@ -33,6 +48,10 @@ KindName = Literal[
 class Workloads(Model):
     """Which workloads a policy speaks for; what is left out does not restrict."""
 
+    names: Annotated[list[ObjectName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Only workloads with these names."""
     kinds: Annotated[list[KindName], Field(max_length=16, json_schema_extra=LIST_SET)] = Field(
         default_factory=list
     )
@@ -65,8 +84,12 @@ class Spec(PolicyFields):
     priority: Annotated[
         int, Field(ge=-1_000_000, le=1_000_000, json_schema_extra={"format": "int32"})
     ] = 0
-    """Of several policies that apply, the one with the highest priority is taken, then the first by
-    name."""
+    """Of several policies that apply, the one with the highest priority is taken, then one that
+    names its workloads, then the first by name."""
+    overrides: Overrides = Field(default_factory=list)
+    """What differs in the slices of some clusters: image, command, environment, labels and more.
+    Entries are applied in order, those of Required policies after those of the workload's own
+    policy. Never requests, limits or anything else that placement depends on."""
 
 
 class ClusterSpec(Spec):
@@ -86,8 +109,24 @@ class ClusterSpec(Spec):
     """The owner of the policy, shown where the policy refuses something."""
 
 
-class Status(Model):
-    """What is said of the policy."""
+class ClusterStatus(Model):
+    """How the policy stands, as the hub last saw it."""
+
+    observed_generation: Amount | None = None
+    """Generation of the policy that this is about."""
+    matched: Amount | None = None
+    """Workloads that follow the policy: as their own, or because it is Required."""
+    unknown: Annotated[list[Sentence], Field(max_length=32, json_schema_extra=ATOMIC)] | None = None
+    """Names and labels in the policy that no cluster has, each with its field."""
+    conflicts: Annotated[list[Sentence], Field(max_length=8, json_schema_extra=ATOMIC)] | None = (
+        None
+    )
+    """Other policies that select a workload of this one with the same precedence: only the names of
+    the policies decide which is taken."""
+
+
+class Status(ClusterStatus):
+    """How the policy stands, as the hub last saw it."""
 
     conditions: Conditions = Field(default_factory=list)
     """InForce: False with TooManyPolicies on those of a namespace that are beyond the oldest 200 (a
@@ -120,6 +159,8 @@ class ClusterPlacementPolicy(Model):
     """Standard metadata."""
     spec: ClusterSpec
     """What the policy says."""
+    status: ClusterStatus | None = None
+    """What is said of it."""
 
 
 def to_policy(obj: Obj, origin: str) -> Policy:
@@ -134,8 +175,15 @@ def to_policy(obj: Obj, origin: str) -> Policy:
         uid=raw.text(obj, "metadata", "uid"),
         generation=raw.integer(obj, "metadata", "generation"),
         origin=origin,
+        overrides=overridefields.to_overrides(raw.mapping(obj, "spec"), _title(obj)),
         **fields,
     )
+
+
+def _title(obj: Obj) -> str:
+    """Kind and name of a policy, as messages name it."""
+    name, namespace = (raw.text(obj, "metadata", field) for field in ("name", "namespace"))
+    return f"{KIND} {namespace}/{name}" if namespace else f"{CLUSTER_KIND} {name}"
 
 
 def rule_fields(kind: str, obj: Obj) -> dict[str, Any]:
@@ -168,6 +216,21 @@ _DEMANDED: Final = (
 )
 """What a Required policy asks for beside bounds."""
 
+UNKNOWN_MAX: Final = 32
+SENTENCE_MAX: Final = 1024
+
+
+def to_status(
+    generation: int, matched: int, unknown: Sequence[str], conflicts: Sequence[str]
+) -> dict[str, Any]:
+    """The fields of a status beside its conditions; what there is nothing of is left out."""
+    fields: dict[str, Any] = {"observedGeneration": generation, "matched": matched}
+    if unknown:
+        fields["unknown"] = [each[:SENTENCE_MAX] for each in unknown[:UNKNOWN_MAX]]
+    if conflicts:
+        fields["conflicts"] = [each[:SENTENCE_MAX] for each in conflicts]
+    return fields
+
 
 def to_demand(obj: Obj) -> Demand | None:
     """What a Required policy asks for; None for one that is not Required."""
@@ -187,6 +250,7 @@ def to_demand(obj: Obj) -> Demand | None:
         max_per_cluster=division.max_per_cluster,
         max_clusters=division.max_clusters,
         per_cluster=division.per_cluster,
+        overrides=overridefields.to_overrides(spec, _title(obj)),
         **{field: fields[field] for field in _DEMANDED},
     )
 
@@ -199,6 +263,7 @@ def matching(obj: Obj) -> dict[str, Any]:
         "namespaces": frozenset(raw.texts(workloads, "namespaces")),
         "created_s": raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")),
         "demand": to_demand(obj),
+        "names": frozenset(raw.texts(workloads, "names")),
         "kinds": frozenset(raw.texts(workloads, "kinds")),
         "match_labels": raw.text_map(workloads, "matchLabels"),
         "projects": frozenset(raw.texts(workloads, "projects")),

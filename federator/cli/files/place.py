@@ -168,8 +168,13 @@ def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
 def warnings(situation: "Situation") -> Iterator[str]:
     """Warnings about likely mistakes: policies in force for no workload, and unknown cluster
     names."""
+    from federator.advice import overridden
     from federator.placement.policy import mentions
     from federator.placement.policy.policies import Subject
+
+    def subject(ask: "Ask") -> Subject:
+        key = ask.key
+        return Subject(key.kind, key.namespace, ask.labels, ask.project, name=key.name)
 
     asks = [
         ask
@@ -190,9 +195,7 @@ def warnings(situation: "Situation") -> Iterator[str]:
             yield f"{named} is not in force: its namespace has {count}, and the {most} oldest are"
         elif rule.id not in in_force:
             matched = [
-                f"{ask.key.kind}/{ask.key.name}"
-                for ask in asks
-                if rule.matches(Subject(ask.key.kind, ask.key.namespace, ask.labels, ask.project))
+                f"{ask.key.kind}/{ask.key.name}" for ask in asks if rule.matches(subject(ask))
             ]
             follows = "its own placement, or a policy that goes first"
             why = (
@@ -204,6 +207,9 @@ def warnings(situation: "Situation") -> Iterator[str]:
         for mention in mentions.unknown(rule.policy, clusters):
             yield f"{named}: spec.{mention.field} {mention.sentence}"
     for ask in asks:
+        for cluster, why in overridden.refused(situation, ask.key, clusters).items():
+            named = f"{ask.key.kind}/{ask.key.name} in {cluster}"
+            yield f"{named}: its slice would not be written: {why}"
         if ask.policy.origin == "inline":
             for mention in mentions.unknown(ask.policy, clusters):
                 yield (

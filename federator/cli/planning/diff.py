@@ -1,5 +1,6 @@
-"""`federator diff`: what is decided beside what clusters report, or what a file changes: copies of
-each cluster, and native objects as a unified diff. Nothing is written."""
+"""`federator diff`: what is decided beside what clusters report, or what a file of workloads and
+policies changes: copies of each cluster, and native objects as a unified diff. Nothing is written.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -29,7 +30,8 @@ INSTEAD: Final = "a diff reads what all workloads hold. One of yours: explain, o
     "--filename",
     "files",
     multiple=True,
-    help="Workloads to apply: file, directory (recursive), kustomization, or - for stdin.",
+    help="Workloads and placement policies to apply: file, directory (recursive), kustomization, or"
+    " - for stdin.",
 )
 @click.option(
     "--dump",
@@ -109,7 +111,7 @@ def _decided(situation: "Situation", key: "WorkloadKey") -> str:
 def _edited(situation: "Situation", files: tuple[str, ...], namespace: str) -> str:
     """What the files change; "" for nothing."""
     from federator.advice.plans import natives, plan
-    from federator.advice.plans.edits import Edits, Unplanned
+    from federator.advice.plans.edits import POLICIES, Edits, Unplanned
     from federator.cli.files import place
     from federator.hub.placing import offline
     from federator.kinds import registry
@@ -117,14 +119,17 @@ def _edited(situation: "Situation", files: tuple[str, ...], namespace: str) -> s
     from federator.model.names import WorkloadKey
 
     objs = place.load(files, namespace)
-    other = next((obj for obj in objs if obj["kind"] not in registry.WORKLOADS), None)
+    other = next((o for o in objs if o["kind"] not in (*registry.WORKLOADS, *POLICIES)), None)
     if other is not None or not objs:
-        common.fail("the files may contain workloads only; federator plan takes all kinds")
+        common.fail(
+            "the files may contain workloads and placement policies only; federator plan takes all"
+            " kinds"
+        )
     try:
         made = plan.plan(situation, Edits(tuple(objs)), losses=False)
-        parts = []
-        for obj in objs:
-            key = WorkloadKey(*offline.id_of(obj))
+        parts: list[str] = []
+        keys = [WorkloadKey(*offline.id_of(o)) for o in objs if o["kind"] in registry.WORKLOADS]
+        for key in dict.fromkeys((*keys, *_concerned(situation, made.situation))):
             if problem := made.situation.workloads[key].problem:
                 common.fail(f"{key}: {problem}")
             before, after = natives.of(situation, key), natives.of(made.situation, key)
@@ -136,6 +141,16 @@ def _edited(situation: "Situation", files: tuple[str, ...], namespace: str) -> s
     except (Unplanned, FieldError) as bad:
         common.fail(str(bad))
     return "\n\n".join(part for part in parts if part)
+
+
+def _concerned(present: "Situation", then: "Situation") -> list["WorkloadKey"]:
+    """Workloads of which a policy says otherwise than at present."""
+    asks = (
+        (key, present.ask_of(present.workloads[key]), then.ask_of(workload))
+        for key, workload in sorted(then.workloads.items())
+        if key in present.workloads
+    )
+    return [key for key, now, edited in asks if now and edited and now.policy != edited.policy]
 
 
 def _shares(key: "WorkloadKey", present: "Situation", then: "Situation") -> str:

@@ -93,6 +93,28 @@ class Asks:
         self._made[workload.key] = workload, rules.version, bindings, ask
 
 
+class InForce:
+    """The policies in force of workloads, remembered while nothing changes that they depend on.
+    `most`: workloads that are remembered."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._policies: dict[WorkloadKey, tuple[Workload, int, Bindings, Policy]] = {}
+
+    def of(self, workload: Workload, rules: Policies, bindings: Bindings) -> Policy:
+        """What `in_force` returns."""
+        kept = self._policies.get(workload.key)
+        if kept is not None and kept[0] is workload:
+            _, version, bound, policy = kept
+            if version == rules.version and bound is bindings:
+                return policy
+        elif kept is None and len(self._policies) >= self._most:
+            self._policies.clear()
+        policy = in_force(subject(workload, bindings), workload.placement, rules)
+        self._policies[workload.key] = workload, rules.version, bindings, policy
+        return policy
+
+
 def speaks(rule: Rule, workload: Workload, bindings: Bindings) -> bool:
     """Whether a policy, as it is or was, may be among those in force for a workload."""
     named = str(workload.placement.get("policyRef") or "")
@@ -105,8 +127,8 @@ def speaks(rule: Rule, workload: Workload, bindings: Bindings) -> bool:
 def subject(workload: Workload, bindings: Bindings) -> Subject:
     """The workload as policies see it."""
     project = workload.ask.project if workload.ask is not None else ""
-    namespace = workload.key.namespace
-    return Subject(workload.key.kind, namespace, workload.labels, project, bindings.of(namespace))
+    key, bound = workload.key, bindings.of(workload.key.namespace)
+    return Subject(key.kind, key.namespace, workload.labels, project, bound, key.name)
 
 
 def in_force(target: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final, TypedDict
 
+from federator.api import membercluster
 from federator.hub.cache import cutting, profile_versions
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
@@ -21,6 +22,7 @@ from federator.model.decision import Decision, Share
 from federator.model.fleet import serves
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
+from federator.model.overrides import NOTHING, InCluster, for_cluster
 from federator.model.resources import Resources
 from federator.scheduling import rollout
 from federator.scheduling.rollout import Action, Observed
@@ -181,19 +183,21 @@ class RolloutView:
         self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen
     ) -> Comparison:
         """A slice of this workload compared with what it should be, from memory only."""
-        profile = self.profile_of(workload)
+        profile, overrides = self.profile_of(workload), self.overrides(member, workload).digest
         verified = member.writes.verified.of(seen)
         if verified is not None:
-            content = bool(verified.content) and (verified.content, verified.profile) == (
-                workload.content,
-                profile,
-            )
+            wanted = (workload.content, profile, overrides)
+            compared = (verified.content, verified.profile, verified.overrides)
+            content = bool(verified.content) and compared == wanted
             return Comparison(
                 True, content, content and share is not None and verified.share == share
             )
-        if slices.proves_itself(seen, workload):
+        if not overrides and slices.proves_itself(seen, workload):
             mark = seen.mark
-            content = mark is not None and mark.rules.profile == profile
+            content = mark is not None and (mark.rules.profile, mark.rules.overrides) == (
+                profile,
+                overrides,
+            )
             fleet = self.state.options.fleet
             current = (
                 content
@@ -201,6 +205,8 @@ class RolloutView:
                 and slices.carries(seen, workload, share, fleet, profile)
             )
             return Comparison(True, content, current)
+        if seen.mark is not None and seen.mark.rules.overrides != overrides:
+            return Comparison(compared=True)  # it was made with others
         # It was rendered from the former content: it need not be read to know that.
         return Comparison(compared=seen.plain and seen.live == self.state.former.get(workload.key))
 
@@ -215,6 +221,24 @@ class RolloutView:
             charged.content if charged is not None else b"",
         )
         return seen.plain and seen.live in filter(None, contents)
+
+    def overrides(self, member: Member, workload: Workload) -> InCluster:
+        """What policies change of the workload in this cluster. While its policy cannot be read,
+        its slice keeps the overrides that it has."""
+        seen, state = member.contents.slice_of(workload.key), self.state
+        mark = seen.mark if seen is not None and self.is_this(seen, workload) else None
+        present = mark.rules.overrides if mark is not None else ""
+        if not (present or state.rules.overriding):
+            return NOTHING
+        policy = state.policies_in_force.of(workload, state.rules, state.bindings())
+        if policy.problem and present:
+            return InCluster(problem=f"{policy.problem}; the slice stays as it is", digest=present)
+        labels = membercluster.labels(member.obj)
+        return for_cluster(policy.all_overrides, member.name, labels)
+
+    def pins(self, member: Member, workload: Workload) -> tuple[str, ...]:
+        """What a slice in this cluster pins: its RuntimeProfile, and the overrides."""
+        return (*self.profile_of(workload), self.overrides(member, workload).digest)
 
     def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile of this workload's pods; empty for none."""

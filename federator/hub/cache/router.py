@@ -35,6 +35,7 @@ class Changed(StrEnum):
     NAMESPACE = "its namespace came or went, or has another Pod Security level"
     PROFILE = "the RuntimeProfile that its pods get"
     POLICY = "what may speak for it: a policy, the clusters there are"
+    OVERRIDDEN = "what policies may change of it in single clusters"
     QUOTA = "an account of its project, or of the same tree of accounts"
     BINDING = "which namespaces may use its project"
     DECISION = "the host shows another decision on it"
@@ -81,6 +82,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.PROFILE: (Turn.DISPATCH,),
     Changed.POLICY: (Turn.PLACE,),
+    Changed.OVERRIDDEN: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.QUOTA: (Turn.PLACE,),
     Changed.BINDING: (Turn.PLACE, Turn.AGGREGATE),
     Changed.DECISION: (Turn.FINALIZE, Turn.DISPATCH, Turn.AGGREGATE),

@@ -53,6 +53,8 @@ class Signals:
     """A FederatedQuota allows other service accounts, or binds other namespaces or projects."""
     on_invariant: list[Callable[[], None]] = field(default_factory=list)
     """A PlacementInvariant came, changed or went."""
+    on_policy: list[Callable[[], None]] = field(default_factory=list)
+    """A placement policy came, changed or went."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause has ended: work that was held back is due."""
     heeded: bool = False
@@ -143,6 +145,10 @@ class Signals:
 
     def invariant(self) -> None:
         for listener in self.on_invariant:
+            listener()
+
+    def policy(self) -> None:
+        for listener in self.on_policy:
             listener()
 
     def resumed(self) -> None:

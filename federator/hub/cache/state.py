@@ -10,6 +10,7 @@ from typing import Any
 from federator.api import raw
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
+from federator.hub.cache.policying import InForce
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
@@ -78,6 +79,7 @@ class HubState:
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
     """`Workload.content` before its last change."""
     rules: Policies = field(init=False)
+    policies_in_force: InForce = field(default_factory=InForce)
     notices: Notices = field(default_factory=Notices)
     host_names: HostNames = field(default_factory=HostNames)
     _namespaces: dict[str, Table[WorkloadKey, None]] = field(default_factory=dict)

@@ -47,6 +47,11 @@ FUTILE = (
     " it is left alone for a while"
 )
 ENDING = "the namespace {} is being deleted there; the slice is made when that is over"
+OVERRIDE_REFUSED = "OverrideRefused"
+"""Reason of a slice that is not written, because the overrides of a policy do not fit it."""
+CHANGES_WITHOUT_TEMPLATE = (ActionKind.UPDATE, ActionKind.DELETE, ActionKind.HOLD)
+"""Actions that an override does not hold up: another share with the present template, and the end
+of a slice."""
 CLAIM_RECHECK_S = 0.5
 """A member that does not know yet which host it belongs to is looked at again after so long."""
 
@@ -77,6 +82,8 @@ class Dispatching:
         """Member -> whether its API server was reached by the last write."""
         self.holding: dict[WorkloadKey, set[str]] = {}
         """Clusters with a next step that waits for others of the same workload."""
+        self._not_overridden: set[tuple[str, WorkloadKey]] = set()
+        """Slices that are not written because of an override: the refusal stays as long."""
         state.signals.to_dispatch.append(self.spread)
         state.signals.to_aggregate.append(self.release)
         state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
@@ -119,6 +126,7 @@ class Dispatching:
         this one take to end."""
         self.queues.pop(cluster, None)
         self.writer.prerequisites.forget(cluster)
+        self._not_overridden = {each for each in self._not_overridden if each[0] != cluster}
         self._breakers.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:
@@ -157,6 +165,7 @@ class Dispatching:
     async def turn(self, member: Member, key: WorkloadKey) -> RequeueAfter | None:
         """Does what is next for one workload in this member."""
         if (due := self._due(member, key)) is None:
+            self._not_overridden.discard((member.name, key))
             return None
         workload, record = due
         if (wait := self._wait_for_hub(member, workload)) is not None:
@@ -170,8 +179,17 @@ class Dispatching:
             why = "its decision charges less than every known version of its profile asks for"
             return RequeueAfter(key, HOLD_RECHECK_S, why)
         seen = member.contents.slice_of(key)
-        if seen is not None and self.view.is_this(seen, served):
-            await self._compare(member, served, record, seen)
+        if why := await self.writer.refused(member, served):
+            action = self._action(member, served, record, seen)
+            self._not_overridden.add((member.name, key))
+            if action is not None and action.kind is not ActionKind.DELETE:
+                self._refused(member, key, Refusal(OVERRIDE_REFUSED, why, True))
+            if action is None or action.kind not in CHANGES_WITHOUT_TEMPLATE:
+                return None
+        else:
+            self._not_overridden.discard((member.name, key))
+            if seen is not None and self.view.is_this(seen, served):
+                await self._compare(member, served, record, seen)
         return await self._act(member, workload, served, record, seen)
 
     def _wait_for_hub(self, member: Member, workload: Workload) -> RequeueAfter | None:
@@ -262,9 +280,8 @@ class Dispatching:
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None
     ) -> None:
         if seen is not None and self.view.is_as_decided(member, workload, seen):
-            self.drift.in_place(
-                member, workload, record.share_of(member.name), self.view.profile_of(workload)
-            )
+            pins = self.view.pins(member, workload)
+            self.drift.in_place(member, workload, record.share_of(member.name), pins)
         # a write without a response may have taken effect
         self._accepted(member, workload.key)
 
@@ -352,7 +369,7 @@ class Dispatching:
         if wait_s := breaker.wait_s():
             self._refused(member, key, Refusal(errors.Unreachable.__name__, breaker.why, False))
             return RequeueAfter(key, wait_s, "its API server could not be reached just now")
-        profile = self.view.profile_of(workload)
+        profile, pins = self.view.profile_of(workload), self.view.pins(member, workload)
         if action.kind is not ActionKind.DELETE and (
             waits := self.writer.prerequisites.wait(
                 member, profile, key.namespace if action.kind is ActionKind.CREATE else ""
@@ -361,7 +378,7 @@ class Dispatching:
             if (refusal := _refusal(waits[1], key)) is not None:
                 self._refused(member, key, refusal)
             return RequeueAfter(key, waits[0], "what it needs there could not be created just now")
-        undoes = self.drift.undoes(member, workload, share, profile)
+        undoes = self.drift.undoes(member, workload, share, pins)
         creates = action.kind is ActionKind.CREATE
         creating = member.writes.create(key) if creates else contextlib.nullcontext()
         try:
@@ -378,7 +395,7 @@ class Dispatching:
             if undoes:
                 self.drift.tell(member, workload, wrote)
             if comparison is not None and comparison.current:
-                self.drift.in_place(member, workload, share, profile)
+                self.drift.in_place(member, workload, share, pins)
             elif comparison is not None and comparison.compared and _is_final(action, share):
                 return RequeueAfter(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
@@ -392,6 +409,8 @@ class Dispatching:
 
     def _accepted(self, member: Member, key: WorkloadKey) -> None:
         """Clears a recorded refusal."""
+        if (member.name, key) in self._not_overridden:
+            return
         if member.writes.observe_accepted(key):
             self.state.changed(Changed.ANSWERED, key)
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.hub.records.workloads import Workload
-from federator.kinds.verbs import Profile
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import RESTORED
@@ -29,18 +28,18 @@ class Drift:
         self._events = events
 
     def in_place(
-        self, member: Member, workload: Workload, share: Share | None, profile: Profile
+        self, member: Member, workload: Workload, share: Share | None, pins: tuple[str, ...]
     ) -> None:
         """The slice is exactly what this share, content and profile make."""
         if share is not None:
-            member.writes.observe_in_place(workload.key, _wish(workload, share, profile))
+            member.writes.observe_in_place(workload.key, _wish(workload, share, pins))
 
     def undoes(
-        self, member: Member, workload: Workload, share: Share | None, profile: Profile
+        self, member: Member, workload: Workload, share: Share | None, pins: tuple[str, ...]
     ) -> bool:
         """Whether a write for this wish, about to begin, undoes somebody else's change. A new wish
         replaces the recorded one; going back to it later is a new wish as well."""
-        wish = _wish(workload, share, profile) if share is not None else None
+        wish = _wish(workload, share, pins) if share is not None else None
         if wish is not None and member.writes.in_place.get(workload.key) == wish:
             return True
         member.writes.forget_in_place(workload.key)
@@ -105,7 +104,7 @@ def _named(fields: Sequence[str]) -> str:
     return ", ".join(fields[:FIELDS_MAX]) + more
 
 
-def _wish(workload: Workload, share: Share, profile: Profile) -> int:
+def _wish(workload: Workload, share: Share, pins: tuple[str, ...]) -> int:
     """A number for all that a slice is made from: one is kept of each slice of the fleet, and what
     would depend on two wishes with one number is a line in the Events."""
-    return hash((workload.uid, workload.content, profile, share))
+    return hash((workload.uid, workload.content, pins, share))

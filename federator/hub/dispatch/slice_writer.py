@@ -8,7 +8,7 @@ first (`prerequisites`). Never adopts: an object that was there before is report
 import dataclasses
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from federator.api import membercluster
 from federator.hub.cache.rollout_view import RolloutView
@@ -23,7 +23,8 @@ from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.kinds import registry, verbs
+from federator.kinds import overriding, registry, verbs
+from federator.kinds.overriding import OverrideRefused
 from federator.kinds.shared import environment
 from federator.kinds.verbs import PodRules, SliceMark
 from federator.kube import errors
@@ -35,6 +36,9 @@ from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
 from federator.scheduling.rollout import Action, ActionKind
 
 log = logging.getLogger(__name__)
+
+OVERRIDDEN_MAX: Final = 256
+"""Overridden workloads that are remembered: all clusters of one pool ask for the same one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class SliceWriter:
         self.prerequisites = prerequisites
         self.documents = documents
         self.history = history
+        self._overridden: dict[tuple[Any, ...], Mapping[str, Any] | OverrideRefused] = {}
+        """Workloads as they are under some overrides, or why they cannot be."""
 
     async def verify(
         self, member: Member, workload: Workload, record: Record, seen: SliceSeen
@@ -74,6 +80,7 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(
             member.name, seen.observation.desired, 0, record.mark(member.name)
         )
+        obj = self._given(member, workload, obj)
         fetched = slices.summarise(workload.key.kind, member.name, live)
         self._compare(member, workload, obj, live, share, seen=fetched)
         if fetched.resource_version != seen.resource_version:
@@ -107,6 +114,7 @@ class SliceWriter:
             # gone, or newer than what was judged: the watch brings that, and with it the next turn
             return None
         changed: tuple[str, ...] = ()
+        given, action = self._possible(member, workload, obj, action)
         share = record.share_of(member.name) or Share(
             member.name, action.count, 0, record.mark(member.name)
         )
@@ -120,12 +128,12 @@ class SliceWriter:
             if (repeats := workload.verbs.repeats) is not None:
                 # What the other clusters have run is not for one that joins them to run again.
                 rules = dataclasses.replace(rules, ran_until_s=repeats.last(workload.live_status()))
-            want = self._rendered(workload, obj, share, rules)
+            want = self._rendered(workload, given, share, rules)
             live = await self._create(member, workload, want)
             seen = member.contents.made(member.name, workload.key.kind, live)
         else:
             updated = await self._update(
-                member, workload, record, obj, share, keep_template=action.keep_template
+                member, workload, record, (obj, given), share, keep_template=action.keep_template
             )
             if updated is None:
                 return None
@@ -134,7 +142,7 @@ class SliceWriter:
         if not self._proven(member, workload, share, seen):
             # Only the count may have been written: then the answer says nothing of the template.
             answered = not action.keep_template
-            self._compare(member, workload, obj, live, share, seen=seen, answered=answered)
+            self._compare(member, workload, given, live, share, seen=seen, answered=answered)
         member.note(seen)
         log.info(
             "%s: %s slice of %s, share %d",
@@ -153,7 +161,8 @@ class SliceWriter:
             if share is not None
             else str(record.mark(action.cluster))
         )
-        content = f"{workload.content.hex()}/{'-'.join(self.view.profile_of(workload))}"
+        pins = self.view.pins(self.state.members[action.cluster], workload)
+        content = f"{workload.content.hex()}/{'-'.join(pins)}"
         return names.short_hash(
             content, given, str(action.count), str(action.keep_template), length=16
         )
@@ -173,28 +182,89 @@ class SliceWriter:
         """By which rules pods are made there from now on, and what they are told. A kind that is
         carried as it is has no rules."""
         report, profile = member.contents.report, self.view.profile_of(workload)
+        overrides = self.view.overrides(member, workload).digest
         expander = verbs.newest_common(report.expander) if report is not None else verbs.BARE
         if workload.verbs.carried or expander == verbs.BARE:
-            return PodRules(profile, verbs.BARE)
+            return PodRules(profile, verbs.BARE, overrides=overrides)
         project = workload.ask.project if workload.ask is not None else ""
         owner, labels = self.state.bindings().owner(project), membercluster.labels(member.obj)
-        return PodRules(profile, expander, environment.of_cluster(project, owner, labels))
+        facts = environment.of_cluster(project, owner, labels)
+        return PodRules(profile, expander, facts, overrides=overrides)
 
     def _is_old(self, workload: Workload, mark: SliceMark) -> bool:
         """Whether the workload or its profile has changed since a slice was written."""
         old = mark.origin_generation < workload.generation
         return old or mark.rules.profile != self.view.profile_of(workload)
 
+    def _differs(self, member: Member, workload: Workload, mark: SliceMark) -> bool:
+        """The same, or what policies change of it in this cluster."""
+        overrides = self.view.overrides(member, workload).digest
+        return self._is_old(workload, mark) or mark.rules.overrides != overrides
+
+    async def refused(self, member: Member, workload: Workload) -> str:
+        """Why the overrides of its policies cannot be applied to the workload in this cluster, as a
+        sentence; "" when they can, or there are none. Raises ApiErrors."""
+        if not self.view.overrides(member, workload):
+            return ""
+        obj = await self.documents.fetch(workload)
+        try:
+            if obj is not None:
+                self._given(member, workload, obj)
+        except OverrideRefused as bad:
+            return str(bad)
+        return ""
+
+    def _possible(
+        self, member: Member, workload: Workload, obj: Mapping[str, Any], action: Action
+    ) -> tuple[Mapping[str, Any], Action]:
+        """The workload as it is in this cluster, and the action. Where an override is refused, a
+        slice may get another share and keeps its template. Raises OverrideRefused."""
+        try:
+            return self._given(member, workload, obj), action
+        except OverrideRefused:
+            if action.kind is not ActionKind.UPDATE:
+                raise
+            return obj, dataclasses.replace(action, keep_template=True)
+
+    def _given(
+        self, member: Member, workload: Workload, obj: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """The workload as it is in this cluster. Raises OverrideRefused."""
+        there = self.view.overrides(member, workload)
+        if not there:
+            return obj
+        known = self.state.profiles.get(workload.profile)
+        profile = known["object"] if known is not None else None
+        version = known["hash"] if known is not None else ""
+        key = (workload.uid, workload.generation, workload.content, there.digest, version)
+        kept = self._overridden.get(key)
+        if kept is None:
+            try:
+                kept = overriding.applied(obj, workload.verbs, there, profile)
+            except OverrideRefused as bad:
+                kept = bad
+            if len(self._overridden) >= OVERRIDDEN_MAX:
+                self._overridden.clear()
+            self._overridden[key] = kept
+        if isinstance(kept, OverrideRefused):
+            raise kept
+        return kept
+
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
         """Whether digest, mark and count of a live slice show that it is as it should be: then it
         need not be rendered again."""
         fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
-        proven = slices.proves_itself(seen, workload) and slices.carries(
+        proven = self._proves_itself(member, workload, seen) and slices.carries(
             seen, workload, share, fleet, profile
         )
         if proven:
             member.writes.verified.forget(workload.key)
         return proven
+
+    def _proves_itself(self, member: Member, workload: Workload, seen: SliceSeen) -> bool:
+        """Not where policies change something: the digest is that of the workload as written."""
+        proven = slices.proves_itself(seen, workload)
+        return proven and not self.view.overrides(member, workload)
 
     def _compare(
         self,
@@ -208,30 +278,36 @@ class SliceWriter:
         answered: bool = False,
     ) -> Difference:
         """Compares the live object with what it should be, records the verdict, and returns what to
-        write. `answered`: it is the response to our own write."""
+        write. `obj`: the workload as it is in this cluster. `answered`: `live` is the response to
+        our own write."""
         mark = workload.verbs.read_mark(live)
         fresh = same = self._new_rules(member, workload)
         if mark is not None:
-            same = slices.as_known(mark, fresh.profile)
+            same = slices.as_known(mark, fresh.profile, fresh.overrides)
             fresh = dataclasses.replace(fresh, ran_until_s=mark.rules.ran_until_s)
         kept = self._rendered(
             workload, obj, share, same, mark.origin_generation if mark is not None else None
         )
         difference = slices.difference(live, kept, answered=answered)
         part = slices.share_part(difference, kept, workloads.neutral(workload.verbs, obj))
-        if mark is not None and mark.rules.profile != self.view.profile_of(workload):
+        if mark is not None and mark.rules.profile != fresh.profile:
             # another version of it is a rollout, which has its own turn
-            part = slices.without_profile(part)
-        if slices.proves_itself(seen, workload):
+            part = slices.without(part, ("profile",))
+        if mark is not None and mark.rules.overrides != fresh.overrides:
+            part = slices.without(part, ("overrides",))  # and so are other overrides
+        if self._proves_itself(member, workload, seen):
             member.writes.verified.forget(workload.key)
         else:
             content = workload.content if difference == part else b""
+            as_decided = None if difference else share
             member.writes.verified.note(
-                seen, content, self.view.profile_of(workload), None if difference else share
+                seen, content, fresh.profile, as_decided, overrides=fresh.overrides
             )
         if not difference:
             return Difference({}, {})
-        anew = mark is None or revisions.rolls_out(self._is_old(workload, mark), difference)
+        anew = mark is None or revisions.rolls_out(
+            self._differs(member, workload, mark), difference
+        )
         want = self._rendered(workload, obj, share, fresh if anew else same)
         return Difference(slices.difference(live, want), part)
 
@@ -249,13 +325,15 @@ class SliceWriter:
         member: Member,
         workload: Workload,
         record: Record,
-        obj: Mapping[str, Any],
+        objs: tuple[Mapping[str, Any], Mapping[str, Any]],
         share: Share,
         *,
         keep_template: bool,
     ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
-        """Patches the difference if nobody has written since it was read. Returns the response and
-        the changed fields; None without a difference, or when it is overtaken (`_stands`)."""
+        """Patches the difference if nobody has written since it was read. `objs`: the workload as
+        the host has it, and as it is in this cluster. Returns the response and the changed fields;
+        None without a difference, or when it is overtaken (`_stands`)."""
+        obj, given = objs
         if member.link.client is None:
             return None
         ref = _ref(workload.key)
@@ -265,7 +343,7 @@ class SliceWriter:
         seen = slices.summarise(workload.key.kind, member.name, live)
         if self._proven(member, workload, share, seen):
             return None
-        patches = self._compare(member, workload, obj, live, share, seen=seen)
+        patches = self._compare(member, workload, given, live, share, seen=seen)
         patch = patches.share_only if keep_template else patches.whole
         if not patch:
             return None

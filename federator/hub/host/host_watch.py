@@ -392,6 +392,7 @@ class Hosting:
             else:
                 rules = self.state.observe_rule(policying.rule_of(kind, new))
             self.requeueing.policies_changed(rules)
+            self.state.signals.policy()
 
         return changed
 

@@ -98,6 +98,8 @@ class Requeueing:
         self._quotas = QuotaEdits()
         self._tell = False
         """Whether the status of all workloads may change, too."""
+        self._overrides = False
+        """Whether a changed policy has overrides, or had some."""
         self._wake = asyncio.Event()
         self._apis: dict[ClusterName, frozenset[str]] = {}
         """The kinds that each member served when it was last probed."""
@@ -109,6 +111,7 @@ class Requeueing:
         if not self.state.signals.heeded:
             return  # a new leader examines everything
         for rule in rules:
+            self._overrides = self._overrides or rule.overrides
             namespace = "" if rule.cluster_wide else rule.policy.namespace
             if namespace in self._all:
                 continue
@@ -174,12 +177,18 @@ class Requeueing:
                 self._all.discard(namespace)
                 self._rules.pop(namespace, None)
                 await self._place(namespace, rules)
+            self._overrides = False
+
+    def _what(self, what: Changed) -> Changed:
+        """The change, or that slices may change with it."""
+        return Changed.OVERRIDDEN if self._overrides or self.state.rules.overriding else what
 
     async def _place(self, namespace: str, rules: list[Rule] | None, *, tell: bool = False) -> None:
         """Queues the workloads there that one of the rules may select; all without rules."""
+        what = self._what(Changed.BINDING if tell else Changed.POLICY)
         for number, key in enumerate(self.state.workloads_in(namespace), 1):
             if rules is None or self._concerned(key, rules):
-                self.state.changed(Changed.BINDING if tell else Changed.POLICY, key)
+                self.state.changed(what, key)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
 
@@ -187,7 +196,7 @@ class Requeueing:
         """Queues the workloads that changed accounts may concern, and others that ask for a host
         name of one of them: an account may bar a workload that has the name."""
         edits.complete(self.state.quotas)
-        what = Changed.BINDING if edits.tell else Changed.QUOTA
+        what = self._what(Changed.BINDING if edits.tell else Changed.QUOTA)
         for number, key in enumerate(self.state.workloads_in(""), 1):
             workload = self.state.workloads.get(key)
             if workload is not None and self._is_charged(workload, edits):

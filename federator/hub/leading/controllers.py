@@ -47,6 +47,7 @@ from federator.hub.security.renewing import Renewing
 from federator.hub.security.sealing import Sealing
 from federator.hub.status.invariant_status import InvariantStatus
 from federator.hub.status.member_status import Reporting
+from federator.hub.status.policy_status import PolicyStatus
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
 from federator.kube.clock import Clock
@@ -132,6 +133,7 @@ class Controllers:
         self.drilling = Drilling(state, self.placing, clock=clock)
         lose, tell = self.drilling.outcome, events.about_invariant
         self.invariants = InvariantStatus(state, client, lose=lose, tell=tell, clock=clock)
+        self.policies = PolicyStatus(state, client, clock=clock)
         history = Revisions(client, applier, documents, fleet=state.options.fleet)
         self.view = RolloutView(state, self.caps.lasting)
         self.keeping = ProfileKeeping(state, client, clock=clock, rng=rng)
@@ -214,6 +216,7 @@ class Controllers:
             Task("figures", leading, self.figures.run),
             Task("drilling", leading, self.drilling.run),
             Task("invariants", leading, self.invariants.run),
+            Task("policy status", leading, self.policies.run),
         )
 
     def begin_term(self) -> None:

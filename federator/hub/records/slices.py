@@ -10,7 +10,7 @@ noticed.
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -185,6 +185,7 @@ def weight(seen: SliceSeen) -> int:
         pieces += len(mark.ranges)
         texts += len(mark.fleet) + len(mark.workload_uid) + len(mark.cluster)
         texts += len("".join(mark.rules.profile)) + len(mark.rules.expander)
+        texts += len(mark.rules.overrides)
         texts += len("".join(_environment_texts(mark.rules.environment)))
     return ROW_BYTES + PIECE_BYTES * pieces + texts
 
@@ -277,6 +278,8 @@ class Verified:
     profile: Profile
     share: Share | None
     """None when anything differs."""
+    overrides: str = ""
+    """Digest of the overrides with which it was compared."""
 
 
 @dataclass(slots=True)
@@ -296,10 +299,18 @@ class VerifiedSlices:
             return None
         return entry if entry.mark == seen.mark else None
 
-    def note(self, seen: SliceSeen, content: bytes, profile: Profile, share: Share | None) -> None:
+    def note(
+        self,
+        seen: SliceSeen,
+        content: bytes,
+        profile: Profile,
+        share: Share | None,
+        *,
+        overrides: str = "",
+    ) -> None:
         """Remembers a comparison. `content` is b"", `share` None for what differs."""
         self.entries[seen.key] = Verified(
-            seen.uid, seen.live, seen.mark, seen.amount, content, profile, share
+            seen.uid, seen.live, seen.mark, seen.amount, content, profile, share, overrides
         )
 
     def forget(self, key: WorkloadKey) -> None:
@@ -312,7 +323,13 @@ def proves_itself(seen: SliceSeen, workload: Workload) -> bool:
 
 
 def carries(
-    seen: SliceSeen, workload: Workload, share: Share, fleet: str, profile: Profile
+    seen: SliceSeen,
+    workload: Workload,
+    share: Share,
+    fleet: str,
+    profile: Profile,
+    *,
+    overrides: str = "",
 ) -> bool:
     """Whether mark and amount are those that a slice rendered for this share has. The generation
     that it is marked with is whatever it is: one that changed nothing for this cluster was not
@@ -331,7 +348,7 @@ def carries(
         cluster=share.cluster,
         seq=max(share.seq, mark.seq),
         ranges=share.ranges,
-        rules=as_known(mark, profile),
+        rules=as_known(mark, profile, overrides),
         pods=share.pods,
     )
 
@@ -348,12 +365,13 @@ def gives(seen: SliceSeen, share: Share) -> bool:
     return seen.amount == share.count and ranges == share.ranges
 
 
-def as_known(mark: SliceMark, profile: Profile) -> PodRules:
-    """The rules of a slice with pods that stay as they are, with this profile."""
-    expander = mark.rules.expander
+def as_known(mark: SliceMark, profile: Profile, overrides: str = "") -> PodRules:
+    """The rules of a slice with pods that stay as they are, with this profile and these
+    overrides."""
+    expander, rules = mark.rules.expander, mark.rules
     if expander not in EXPANDERS:
         expander = EXPANDER
-    return PodRules(profile, expander, mark.rules.environment, mark.rules.ran_until_s)
+    return PodRules(profile, expander, rules.environment, rules.ran_until_s, overrides)
 
 
 def render(
@@ -487,11 +505,12 @@ def share_part(
     return kept
 
 
-def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The same patch of a share, leaving the pinned RuntimeProfile as it is."""
+def without(part: Mapping[str, Any], pins: Collection[str]) -> dict[str, Any]:
+    """The same patch of a share, leaving these pins of the slice (profile, overrides) as they
+    are."""
     spec = dict(raw.mapping(part, "spec"))
     if "slice" in spec:
-        spec["slice"] = {name: value for name, value in spec["slice"].items() if name != "profile"}
+        spec["slice"] = {name: value for name, value in spec["slice"].items() if name not in pins}
     spec = {name: value for name, value in spec.items() if value != {}}
     return {name: value for name, value in part.items() if name != "spec"} | (
         {"spec": spec} if spec else {}

@@ -353,7 +353,9 @@ class StatusAggregation:
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark, profile = seen.mark, self.view.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
-        outdated = mark is not None and mark.rules.profile != profile
+        overrides = self.view.overrides(member, workload).digest
+        made_with = (mark.rules.profile, mark.rules.overrides) if mark is not None else None
+        outdated = made_with is not None and made_with != (profile, overrides)
         if self.view.compared(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have
             # caught up.

@@ -57,11 +57,14 @@ class Invariant:
     match_labels: Mapping[str, str] = field(default_factory=dict)
     projects: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    """Names of workloads."""
 
     def selects(self, ask: Ask) -> bool:
         """Whether the workload is one of those that it speaks of."""
         return (
             (not self.kinds or ask.key.kind in self.kinds)
+            and (not self.names or ask.key.name in self.names)
             and (not self.namespaces or ask.key.namespace in self.namespaces)
             and (not self.projects or ask.project in self.projects)
             and all(ask.labels.get(key) == value for key, value in self.match_labels.items())

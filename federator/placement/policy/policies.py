@@ -1,13 +1,15 @@
 """Which placement policies apply to a workload: its own one, and the Required ones of operators.
 
 The own policy is the one the workload names; otherwise the best match (namespaced before
-cluster-wide, then higher priority, then name); otherwise the built-in default (all ready clusters,
+cluster-wide, then higher priority, then policies that select workloads by name before others, then
+the name of the policy); otherwise the built-in default (all ready clusters,
 by capacity, in part). Policies are indexed by what they select, so that a workload is compared with
 few of them. Per namespace only the oldest ones are in force.
 """
 
 import bisect
 import functools
+import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -24,6 +26,7 @@ IN_FORCE_MAX: Final = 200
 Id = tuple[str, str]
 """Namespace ("" for cluster-wide) and name."""
 _Bucket = tuple[str, ...]
+_Rank = tuple[int, bool, str]
 NONE: Final[frozenset[str]] = frozenset()
 
 
@@ -37,6 +40,7 @@ class Subject:
     labels: Mapping[str, str]
     project: str
     bound: frozenset[str] = NONE
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,17 @@ class Rule:
     match_labels: Mapping[str, str] = field(default_factory=dict)
     projects: frozenset[str] = NONE
     namespaces: frozenset[str] = NONE
+    names: frozenset[str] = NONE
+    """Names of workloads."""
     priority: int = 0
     created_s: float = 0.0
     demand: Demand | None = None
     """What a Required policy demands; None when it is not Required."""
+
+    @property
+    def overrides(self) -> bool:
+        """Whether it changes slices."""
+        return bool(self.policy.overrides or (self.demand is not None and self.demand.overrides))
 
     @property
     def id(self) -> Id:
@@ -75,6 +86,7 @@ class Rule:
             (self.cluster_wide or self.policy.namespace == subject.namespace)
             and (not self.kinds or subject.kind in self.kinds)
             and (not self.projects or of_project)
+            and (not self.names or subject.name in self.names)
             and (not self.namespaces or subject.namespace in self.namespaces)
             and all(subject.labels.get(key) == value for key, value in self.match_labels.items())
         )
@@ -94,6 +106,7 @@ class Policies:
         """Namespace -> (creation, uid, name) of its policies, the oldest first."""
         self._chosen = _Index()
         self._required = _Index()
+        self._overriding: set[Id] = set()
         for rule in rules:
             self.put(rule)
 
@@ -103,6 +116,11 @@ class Policies:
 
     def __len__(self) -> int:
         return len(self._rules)
+
+    @property
+    def overriding(self) -> bool:
+        """Whether any policy has overrides."""
+        return bool(self._overriding)
 
     def put(self, rule: Rule) -> list[Rule]:
         """Adds or replaces a policy. Returns all policies, in their former and present state, that
@@ -114,7 +132,7 @@ class Policies:
         if self.in_force(rule.id):
             self._leave(old)
             self._enter(rule)
-        self._rules[rule.id] = rule
+        self._keep(rule)
         return [old, rule]
 
     def drop(self, which: Id) -> list[Rule]:
@@ -124,6 +142,7 @@ class Policies:
         if rule is None:
             return []
         self.version += 1
+        self._overriding.discard(which)
         if rule.cluster_wide:
             self._leave(rule)
             return [rule]
@@ -141,8 +160,12 @@ class Policies:
         self._enter(next_one)
         return [rule, next_one]
 
-    def _added(self, rule: Rule) -> list[Rule]:
+    def _keep(self, rule: Rule) -> None:
         self._rules[rule.id] = rule
+        (self._overriding.add if rule.overrides else self._overriding.discard)(rule.id)
+
+    def _added(self, rule: Rule) -> list[Rule]:
+        self._keep(rule)
         if rule.cluster_wide:
             self._enter(rule)
             return [rule]
@@ -202,6 +225,19 @@ class Policies:
                 return replace(best.policy, origin="match")
         return DEFAULT_POLICY
 
+    def matching(self, subject: Subject, most: int = 16) -> list[Rule]:
+        """Policies in force that may be the workload's own, those that go first first; at most so
+        many."""
+        matches: dict[Id, Rule] = {}
+        for cluster_wide in (False, True):
+            buckets = self._chosen.buckets(subject, cluster_wide)
+            for _, rule in heapq.merge(*buckets, key=lambda entry: entry[0]):
+                if len(matches) == most:
+                    break
+                if rule.matches(subject):
+                    matches[rule.id] = rule
+        return list(matches.values())
+
     def demands(self, subject: Subject) -> tuple[Demand, ...]:
         """The demands of Required policies on the workload, by policy name."""
         selecting: dict[str, Demand] = {}
@@ -245,10 +281,10 @@ class Policies:
 
 class _Index:
     """Rules by one condition that a workload must meet; each bucket in order of precedence. A rule
-    is indexed by its narrowest condition: labels, then namespaces, projects and kinds."""
+    is indexed by its narrowest condition: names, labels, then namespaces, projects and kinds."""
 
     def __init__(self) -> None:
-        self._buckets: dict[_Bucket, list[tuple[tuple[int, str], Rule]]] = {}
+        self._buckets: dict[_Bucket, list[tuple[_Rank, Rule]]] = {}
         self._keys: dict[str, dict[str, int]] = {}
         """Scope -> label key -> number of rules that ask for it."""
 
@@ -276,9 +312,7 @@ class _Index:
                 if not keys:
                     del self._keys[name[0]]
 
-    def buckets(
-        self, subject: Subject, cluster_wide: bool
-    ) -> Iterator[list[tuple[tuple[int, str], Rule]]]:
+    def buckets(self, subject: Subject, cluster_wide: bool) -> Iterator[list[tuple[_Rank, Rule]]]:
         """The buckets that may contain a matching rule."""
         scope = "" if cluster_wide else subject.namespace
         asked, labels = self._keys.get(scope, {}), subject.labels
@@ -290,6 +324,7 @@ class _Index:
         )
         names: list[_Bucket] = [(scope, "label", key, labels[key]) for key in keys]
         names += [
+            (scope, "name", subject.name),
             (scope, "namespace", subject.namespace),
             (scope, "kind", subject.kind),
             (scope, "all"),
@@ -302,6 +337,8 @@ class _Index:
 
 def _buckets_of(rule: Rule) -> list[_Bucket]:
     scope = "" if rule.cluster_wide else rule.policy.namespace
+    if rule.names:
+        return [(scope, "name", name) for name in sorted(rule.names)]
     if rule.match_labels:
         return [(scope, "label", *min(rule.match_labels.items()))]
     for condition, values in (
@@ -314,8 +351,9 @@ def _buckets_of(rule: Rule) -> list[_Bucket]:
     return [(scope, "all")]
 
 
-def _rank(rule: Rule) -> tuple[int, str]:
-    return (-rule.priority, rule.policy.name)
+def _rank(rule: Rule) -> _Rank:
+    """Of one scope: the higher priority, then those that name their workloads, then by name."""
+    return (-rule.priority, not rule.names, rule.policy.name)
 
 
 def _age(rule: Rule) -> tuple[float, str, str]:

@@ -81,6 +81,7 @@ class Asks:
             ask.labels,
             ask.project,
             self._bindings.of(ask.key.namespace),
+            ask.key.name,
         )
         try:
             own = recorded.own or self._policies.choose(subject, recorded.policy_ref)
@@ -98,7 +99,7 @@ class Asks:
     def _first(self, work: Work) -> Ask:
         key = key_of(work)
         subject = Subject(
-            key.kind, key.namespace, {}, work.project, self._bindings.of(key.namespace)
+            key.kind, key.namespace, {}, work.project, self._bindings.of(key.namespace), key.name
         )
         policy = enforcing.combined(
             self._policies.choose(subject, ""), self._policies.demands(subject)
