@@ -41,6 +41,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("registry",),
         ("asks", "crds", "rights"),
         ("read",),
+        ("overriding",),
     ),
     "kinds/service": (("schema", "scaling"), ("ask",), ("natives", "status")),
     "kinds/jobset": (
@@ -132,7 +133,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
-        ("terms", "bounds", "scaleup"),
+        ("terms", "bounds", "scaleup", "overrides"),
         ("ask",),
         ("decision", "rules"),
         ("fleet",),

@@ -21,6 +21,7 @@ from tests.reference import (
     bounds,
     commands,
     objects,
+    overrides,
     plans,
     policies,
     roles,
@@ -41,6 +42,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "config/examples/plan/README.md": plans.page,
     "config/examples/policies/README.md": policies.page,
     "config/examples/scale-up/README.md": scaleups.page,
+    "config/examples/overrides/README.md": overrides.page,
     **{
         f"docs/reference/objects/{kind.kind.lower()}.md": functools.partial(objects.page, kind)
         for kind in registry.KINDS.values()

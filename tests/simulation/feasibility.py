@@ -295,7 +295,7 @@ class Feasibility:
         project = workload.ask.project if workload.ask is not None else ""
         bound = hub.state.bindings().of(key.namespace)
         return policying.in_force(
-            Subject(key.kind, key.namespace, labels, project, bound), placement, rules
+            Subject(key.kind, key.namespace, labels, project, bound, key.name), placement, rules
         )
 
     def _last_read(self, hub: HubProcess, name: str, heard: Obj | None) -> Obj | None:

@@ -292,7 +292,8 @@ def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
         facts.key.namespace
     )
     labels, placement = obj["metadata"].get("labels") or {}, verbs.placement(obj) or {}
-    who = Subject(facts.key.kind, facts.key.namespace, labels, facts.terms.project, bound)
+    key = facts.key
+    who = Subject(key.kind, key.namespace, labels, facts.terms.project, bound, key.name)
     return policying.in_force(who, placement, rules)
 
 

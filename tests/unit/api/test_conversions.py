@@ -287,6 +287,7 @@ def test_a_policy_is_read_whole() -> None:
         max_clusters_at_once=2,
     )
     assert placementpolicy.matching(POLICY) == {
+        "names": frozenset(),
         "kinds": {"PinterestService"},
         "match_labels": {"app": "web"},
         "projects": {"p"},

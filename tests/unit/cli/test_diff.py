@@ -86,7 +86,7 @@ def test_the_same_objects_do_not_differ(tmp_path: Path) -> None:
         ((), "name one workload"),
         (("psvc/none",), '"none" not found in namespace feed'),
         (("cluster/a",), "name a workload"),
-        (("-f", "fleet.yaml"), "the files may contain workloads only"),
+        (("-f", "fleet.yaml"), "the files may contain workloads and placement policies only"),
     ],
 )
 def test_bad_input_is_refused_in_words(tmp_path: Path, args: Files, message: str) -> None:

@@ -238,10 +238,29 @@ def test_a_namespaced_policy_wins_over_a_cluster_wide_one_then_priority_then_nam
     assert chosen() == ("default", "default")
 
 
+def test_of_equal_priorities_a_policy_that_names_the_workload_goes_first() -> None:
+    named = rule("z", names=frozenset({"web", "api"}))
+
+    def policy(*rules: Rule, name: str = "web") -> str:
+        subject = Subject("PinterestService", "feed", {"app": "web"}, "feed", name=name)
+        return Policies(rules).choose(subject, "").name
+
+    assert policy(rule("a"), rule("b", match_labels={"app": "web"}), named) == "z"
+    assert policy(rule("a"), named, name="other") == "a"
+    assert policy(rule("a", priority=1), named) == "a"
+    wide = rule("w", namespace="", cluster_wide=True, names=frozenset({"web"}))
+    assert policy(rule("a"), wide) == "a"
+    matching = Policies((rule("a"), named, wide)).matching(
+        Subject("PinterestService", "feed", {}, "feed", name="web")
+    )
+    assert [each.policy.name for each in matching] == ["z", "a", "w"]
+
+
 @pytest.mark.parametrize(
     "other",
     [
         rule("x", namespace="ads"),
+        rule("x", names=frozenset({"other"})),
         rule("x", kinds=frozenset({"Deployment"})),
         rule("x", match_labels={"app": "api"}),
         rule("x", projects=frozenset({"ads"})),
