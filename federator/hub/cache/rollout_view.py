@@ -183,7 +183,8 @@ class RolloutView:
         self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen
     ) -> Comparison:
         """A slice of this workload compared with what it should be, from memory only."""
-        profile, overrides = self.profile_of(workload), self.overrides(member, workload).digest
+        profile = self.profile_of(workload)
+        overrides = self.overrides(member, workload, seen).digest
         verified = member.writes.verified.of(seen)
         if verified is not None:
             wanted = (workload.content, profile, overrides)
@@ -222,10 +223,13 @@ class RolloutView:
         )
         return seen.plain and seen.live in filter(None, contents)
 
-    def overrides(self, member: Member, workload: Workload) -> InCluster:
+    def overrides(
+        self, member: Member, workload: Workload, seen: SliceSeen | None = None
+    ) -> InCluster:
         """What policies change of the workload in this cluster. While its policy cannot be read,
-        its slice keeps the overrides that it has."""
-        seen, state = member.contents.slice_of(workload.key), self.state
+        its slice keeps the overrides that it has. `seen`: that slice, where the caller has it."""
+        state = self.state
+        seen = seen if seen is not None else member.contents.slice_of(workload.key)
         mark = seen.mark if seen is not None and self.is_this(seen, workload) else None
         present = mark.rules.overrides if mark is not None else ""
         if not (present or state.rules.overriding):
