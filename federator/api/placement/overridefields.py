@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import placementfields, raw
+from federator.api import raw
+from federator.api.clusterchoice import Selector, selector_of
 from federator.api.common import (
     ATOMIC,
     LIST_SET,
@@ -22,7 +23,6 @@ from federator.api.common import (
     list_map,
     rules,
 )
-from federator.api.placementfields import Selector
 from federator.api.raw import Obj
 from federator.model import names, overrides
 from federator.model.errors import FieldError
@@ -186,7 +186,7 @@ def _override(entry: Any, path: str, policy: str) -> Override:
     content = {name: entry[name] for name in ("containers", *FIELDS) if name in (entry or ())}
     bad = next(_problems(content, ""), None)
     labels = {name: value for name, value in clusters.items() if name != "names"}
-    selector = placementfields.selector_of(labels) if labels else None
+    selector = selector_of(labels) if labels else None
     problem = str(bad).lstrip(".") if bad is not None else ""
     if selector is selectors.NOTHING:
         selector, problem = None, problem or "clusters: its selector cannot be read"
