@@ -155,9 +155,9 @@ class Domains:
     def relief(self, domain: str, block: int) -> int:
         """What the rule gains when a domain gives up `block` copies: the domain's excess above the
         allowed skew, minus any new breach. Negative when the breach grows by more."""
-        if BETWEEN in domain:
-            return self._relief_of_several(domain, block)
         count = self.totals.get(domain)
+        if count is None and BETWEEN in domain:
+            return self._relief_of_several(domain, block)
         used = self.used if count is None else self.used - (count > 0 >= count - block)
         broken = max(min(self.wants, self.total - block) - used, 0) - self.lacking()
         if count is None or not self.skew:
@@ -172,11 +172,9 @@ class Domains:
         """Adds `block` copies. Returns whether the breach of other domains may have changed; it can
         only fall, because the least and the number of used domains only rise."""
         self.total += block
-        if BETWEEN in domain:
-            return self._counted_again(domain, block)
         count = self.totals.get(domain)
         if count is None:
-            return False
+            return self._counted_again(domain, block) if BETWEEN in domain else False
         self.totals[domain] = count = count + block
         self.high = max(self.high, count)
         opened = count == block
@@ -192,11 +190,9 @@ class Domains:
         self.total -= block
         # With fewer copies than domains wanted, each copy less also lowers what can be asked for.
         few_left = self.total <= self.wants
-        if BETWEEN in domain:
-            return self._counted_again(domain, -block) or few_left
         count = self.totals.get(domain)
         if count is None:
-            return few_left
+            return (BETWEEN in domain and self._counted_again(domain, -block)) or few_left
         self.totals[domain] = after = count - block
         before = (self.least, self.high, self.used)
         self.used -= count > 0 >= after
@@ -255,13 +251,17 @@ def of_seats(
     total = 0
     for domain, seats in taking:
         total += seats
-        if not (rule.hard and domain == UNLABELLED):
+        if BETWEEN in domain:
             for part in parts(domain):
                 totals[part] = totals.get(part, 0) + seats
+        elif not (rule.hard and domain == UNLABELLED):
+            totals[domain] = totals.get(domain, 0) + seats
     for domain in idle:
-        if not (rule.hard and domain == UNLABELLED):
+        if BETWEEN in domain:
             for part in parts(domain):
                 totals.setdefault(part, 0)
+        elif not (rule.hard and domain == UNLABELLED):
+            totals.setdefault(domain, 0)
     return Domains(rule, totals, total)
 
 

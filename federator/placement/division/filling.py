@@ -9,6 +9,7 @@ last seats are given one by one. The work grows with the logarithm of the number
 """
 
 import heapq
+import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -114,8 +115,9 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
         grown = 0
         for party, seats in zip(parties, before, strict=True):
             grown += party.seats - seats
-            for domain in domains.parts(party.domains[at]):
-                growth[domain] = growth.get(domain, 0) + party.seats - seats
+            if party.seats != seats:
+                for domain in domains.parts(party.domains[at]):
+                    growth[domain] = growth.get(domain, 0) + party.seats - seats
         # Compared with the state before: what was broken already is not the fault of these seats.
         had = {
             domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()
@@ -246,19 +248,18 @@ class _Cells:
                 cell = cells.setdefault(party.domains, _Cell(party.domains))
                 cell.heap.append(self.entry(party))
         self.cells = list(cells.values())
+        self.several = any(domains.BETWEEN in domain for where in cells for domain in where)
+        """Some cluster lies in several domains of one rule. Its rank depends on all domains."""
+        alike = domains.share if self.several else operator.eq
         for cell in self.cells:
             heapq.heapify(cell.heap)
             cell.beside = [
                 at
                 for at, other in enumerate(self.cells)
-                if any(map(domains.share, cell.domains, other.domains))
+                if any(map(alike, cell.domains, other.domains))
             ]
         self.largest = max([unit, *(party.floor for party in parties)])
         """Upper bound of a block."""
-        self.several = any(
-            len(domains.parts(domain)) > 1 for cell in self.cells for domain in cell.domains
-        )
-        """Some cluster lies in several domains of one rule. Its rank depends on all domains."""
 
     def takes_part(self, party: Party) -> bool:
         raise NotImplementedError
