@@ -16,11 +16,13 @@ from federator.advice.trials import Change, HostState, Trials, least
 from federator.api import raw
 from federator.hub.placing.offline import Id
 from federator.kinds import registry
-from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.accounts import QuotaAccount
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import ClusterView, QuotaAccount, serves
+from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.taints import Taint
+from federator.model.policy import Policy, Strategy
 from federator.placement.policy import mentions
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Tree

@@ -21,11 +21,12 @@ from federator.hub.records.workloads import Workload
 from federator.kinds.natives import NATIVES, POD_GROUP, qualified
 from federator.kube import clock as clocks
 from federator.model import shards
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share, Verdict
 from federator.model.fleet import copies_of
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.placement import explain as split
 from federator.placement.explain import Explanation

@@ -10,9 +10,10 @@ from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model import shards
+from federator.model.accounts import Balance, QuotaAccount
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import Balance, Commitment, QuotaAccount
+from federator.model.fleet import Commitment
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.placement.quota import accounts

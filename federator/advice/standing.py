@@ -10,10 +10,11 @@ from federator.api import raw
 from federator.hub.cache import policying
 from federator.hub.placing.offline import Situation
 from federator.kinds import registry
-from federator.model.ask import Ask, PodShape, Policy, Unit
+from federator.model.ask import Ask, PodShape, Unit
 from federator.model.fleet import ClusterView, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.resources import ZERO
 from federator.placement.policy import standing
 from federator.placement.policy.policies import Id, Rule

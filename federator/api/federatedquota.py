@@ -26,9 +26,7 @@ from federator.api.common import (
 )
 from federator.api.raw import Obj
 from federator.model import plaintext
-from federator.model.ask import Tier
-from federator.model.errors import FieldError
-from federator.model.fleet import (
+from federator.model.accounts import (
     Balance,
     Domain,
     Fungibility,
@@ -39,6 +37,8 @@ from federator.model.fleet import (
     TakesRoom,
     TierQuota,
 )
+from federator.model.ask import Tier
+from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors
 from federator.model.resources import ZERO, Resources, cell
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from federator.api import raw
 from federator.api.common import Model, rules
 from federator.api.raw import Obj
-from federator.model.ask import Failback, Failover, FailoverWhen, MoveBudget
+from federator.model.policy import Failback, Failover, FailoverWhen, MoveBudget
 
 Pace = Annotated[
     int | str,

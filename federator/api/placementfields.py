@@ -29,19 +29,11 @@ from federator.api.common import (
 )
 from federator.api.movefields import FailoverFields, MoveBudgetFields
 from federator.api.raw import Obj
-from federator.model.ask import (
-    Division,
-    Group,
-    MoveBudget,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Weight,
-)
 from federator.model.bounds import PerCluster
 from federator.model.errors import FieldError
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Toleration
+from federator.model.policy import Division, Group, MoveBudget, Policy, SpreadRule, Strategy, Weight
 from federator.model.scaleup import scale_up_of
 
 

@@ -17,11 +17,12 @@ from federator.convert.kueueflavors import Flavors
 from federator.kinds import asks, registry
 from federator.kinds.pods import effective
 from federator.model import names
-from federator.model.ask import DEFAULT_POLICY, Ask, Tier
+from federator.model.ask import Ask, Tier
 from federator.model.decision import Decision, Reason, Share
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity
 from federator.model.names import CONVERTED_FROM
+from federator.model.policy import DEFAULT_POLICY
 from federator.model.resources import PODS, ZERO, Resources
 
 KIND: Final = "Workload"

@@ -11,9 +11,10 @@ from federator.kinds import registry
 from federator.kinds.pods import effective, inject, privileges
 from federator.kinds.verbs import Role, WorkloadVerbs
 from federator.model import interning
-from federator.model.ask import Ask, Component, PodShape, Policy, Unit
+from federator.model.ask import Ask, Component, PodShape, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.quickly import quickly
 from federator.model.resources import Resources
 

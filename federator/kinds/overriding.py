@@ -15,10 +15,11 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import asks, read
 from federator.kinds.verbs import WorkloadVerbs
-from federator.model.ask import DEFAULT_POLICY, Ask, Privileges
+from federator.model.ask import Ask, Privileges
 from federator.model.errors import FieldError
 from federator.model.kubernetes import jsonpatch, selectors
 from federator.model.overrides import InCluster
+from federator.model.policy import DEFAULT_POLICY
 
 CONTAINERS: Final = ("initContainers", "containers")
 OPEN: Final = frozenset({"template", "config"})

@@ -3,7 +3,8 @@ to what runs."""
 
 import functools
 
-from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.ask import Ask, Unit
+from federator.model.policy import Policy, Strategy
 from federator.placement.policy import enforcing
 from federator.placement.selection import filters
 

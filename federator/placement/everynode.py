@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 from federator.model import names
 from federator.model import seq as seqs
-from federator.model.ask import Ask, Division, Policy, Strategy
+from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, Holding, copies_of
+from federator.model.policy import Division, Policy, Strategy
 from federator.placement import inputs, verdicts
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from federator.model import names
-from federator.model.ask import Ask, Demand, Group, Policy, SpreadRule, Weight
+from federator.model.ask import Ask
 from federator.model.bounds import PerCluster
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.policy import Demand, Group, Policy, SpreadRule, Weight
 from federator.model.scaleup import ScaleUp
 from federator.model.terms import Conditions, Preference
 from federator.placement.division.division import by_static_weight

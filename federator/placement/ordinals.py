@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from federator.model import seq as seqs
 from federator.model import shards
-from federator.model.ask import Ask, Ordinals, Policy, Strategy
+from federator.model.ask import Ask, Ordinals
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, Holding
+from federator.model.policy import Policy, Strategy
 from federator.model.shards import Range, Ranges
 from federator.placement import inputs
 from federator.placement.contradictions import contradiction

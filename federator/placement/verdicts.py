@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.decision import (
     NAMES_SHOWN,
     Grouped,
@@ -25,6 +25,7 @@ from federator.model.decision import (
     quick_verdict,
 )
 from federator.model.kubernetes import quantity
+from federator.model.policy import Policy, SpreadRule, Strategy
 from federator.model.quickly import quickly
 from federator.placement.division import domains
 from federator.placement.policy import enforcing

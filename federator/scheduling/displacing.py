@@ -5,9 +5,10 @@ have of that, and its victims. Pure.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from federator.model.accounts import TakesRoom
 from federator.model.ask import Tier
 from federator.model.decision import Reason
-from federator.model.fleet import Commitment, TakesRoom, copies_of
+from federator.model.fleet import Commitment, copies_of
 from federator.model.names import WorkloadKey
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger

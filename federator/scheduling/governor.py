@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from federator.model.ask import Failover, Policy
+from federator.model.policy import Failover, Policy
 
 NEWS_S: Final = 90.0
 """News through a watch contradicts the probe for so long: an API server sends a bookmark about once

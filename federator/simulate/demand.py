@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model.ask import Ask, Policy, Tier
+from federator.model.ask import Ask, Tier
+from federator.model.policy import Policy
 
 BACKOFF_LIMIT: Final = 3
 """Of a job that names none: the default of PinterestJobSet."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
-from federator.model.fleet import ClusterView, QuotaAccount
+from federator.model.accounts import QuotaAccount
+from federator.model.fleet import ClusterView
 from federator.model.kubernetes.pod_security import Level
 from federator.model.rules.invariant import Invariant
 from federator.placement.policy.policies import Rule

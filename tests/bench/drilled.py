@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Tier, Unit
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Share
 from federator.model.fleet import ClusterView, Commitment, FleetSnapshot, Holding
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Policy, SpreadRule, Strategy
 from federator.placement.room.commitments import Commitments
 from federator.process import forking, malloc
 from federator.scheduling import drill, evacuation

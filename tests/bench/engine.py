@@ -13,17 +13,12 @@ from collections.abc import Iterator
 import msgspec
 
 from federator.api.placement import placementdecision
-from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Tier, Unit
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    FleetSnapshot,
-    NodeRow,
-    QuotaAccount,
-    TierQuota,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, PodShape, Tier, Unit
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Policy, SpreadRule, Strategy
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments
 from federator.process import malloc

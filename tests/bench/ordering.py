@@ -27,8 +27,9 @@ import highspy
 import numpy as np
 
 from federator.hub.options import HubOptions
-from federator.model.ask import Ask, PodShape, Policy
+from federator.model.ask import Ask, PodShape
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.policy import Policy
 from federator.model.resources import CPU, GPU, MEMORY, PODS, Resources
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments

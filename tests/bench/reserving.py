@@ -11,8 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from federator.model.ask import Ask, Division, Policy
-from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
+from federator.model.accounts import QuotaAccount
+from federator.model.ask import Ask
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.policy import Division, Policy
 from federator.placement.room.commitments import Commitments
 from federator.scheduling.waiting.reservations import MOST, Reservations
 from tests.bench.harness import Result

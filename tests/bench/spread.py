@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from federator.model.ask import SpreadRule
 from federator.model.decision import Decision
+from federator.model.policy import SpreadRule
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments
 from tests.bench.harness import Result

@@ -80,7 +80,6 @@ LARGEST_FILES = {
     "tests/unit/kinds/test_natives.py",
     "tests/unit/placement/test_engine.py",
     "tests/unit/placement/test_leaving.py",
-    "tests/unit/scheduling/test_claims.py",
     "tests/unit/simulate/test_recordings.py",
     "tests/unit/status/test_fold.py",
 }
@@ -119,7 +118,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (37, 22, 9)
+LISTED = (36, 22, 9)
 """How long the three lists may be. Only falls."""
 
 

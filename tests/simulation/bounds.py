@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from federator.api.placement.decisionfacts import DecisionFacts
 from federator.model import shards
-from federator.model.ask import Policy, SpreadRule, Unit
+from federator.model.ask import Unit
 from federator.model.decision import Reason
+from federator.model.policy import Policy, SpreadRule
 from tests.simulation.invariants import Obj
 
 NAME = "2 policies bind"

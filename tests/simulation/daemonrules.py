@@ -19,9 +19,9 @@ from federator.embedded.controllers.scheduling.fit import node_matches
 from federator.embedded.server import EmbeddedCluster
 from federator.kinds import registry
 from federator.model import names
-from federator.model.ask import Policy
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Effect, Taint
+from federator.model.policy import Policy
 from tests.simulation import confined
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.ordinals import DAEMON

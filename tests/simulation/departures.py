@@ -12,10 +12,10 @@ from federator.api.membercluster import Removal
 from federator.api.placement.decisionfacts import DecisionFacts
 from federator.hub.placing import unschedulable
 from federator.model import shards
-from federator.model.ask import Policy, Strategy
 from federator.model.decision import Share
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Effect
+from federator.model.policy import Policy, Strategy
 from federator.model.shards import Ranges
 from tests.simulation.invariants import Obj, left
 

@@ -23,12 +23,13 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube.store import Version
 from federator.model import shards
-from federator.model.ask import Division, Policy, Strategy, Unit
+from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.quantity import vector
 from federator.model.kubernetes.taints import Effect
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Policies, Subject
 from tests.faults.lives import Life

@@ -21,7 +21,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Ready": _UNKNOWN
     | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
     "workload Placed": frozenset(
-        {"PendingEvaluation", "Suspended", "Placed", "MovesPending", "CopiesKept"}
+        {"PendingEvaluation", "Suspended", "Placed", "MovesPending", "CopiesKept", "ScalingUp"}
     ),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
@@ -206,6 +206,9 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     "workload Placed: MovesPending": (
         "A hundred copies a minute may always move; no policy here asks for fewer."
+    ),
+    "workload Placed: ScalingUp": (
+        "No cluster of these worlds can add nodes: tests/simulation/growing.py."
     ),
     "workload Paused: Paused": "No script pauses the federation.",
     "workload Reconciling: Paused": "No script pauses the federation.",

@@ -23,9 +23,10 @@ from federator.kinds import labels, registry
 from federator.kinds.natives import NATIVES
 from federator.kinds.shared import environment
 from federator.model import names, shards
-from federator.model.ask import PodShape, Policy, Strategy, Unit
+from federator.model.ask import PodShape, Unit
 from federator.model.decision import Reason
 from federator.model.kubernetes.quantity import vector
+from federator.model.policy import Policy, Strategy
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies, Subject
 from tests.simulation import (

@@ -17,8 +17,8 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import Request
 from federator.model import names
-from federator.model.ask import Division, Policy, Strategy
 from federator.model.decision import Reason
+from federator.model.policy import Division, Policy, Strategy
 from federator.placement.room.kept import KeptWorld
 from federator.placement.selection import filters
 from tests import virtual_time

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from federator.hub.leading.process import HubProcess
 from federator.hub.records.workloads import Workload
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask
+from federator.model.policy import Policy
 from tests.simulation import bounds
 from tests.simulation.running import Plant
 

@@ -12,7 +12,7 @@ from federator.advice.plans.outcome import AccountChange, Change, Uncovered
 from federator.advice.plans.pacing import Pace
 from federator.advice.plans.plan import Plan
 from federator.api.placement import placementinvariant
-from federator.model.fleet import Balance
+from federator.model.accounts import Balance
 from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.model.plaintext import counted

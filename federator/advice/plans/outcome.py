@@ -12,9 +12,10 @@ from federator.advice.plans.settling import Settled
 from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.model.accounts import Balance
 from federator.model.ask import Tier
 from federator.model.decision import Reason
-from federator.model.fleet import Balance, copies_of
+from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.scheduling.drill import Outcome as LossOutcome
 

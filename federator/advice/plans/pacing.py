@@ -9,7 +9,8 @@ from typing import Final
 from federator.advice.plans.outcome import Change
 from federator.hub.options import HubOptions
 from federator.hub.placing.offline import Situation
-from federator.model.ask import Ask, MoveBudget, Tier
+from federator.model.ask import Ask, Tier
+from federator.model.policy import MoveBudget
 from federator.placement.selection.leaving import EVACUATION
 
 MINUTE_S: Final = 60.0

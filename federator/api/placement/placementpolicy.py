@@ -24,8 +24,8 @@ from federator.api.placement import overridefields
 from federator.api.placement.overridefields import Overrides
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
-from federator.model.ask import Demand, Policy
 from federator.model.errors import FieldError
+from federator.model.policy import Demand, Policy
 
 KIND: Final = "PlacementPolicy"
 CLUSTER_KIND: Final = "ClusterPlacementPolicy"

@@ -16,7 +16,7 @@ from federator.cli.planning import situations
 
 if TYPE_CHECKING:
     from federator.advice.quotas import Account, Held, Waiter
-    from federator.model.fleet import Balance
+    from federator.model.accounts import Balance
 
 HOLDERS: Final = 10
 """So many holders are listed of all accounts together; all of an account that is named."""

@@ -7,9 +7,10 @@ from typing import Any
 from federator.api import placementfields
 from federator.api.placement import placementpolicy
 from federator.hub.records.workloads import Workload
-from federator.model.ask import Admitted, Ask, Policy, Support
+from federator.model.ask import Admitted, Ask, Support
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject

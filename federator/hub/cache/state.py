@@ -31,9 +31,10 @@ from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
 from federator.model import interning
 from federator.model import seq as seqs
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
-from federator.model.fleet import FleetSnapshot, QuotaAccount
+from federator.model.fleet import FleetSnapshot
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey

@@ -48,9 +48,10 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import plaintext
-from federator.model.ask import Ask, FailoverWhen, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
+from federator.model.policy import FailoverWhen
 from federator.model.steps import RequeueAfter
 from federator.scheduling import drill, evacuation, governor
 from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed

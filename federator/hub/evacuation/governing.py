@@ -18,8 +18,9 @@ from federator.hub.members.reachability import Reachability
 from federator.hub.members.sights import Witnesses
 from federator.hub.records.decisions import Record
 from federator.kube.clock import Clock
-from federator.model.ask import Ask, Failover
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
+from federator.model.policy import Failover
 from federator.scheduling import governor
 from federator.scheduling.governor import Brake, Evidence, Fleet, Health, Move, Probed
 

@@ -34,7 +34,7 @@ from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version, version_number
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire import decode
-from federator.model.fleet import QuotaAccount
+from federator.model.accounts import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced
 from federator.model.names import ObjectName, WorkloadKey

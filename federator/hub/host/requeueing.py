@@ -16,7 +16,7 @@ from federator.hub.cache.router import Changed, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.workloads import Workload
-from federator.model.fleet import QuotaAccount
+from federator.model.accounts import QuotaAccount
 from federator.model.names import ClusterName, WorkloadKey
 from federator.placement.policy.policies import Rule
 

@@ -20,10 +20,11 @@ from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.kube.clock import Clock
-from federator.model.ask import Ask, MoveBudget, Policy
+from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
+from federator.model.policy import MoveBudget, Policy
 from federator.placement.policy import enforcing
 from federator.placement.selection import filters, leaving
 from federator.placement.selection.leaving import Allowance, Leave

@@ -32,8 +32,8 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Unit
-from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policy.policies import Bindings, Policies

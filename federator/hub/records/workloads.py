@@ -22,11 +22,12 @@ from federator.kinds.pods import effective
 from federator.kinds.verbs import DEFAULT_PROFILE, SliceMark, WorkloadVerbs
 from federator.kube.store import version_number
 from federator.model import interning, names, shards
-from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Unit
+from federator.model.ask import Ask, PodShape, Unit
 from federator.model.decision import Share
 from federator.model.ending import EARLY, NO_RULES, Ending, EndRules
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.policy import DEFAULT_POLICY
 from federator.model.quickly import likewise, quickly
 from federator.model.resources import Resources
 from federator.model.shards import Ranges

@@ -14,8 +14,9 @@ from federator.api.placement.decisionfacts import Besides, shared_portions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Traits, Workload
 from federator.model import interning
-from federator.model.ask import DEFAULT_POLICY, Ask
+from federator.model.ask import Ask
 from federator.model.fleet import Commitment
+from federator.model.policy import DEFAULT_POLICY
 
 Kept = TypeVar("Kept")
 NOTHING_BESIDES: Final = Besides(records_given=True)

@@ -27,8 +27,9 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names, plaintext
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Tier
-from federator.model.fleet import Capacity, QuotaAccount
+from federator.model.fleet import Capacity
 from federator.model.kubernetes import diffs
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey

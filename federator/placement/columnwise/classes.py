@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from federator.model.ask import Ask, SpreadRule
+from federator.model.ask import Ask
 from federator.model.decision import NAMES_SHOWN, Reason, Rejected, row_bytes
 from federator.model.fleet import FleetSnapshot
+from federator.model.policy import SpreadRule
 from federator.model.resources import UNLIMITED
 from federator.placement import contradictions, inputs, verdicts
 from federator.placement.division import domains

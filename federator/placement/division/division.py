@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model.ask import Policy, Strategy
 from federator.model.fleet import ClusterView
+from federator.model.policy import Policy, Strategy
 from federator.placement.division import webster
 from federator.placement.division.webster import SCALE
 

@@ -11,7 +11,7 @@ never leads to more copies. docs/reference/spread.md has the same table.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from federator.model.ask import SpreadRule
+from federator.model.policy import SpreadRule
 from federator.placement.division.division import Party
 
 UNLABELLED: Final = ""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model.ask import SpreadRule
+from federator.model.policy import SpreadRule
 from federator.placement.division import domains
 from federator.placement.division.division import Party
 from federator.placement.division.domains import Domains

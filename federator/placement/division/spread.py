@@ -11,7 +11,7 @@ computes the seats in blocks.
 
 from collections.abc import Collection, Iterator, Sequence
 
-from federator.model.ask import SpreadRule
+from federator.model.policy import SpreadRule
 from federator.placement.division import division, domains, filling
 from federator.placement.division.division import Party
 from federator.placement.division.domains import Domains

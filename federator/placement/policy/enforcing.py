@@ -11,19 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from federator.model.ask import (
-    DEFAULT_POLICY,
-    Ask,
-    Demand,
-    Division,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Unit,
-)
+from federator.model.ask import Ask, Unit
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect, Taint, Toleration
+from federator.model.policy import DEFAULT_POLICY, Demand, Division, Policy, SpreadRule, Strategy
 from federator.placement.policy import conditions
 from federator.placement.policy.conditions import Scope
 

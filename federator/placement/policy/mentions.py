@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from federator.model.ask import Policy
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes.selectors import LabelSelector, Operator
+from federator.model.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ maximum. A maximum below the minimum leaves the cluster out.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.bounds import PerCluster
 from federator.model.fleet import ClusterView
+from federator.model.policy import Policy
 from federator.placement.policy import enforcing
 
 

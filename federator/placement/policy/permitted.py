@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from federator.model import names
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import NO_PRIVILEGES, Ask
 from federator.model.decision import Reason
-from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.accountlists import any_matches
 from federator.model.kubernetes.pod_security import Level

@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federator.model.ask import DEFAULT_POLICY, Demand, Policy
+from federator.model.accounts import QuotaAccount
 from federator.model.errors import FieldError
-from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import accountlists
+from federator.model.policy import DEFAULT_POLICY, Demand, Policy
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Tree
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from federator.model.ask import Policy
 from federator.model.fleet import ClusterView
+from federator.model.policy import Policy
 from federator.placement.policy import mentions
 from federator.placement.policy.policies import Id, Policies, Rule, Subject
 

@@ -9,10 +9,11 @@ of the snapshot decides, so that the answer is the same in every process and aft
 from collections.abc import Iterator
 from dataclasses import replace
 
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Taint
+from federator.model.policy import Policy
 from federator.placement.policy import enforcing
 
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree, guaranteed, maximum

@@ -13,9 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import AT_ONCE, Reason
-from federator.model.fleet import Commitment, QuotaAccount
+from federator.model.fleet import Commitment
 from federator.model.kubernetes import quantity
 from federator.model.quickly import quickly
 from federator.model.resources import PODS, UNLIMITED, Resources

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 
 KEEPS: Final = frozenset({Tier.RESERVED})

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from federator.model.accounts import Balance
 from federator.model.ask import Tier
-from federator.model.fleet import Balance, Commitment
+from federator.model.fleet import Commitment
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Bound, Tree
 

@@ -19,14 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Former, PodShape, Tier
-from federator.model.fleet import (
-    ClusterView,
-    Commitment,
-    FleetSnapshot,
-    QuotaAccount,
-    Views,
-)
+from federator.model.fleet import ClusterView, Commitment, FleetSnapshot, Views
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree

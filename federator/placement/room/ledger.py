@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Former, PodShape, Tier
-from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.growth.growth import Growth, promised
 from federator.placement.growth.pools import Pools

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from federator.model.ask import Policy
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.selectors import LabelSelector, Operator
+from federator.model.policy import Policy
 from federator.model.terms import Conditions
 from federator.placement.policy import conditions, enforcing
 from federator.placement.policy.conditions import Scope

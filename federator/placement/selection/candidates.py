@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from federator.model import names
-from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.bounds import PerCluster
 from federator.model.decision import CAPS, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
+from federator.model.policy import Policy, Strategy
 from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.division.domains import UNLABELLED

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from federator.model.ask import Division
 from federator.model.decision import Reason
+from federator.model.policy import Division
 from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints

@@ -14,7 +14,7 @@ A cluster that lies in several domains is used where all of them are chosen.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from federator.model.ask import SpreadRule
+from federator.model.policy import SpreadRule
 from federator.placement.division import domains
 from federator.placement.division.domains import UNLABELLED
 from federator.placement.selection.candidates import Candidate

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from federator.model.ask import Ask, Strategy
+from federator.model.ask import Ask
 from federator.model.decision import Reason
+from federator.model.policy import Strategy
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger

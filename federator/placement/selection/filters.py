@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from federator.model.ask import Ask, Demand, FailoverWhen, Policy
+from federator.model.ask import Ask
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
+from federator.model.policy import Demand, FailoverWhen, Policy
 from federator.placement.division.shards import Openness
 from federator.placement.policy import conditions, enforcing, tolerating
 from federator.placement.policy.conditions import Scope

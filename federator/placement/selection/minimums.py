@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from federator.model.ask import Division
 from federator.model.decision import Reason
+from federator.model.policy import Division
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints
 from federator.placement.selection.candidates import Candidate

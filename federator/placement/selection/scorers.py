@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from federator.model import properties
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask
 from federator.model.fleet import ClusterView
+from federator.model.policy import Policy
 from federator.model.quickly import quickly
 from federator.model.resources import GPU
 from federator.model.terms import PROPERTY, SELECTOR, Preference

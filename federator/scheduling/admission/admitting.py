@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
+from federator.model.accounts import Ordering, QuotaAccount, Take
 from federator.model.ask import Tier
-from federator.model.fleet import Ordering, QuotaAccount, Take
 from federator.model.resources import domain_of
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import domains, fairness, reclaim

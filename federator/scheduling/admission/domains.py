@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from federator.model.accounts import Domain, Fungibility, Ordering, QuotaAccount, Take
 from federator.model.ask import Tier
-from federator.model.fleet import Domain, Fungibility, Ordering, QuotaAccount, Take
 from federator.model.resources import Resources, cell, domain_of, resource_of
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission.holders import Place, Preemptor, Victim, Why, scaled

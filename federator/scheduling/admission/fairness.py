@@ -8,7 +8,7 @@ that borrow."""
 
 from collections.abc import Iterator, Sequence
 
-from federator.model.fleet import Preemption, Take
+from federator.model.accounts import Preemption, Take
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,

@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from federator.model import decision
+from federator.model.accounts import Take
 from federator.model.ask import Former
-from federator.model.fleet import Commitment, Take
+from federator.model.fleet import Commitment
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.scheduling.admission.tree_usage import Amounts, TreeUsage

@@ -11,7 +11,7 @@ has room in certain clusters only, the victims there leave first, in the same or
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from federator.model.fleet import Preemption, Take
+from federator.model.accounts import Preemption, Take
 from federator.scheduling.admission.holders import (
     Holder,
     Place,

@@ -9,9 +9,10 @@ a while later. Pure."""
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from federator.model.accounts import TakesRoom
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Commitment, FleetSnapshot, TakesRoom, copies_of
+from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.resources import PODS, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments

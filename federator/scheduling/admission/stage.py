@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Former, Tier
 from federator.model.decision import TAKES, Reason
-from federator.model.fleet import Commitment, QuotaAccount, copies_of
+from federator.model.fleet import Commitment, copies_of
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources, cell, domain_of, resource_of
 from federator.placement.contradictions import contradiction

@@ -5,9 +5,10 @@ of that kind.
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.quickly import quickly
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Subject

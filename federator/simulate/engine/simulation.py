@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from federator.kube.control.fair_queue import FairQueue
 from federator.model import names
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask
-from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
+from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.resources import UNLIMITED
 from federator.placement import inputs as placement_inputs

@@ -18,8 +18,8 @@ from federator.api import federatedquota, raw
 from federator.api.decoding import FILE_LIMITS
 from federator.api.placement import placementinvariant, placementpolicy
 from federator.kinds import read as kinds_read
+from federator.model.accounts import QuotaAccount
 from federator.model.errors import FieldError, join
-from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.model.rules.invariant import Invariant
 from federator.placement.policy.policies import Rule

@@ -6,8 +6,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
+from federator.model.accounts import QuotaAccount
 from federator.model.errors import FieldError
-from federator.model.fleet import ClusterView, QuotaAccount
+from federator.model.fleet import ClusterView
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE

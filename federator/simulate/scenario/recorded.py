@@ -11,10 +11,11 @@ from federator.api import placementfields, raw
 from federator.kinds import asks, registry
 from federator.kinds import read as kinds_read
 from federator.kinds.verbs import WorkloadVerbs
-from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Policy, Unit
+from federator.model.ask import Ask, PodShape, Unit
 from federator.model.errors import FieldError, join
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
+from federator.model.policy import DEFAULT_POLICY, Policy
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.demand import Failing, Recorded, Scaling, Work
 from federator.simulate.engine import shapes

@@ -10,10 +10,10 @@ from federator.api import membercluster, tainttimes
 from federator.api.placement import placementpolicy
 from federator.kinds import read
 from federator.kinds.read import InvalidObject
-from federator.model.ask import SpreadRule
 from federator.model.bounds import PerCluster
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import SpreadRule
 
 SPOT = {"matchLabels": {"pool": "spot"}}
 

@@ -20,23 +20,14 @@ from federator.api import (
 )
 from federator.api.placement import decisionfacts, placementdecision, placementpolicy, verdicttext
 from federator.kinds import crds, read, registry
-from federator.model.ask import (
-    Ask,
-    Division,
-    Group,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Unit,
-    Weight,
-)
+from federator.model.accounts import TierQuota
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
-from federator.model.fleet import Capacity, NodeRow, TierQuota
+from federator.model.fleet import Capacity, NodeRow
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.names import FLEET_LABEL, WorkloadKey
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 
 CPU4 = Resources({"cpu": 4000, "memory": 16 << 30, "pods": 110})

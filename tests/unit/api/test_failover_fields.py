@@ -8,8 +8,8 @@ from federator.api import membercluster
 from federator.api.placement import placementpolicy
 from federator.kinds import read
 from federator.kinds.read import InvalidObject
-from federator.model.ask import Failback, Failover, FailoverWhen
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT
+from federator.model.policy import Failback, Failover, FailoverWhen
 
 KEY = UNREACHABLE_TAINT.key
 

@@ -9,7 +9,7 @@ import pytest
 from federator.hub.cache.router import Changed
 from federator.hub.host import requeueing
 from federator.hub.host.requeueing import QuotaEdits
-from federator.model.fleet import QuotaAccount
+from federator.model.accounts import QuotaAccount
 from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service
 

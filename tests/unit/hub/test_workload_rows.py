@@ -5,7 +5,7 @@ from typing import Any
 
 from federator.hub.records import workloads
 from federator.kinds import asks, registry
-from federator.model.ask import DEFAULT_POLICY
+from federator.model.policy import DEFAULT_POLICY
 
 SERVICE = "PinterestService"
 

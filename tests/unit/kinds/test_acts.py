@@ -7,19 +7,12 @@ from typing import Any
 import pytest
 
 from federator.kinds import asks, registry
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.accounts import Preemption, QuotaAccount, Take, TierQuota
+from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Reason, Share
-from federator.model.fleet import (
-    ClusterView,
-    Commitment,
-    Holding,
-    Preemption,
-    QuotaAccount,
-    Take,
-    TierQuota,
-    copies_of,
-)
+from federator.model.fleet import ClusterView, Commitment, Holding, copies_of
 from federator.model.kubernetes.taints import Taint
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.model.seq import above
 from federator.placement import everynode, ordinals

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from federator.kinds import asks, read, registry
-from federator.model.ask import DEFAULT_POLICY, Ordinals, Tier, Unit
+from federator.model.ask import Ordinals, Tier, Unit
 from federator.model.errors import FieldError
 from federator.model.kubernetes.taints import Toleration
 from federator.model.names import WorkloadKey
+from federator.model.policy import DEFAULT_POLICY
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}}
 PROFILE = {

@@ -9,7 +9,7 @@ import yaml
 from federator.api import raw
 from federator.convert import convert
 from federator.kinds import asks, registry
-from federator.model.ask import DEFAULT_POLICY
+from federator.model.policy import DEFAULT_POLICY
 from tests import casetables
 
 TRAINER = "kubeflow-trainer"

@@ -10,7 +10,7 @@ from federator.kinds import asks, read, registry
 from federator.kinds.jobset import guards
 from federator.kinds.pods import effective
 from federator.model import errors
-from federator.model.ask import DEFAULT_POLICY
+from federator.model.policy import DEFAULT_POLICY
 from federator.runtime import fencing
 
 VERBS = registry.verbs_of("PinterestJobSet")

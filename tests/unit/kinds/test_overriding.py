@@ -12,8 +12,8 @@ from federator.api.placement import overridefields
 from federator.kinds import asks, overriding, read, registry
 from federator.kinds.overriding import OverrideRefused
 from federator.model import overrides
-from federator.model.ask import DEFAULT_POLICY
 from federator.model.overrides import InCluster
+from federator.model.policy import DEFAULT_POLICY
 
 LABELS: Mapping[str, str] = {"zone": "z-a", "provider": "gcp"}
 

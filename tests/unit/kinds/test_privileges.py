@@ -7,9 +7,9 @@ import pytest
 from federator.kinds import registry
 from federator.kinds.pods import inject, privileges
 from federator.kinds.service import schema
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, PodShape, Privileges, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.kubernetes.taints import Effect, Taint
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 
 T = TypeVar("T")

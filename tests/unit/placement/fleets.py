@@ -3,18 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Policy, Tier, Unit
+from federator.model.accounts import QuotaAccount
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    Commitment,
-    FleetSnapshot,
-    Holding,
-    NodeRow,
-    QuotaAccount,
-)
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, Holding, NodeRow
 from federator.model.names import WorkloadKey
+from federator.model.policy import DEFAULT_POLICY, Policy
 from federator.model.resources import Resources
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments

@@ -23,10 +23,11 @@ from tests.unit.placement import seatbyseat
 from tests.unit.placement.seatbyseat import Seats
 
 if TYPE_CHECKING:
-    from federator.model.ask import Ask, PodShape, Policy
+    from federator.model.ask import Ask, PodShape
     from federator.model.bounds import PerCluster
     from federator.model.fleet import ClusterView, FleetSnapshot, Holding
     from federator.model.kubernetes.taints import Taint
+    from federator.model.policy import Policy
     from federator.model.terms import Conditions, Preference, Term
 
 Node = dict[str, int]

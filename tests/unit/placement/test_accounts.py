@@ -2,8 +2,8 @@
 
 import pytest
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement.quota import accounts
 from federator.placement.quota.tree import Tree

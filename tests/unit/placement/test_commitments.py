@@ -8,16 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Ask, Tier
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    FleetSnapshot,
-    Holding,
-    QuotaAccount,
-    TierQuota,
-    copies_of,
-)
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, copies_of
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 from federator.placement.room.commitments import Commitments

@@ -8,9 +8,9 @@ import pytest
 
 from federator.api import placementfields
 from federator.api.placement import placementpolicy
-from federator.model.ask import Division, Policy, Strategy
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import Resources
 from federator.model.terms import Stated
 from federator.placement.policy import enforcing

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Strategy
+from federator.model.policy import Strategy
 from federator.placement.division import division
 from federator.placement.division.division import DIVIDERS, Party
 from tests import casetables

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy
 from federator.placement import inputs
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 

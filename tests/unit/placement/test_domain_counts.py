@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import SpreadRule
+from federator.model.policy import SpreadRule
 from federator.placement.division import filling
 from federator.placement.division.division import Party
 from federator.placement.division.domains import UNLABELLED, Domains

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes.taints import Effect, Taint
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from tests.unit.placement.fleets import (
     cluster,

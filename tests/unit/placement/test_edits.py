@@ -9,9 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strategy, Tier, Unit
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Admitted, Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import Commitment, FleetSnapshot, Holding
+from federator.model.policy import DEFAULT_POLICY, Division, Strategy
 from federator.model.resources import Resources
 from federator.placement import everynode
 from federator.placement.room.commitments import Commitments

@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
-from federator.model.ask import Ask, Demand, Division, Policy, SpreadRule, Strategy
+from federator.model.accounts import QuotaAccount
+from federator.model.ask import Ask
 from federator.model.decision import Reason, Share
-from federator.model.fleet import ClusterView, FleetSnapshot, QuotaAccount
+from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Demand, Division, Policy, SpreadRule, Strategy
 from federator.placement import inputs
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject

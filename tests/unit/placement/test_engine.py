@@ -7,20 +7,13 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import (
-    Division,
-    Group,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Weight,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import PodShape, Tier
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
+from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import Effect, Taint, Toleration
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Demand, PodShape, Policy, Tier
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import Capacity, Holding, NodeRow, QuotaAccount, TierQuota
+from federator.model.fleet import Capacity, Holding, NodeRow
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Demand, Policy
 from federator.model.resources import Resources
 from federator.placement import everynode
 from federator.placement.selection import filters

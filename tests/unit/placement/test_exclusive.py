@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from federator.api import membercluster
 from federator.model import shards
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.policy import Policy
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs, request
 from federator.placement.room.commitments import Commitments

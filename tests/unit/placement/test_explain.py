@@ -1,6 +1,6 @@
 """The arithmetic of a decision; nothing is charged."""
 
-from federator.model.ask import Policy
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.model.scaleup import NodeClass, ScaleUp
 from federator.placement import explain

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, Final
 
 from federator.api.placement import placementdecision
-from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.placement import engine
 from federator.placement.room.commitments import Commitments
 from tests.unit.placement.fleets import cluster, fleet, held, jobs, service

@@ -5,17 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Ask, Component, PodShape, Tier, Unit
 from federator.model.decision import Decision, Reason, grouped
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    Commitment,
-    FleetSnapshot,
-    NodeRow,
-    QuotaAccount,
-    TierQuota,
-)
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine

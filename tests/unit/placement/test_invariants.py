@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from federator.model.ask import Division, Policy, Tier
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Tier
 from federator.model.decision import Decision, Reason, Share
-from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.policy import Division, Policy
 from federator.model.resources import Resources
 from tests.unit.placement import invariants
 from tests.unit.placement.fleets import (

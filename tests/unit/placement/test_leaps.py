@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import DEFAULT_POLICY, Division, Policy, Strategy, Weight
 from federator.model.kubernetes import selectors
+from federator.model.policy import DEFAULT_POLICY, Division, Policy, Strategy, Weight
 from federator.placement.division import division
 from federator.placement.division.division import Party
 from tests.examples import examples

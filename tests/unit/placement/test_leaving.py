@@ -9,21 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
-from federator.model.ask import (
-    Ask,
-    Division,
-    Group,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Unit,
-    Weight,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.kubernetes.selectors import NOTHING, LabelSelector, Operator, Requirement
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 from federator.placement import contradictions, engine

@@ -11,21 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import (
-    Ask,
-    Division,
-    Group,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Weight,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Reason, Verdicts
 from federator.model.errors import FieldError
-from federator.model.fleet import Capacity, FleetSnapshot, NodeRow, QuotaAccount, TierQuota
+from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.placement import inputs
 from federator.placement.policy.policies import Policies, Rule, Subject

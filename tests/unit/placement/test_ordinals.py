@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
-from federator.model.ask import Ask, Division, Ordinals, Policy, SpreadRule, Strategy, Tier
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, Ordinals, Tier
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint
+from federator.model.policy import Division, Policy, SpreadRule, Strategy
 from federator.model.resources import Resources
 from federator.placement import engine, ordinals
 from tests.unit.placement.fleets import (

@@ -14,21 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import (
-    Ask,
-    Component,
-    Demand,
-    Division,
-    Group,
-    Ordinals,
-    PodShape,
-    Policy,
-    Strategy,
-)
+from federator.model.ask import Ask, Component, Ordinals, PodShape
 from federator.model.bounds import PerCluster
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.kubernetes import selectors
+from federator.model.policy import Demand, Division, Group, Policy, Strategy
 from federator.model.resources import Resources
 from federator.placement import inputs
 from federator.placement.policy import enforcing

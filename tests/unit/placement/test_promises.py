@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from federator.model.ask import SpreadRule, Strategy
+from federator.model.policy import SpreadRule, Strategy
 from tests.unit.placement import checker
 from tests.unit.placement.checker import Case, Spot
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from federator.model import decision as decisions
 from federator.model import shards
-from federator.model.ask import Ask, Division, Group, Policy, Strategy, Tier, Unit
+from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
+from federator.model.policy import Division, Group, Policy, Strategy
 from federator.model.shards import Ranges
 from federator.placement import engine
 from federator.placement.division import division

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from federator.api import federatedquota, membercluster
-from federator.model.ask import PodShape, Policy, Tier
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
-from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.kubernetes import quantity
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Bound

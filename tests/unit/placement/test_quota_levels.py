@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api import federatedquota
+from federator.model.accounts import Balance, QuotaAccount
 from federator.model.ask import Tier
-from federator.model.fleet import Balance, QuotaAccount
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree

@@ -10,34 +10,14 @@ import pytest
 
 from federator.api import placementfields
 from federator.model import shards
-from federator.model.ask import (
-    Ask,
-    Component,
-    Division,
-    Group,
-    Ordinals,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Unit,
-    Weight,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, Component, Ordinals, PodShape, Tier, Unit
 from federator.model.bounds import PerCluster
 from federator.model.decision import Decision
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    Commitment,
-    FleetSnapshot,
-    Holding,
-    NodeRow,
-    QuotaAccount,
-    TierQuota,
-)
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, Holding, NodeRow
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.model.terms import Stated
 from federator.placement import contradictions, engine, everynode, ordinals

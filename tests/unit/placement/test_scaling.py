@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Component, Division, PodShape, Policy, Strategy
+from federator.model.ask import Component, PodShape
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, NodeRow
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import Resources
 from federator.model.scaleup import Addition, NodeClass, ScaleUp
 from federator.placement import engine

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, PodShape, Policy
+from federator.model.ask import Ask, PodShape
 from federator.model.decision import Decision
 from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, NodeRow
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.model.scaleup import NodeClass, ScaleUp
 from federator.placement.room.commitments import Commitments

@@ -5,9 +5,9 @@ move.
 import dataclasses
 
 from federator.model import shards
-from federator.model.ask import Policy
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of
+from federator.model.policy import Policy
 from tests.unit.placement.fleets import cluster, decide, fleet, holdings, jobs
 
 

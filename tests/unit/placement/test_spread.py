@@ -1,8 +1,8 @@
 """Spread rules: hard ones bind, soft ones are broken last and reported, and what is held stays."""
 
-from federator.model.ask import Division, Policy, SpreadRule, Strategy
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.policy import Division, Policy, SpreadRule, Strategy
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 
 

@@ -1,9 +1,9 @@
 """How policies stand: workloads that follow them, unknown names and labels, and conflicts."""
 
-from federator.model.ask import Demand, Division, Group, Policy, SpreadRule, Weight
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes.selectors import LabelSelector, Operator, Requirement
 from federator.model.overrides import Override
+from federator.model.policy import Demand, Division, Group, Policy, SpreadRule, Weight
 from federator.placement.policy import enforcing, standing
 from federator.placement.policy.policies import Policies, Rule, Subject
 from federator.placement.policy.standing import Standings

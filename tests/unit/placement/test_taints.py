@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from federator.model.ask import Policy
 from federator.model.errors import FieldError
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.taints import Effect, Taint, Toleration
+from federator.model.policy import Policy
 from federator.placement.selection import scorers
 from federator.placement.selection.scorers import Facts
 from tests import casetables

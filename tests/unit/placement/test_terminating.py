@@ -1,7 +1,8 @@
 """Pods beyond what commitments give are charged to accounts, and free nothing before they end."""
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Former, FormerCopies, Tier
-from federator.model.fleet import Commitment, QuotaAccount, TierQuota
+from federator.model.fleet import Commitment
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service

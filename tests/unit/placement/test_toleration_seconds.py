@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Ask, Demand, Policy
+from federator.model.ask import Ask
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes.taints import Taint, Toleration
+from federator.model.policy import Demand, Policy
 from federator.placement import everynode, inputs
 from federator.placement.policy import enforcing, tolerating
 from federator.placement.selection.leaving import OVERDUE, Allowance

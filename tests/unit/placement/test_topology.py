@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federator.model.ask import Division, Policy, SpreadRule
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView
+from federator.model.policy import Division, Policy, SpreadRule
 from federator.model.terms import Stated
 from federator.placement.division import domains
 from federator.placement.room.commitments import Commitments

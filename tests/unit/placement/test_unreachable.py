@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Ask, Failover, FailoverWhen, Policy
+from federator.model.ask import Ask
 from federator.model.decision import Reason
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
+from federator.model.policy import Failover, FailoverWhen, Policy
 from federator.placement import inputs
 from federator.placement.selection import filters
 from federator.placement.selection.leaving import EVACUATION, Allowance

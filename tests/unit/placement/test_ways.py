@@ -14,31 +14,13 @@ from hypothesis import strategies as st
 
 from federator.model import decision as decisions
 from federator.model import shards
-from federator.model.ask import (
-    Ask,
-    Division,
-    Group,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Unit,
-    Weight,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    Commitment,
-    FleetSnapshot,
-    Holding,
-    NodeRow,
-    QuotaAccount,
-    TierQuota,
-)
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, Holding, NodeRow
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 from federator.placement import engine

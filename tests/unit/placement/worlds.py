@@ -4,29 +4,12 @@ import functools
 
 from hypothesis import strategies as st
 
-from federator.model.ask import (
-    Ask,
-    Division,
-    Group,
-    PodShape,
-    Policy,
-    SpreadRule,
-    Strategy,
-    Tier,
-    Unit,
-    Weight,
-)
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    FleetSnapshot,
-    Holding,
-    NodeRow,
-    QuotaAccount,
-    TierQuota,
-)
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Ask, PodShape, Tier, Unit
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, NodeRow
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 

@@ -7,16 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Policy, Tier
-from federator.model.fleet import (
-    ClusterView,
-    Ordering,
-    Preemption,
-    QuotaAccount,
-    Take,
-    TierQuota,
-    copies_of,
-)
+from federator.model.accounts import Ordering, Preemption, QuotaAccount, Take, TierQuota
+from federator.model.ask import Ask, Tier
+from federator.model.fleet import ClusterView, copies_of
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle

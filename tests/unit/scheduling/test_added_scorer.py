@@ -7,8 +7,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from federator.model.ask import Ask, Division, Policy
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Policy
 from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import scorers

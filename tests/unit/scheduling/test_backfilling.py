@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Component, PodShape, Policy, Strategy, Unit
-from federator.model.ask import Division as Dividing
+from federator.model.accounts import QuotaAccount
+from federator.model.ask import Ask, Component, PodShape, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
+from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division as Dividing
+from federator.model.policy import Policy, Strategy
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.futures import End, Future
 from federator.scheduling import cycle, ordering

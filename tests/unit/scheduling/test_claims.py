@@ -5,21 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from federator.model.ask import Ask, Division, PodShape, Policy, Strategy, Tier
+from federator.model.accounts import Ordering, Preemption, QuotaAccount, Take, TakesRoom, TierQuota
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Reason
-from federator.model.fleet import (
-    Capacity,
-    Commitment,
-    FleetSnapshot,
-    NodeRow,
-    Ordering,
-    Preemption,
-    QuotaAccount,
-    Take,
-    TakesRoom,
-    TierQuota,
-)
+from federator.model.fleet import Capacity, Commitment, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle

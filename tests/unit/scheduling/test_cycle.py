@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from federator.model.ask import Admitted, Division, PodShape, Policy, Tier
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Admitted, PodShape, Tier
 from federator.model.decision import Decision, Reason, Share
-from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.policy import Division, Policy
 from federator.model.resources import Resources
 from federator.placement import engine
 from federator.placement.policy.permitted import Refused

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from federator.api import federatedquota
-from federator.model.ask import Policy
-from federator.model.fleet import QuotaAccount
+from federator.model.accounts import QuotaAccount
+from federator.model.policy import Policy
 from tests.unit.placement.fleets import cluster
 from tests.unit.scheduling.quotaworlds import ask_of, play
 

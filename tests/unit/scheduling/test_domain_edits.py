@@ -9,21 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Policy, Strategy, Tier
+from federator.model.accounts import Domain, Preemption, QuotaAccount, Take, TierQuota
+from federator.model.ask import Ask, Tier
 from federator.model.decision import TAKES, Reason
-from federator.model.fleet import (
-    Capacity,
-    ClusterView,
-    Domain,
-    FleetSnapshot,
-    NodeRow,
-    Preemption,
-    QuotaAccount,
-    Take,
-    TierQuota,
-    copies_of,
-)
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow, copies_of
 from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import Resources, cell
 from federator.scheduling.admission.preempting import MOMENT_S
 from tests.examples import examples

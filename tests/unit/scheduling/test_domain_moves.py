@@ -8,18 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Policy, Strategy, Tier
+from federator.model.accounts import Preemption, QuotaAccount, Take
+from federator.model.ask import Ask, Tier
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import (
-    ClusterView,
-    FleetSnapshot,
-    Holding,
-    Preemption,
-    QuotaAccount,
-    Take,
-    copies_of,
-)
+from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
 from federator.model.names import WorkloadKey
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import cell
 from federator.placement.selection.leaving import Allowance
 from federator.scheduling import queueing_hints

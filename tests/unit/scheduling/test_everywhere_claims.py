@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Policy, Strategy, Tier
+from federator.model.accounts import Preemption, QuotaAccount, Take, TakesRoom
+from federator.model.ask import Ask, Tier
 from federator.model.decision import TAKES, Reason
-from federator.model.fleet import (
-    Capacity,
-    FleetSnapshot,
-    NodeRow,
-    Preemption,
-    QuotaAccount,
-    Take,
-    TakesRoom,
-)
+from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import Resources
 from federator.scheduling import cycle
 from federator.scheduling.admission.notice import Pace

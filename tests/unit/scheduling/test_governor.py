@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Failback, Failover, FailoverWhen, Policy
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
+from federator.model.policy import Failback, Failover, FailoverWhen, Policy
 from federator.scheduling import governor
 from federator.scheduling.governor import Brake, Evidence, Fleet, Health, Move, Probed, Watched
 

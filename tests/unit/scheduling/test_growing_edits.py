@@ -7,10 +7,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from federator.model.ask import Admitted, Ask, PodShape, Policy
+from federator.model.accounts import Preemption, Take
+from federator.model.ask import Admitted, Ask, PodShape
 from federator.model.decision import TAKES, Decision, Reason
-from federator.model.fleet import Capacity, FleetSnapshot, NodeRow, Preemption, Take
+from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.model.accounts import Ordering, QuotaAccount, Take
 from federator.model.ask import Ask
-from federator.model.fleet import Ordering, QuotaAccount, Take
 from tests.examples import examples
 from tests.unit.scheduling.quotaworlds import CPU, World, account, ask_of, play, worlds
 

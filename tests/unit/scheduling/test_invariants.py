@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Policy, Strategy, Unit
+from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.rules.invariant import Invariant, MaxShare
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle

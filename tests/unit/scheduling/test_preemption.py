@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.model.accounts import Preemption, QuotaAccount, Take, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import Preemption, QuotaAccount, Take, TierQuota
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement.quota.tree import Tree

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from federator.model.accounts import Preemption, Take
 from federator.model.ask import Tier
-from federator.model.fleet import Preemption, Take
 from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
 from federator.scheduling.admission import reclaim

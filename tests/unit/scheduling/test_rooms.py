@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.model.accounts import Preemption, QuotaAccount, TakesRoom, TierQuota
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.fleet import Preemption, QuotaAccount, TakesRoom, TierQuota
 from federator.model.resources import Resources
 from federator.scheduling.admission import rooms
 from federator.scheduling.admission.stage import Eviction

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from federator.model.fleet import Ordering
+from federator.model.accounts import Ordering
 from tests.examples import examples
 from tests.unit.scheduling.quotaworlds import World, account, ask_of, play, worlds
 

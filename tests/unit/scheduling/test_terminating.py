@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from federator.model.accounts import Ordering
 from federator.model.ask import Ask, Former, FormerCopies, Tier
 from federator.model.decision import Preempted, Reason
-from federator.model.fleet import Commitment, Ordering
+from federator.model.fleet import Commitment
 from federator.model.names import WorkloadKey
 from federator.scheduling.entry import Entry, Recorded
 from federator.scheduling.waiting.room_claims import WAITS_S

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import SimulationResult

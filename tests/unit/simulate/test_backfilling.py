@@ -1,6 +1,6 @@
 """Wide work beside a stream of small work, in the simulator: with and without room that is kept."""
 
-from federator.model.fleet import QuotaAccount
+from federator.model.accounts import QuotaAccount
 from federator.simulate import reference
 from federator.simulate.demand import Work
 from federator.simulate.reference import ReferenceJob, ReferencePolicy

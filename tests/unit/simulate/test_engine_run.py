@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from federator.model.ask import Division, Policy, Strategy, Tier
-from federator.model.fleet import ClusterView, QuotaAccount, TierQuota
+from federator.model.accounts import QuotaAccount, TierQuota
+from federator.model.ask import Tier
+from federator.model.fleet import ClusterView
+from federator.model.policy import Division, Policy, Strategy
 from federator.model.resources import CPU, Resources
 from federator.placement.policy.policies import Rule
 from federator.simulate.engine import run

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from federator.model.accounts import Preemption, QuotaAccount, Take, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import Preemption, QuotaAccount, Take, TierQuota
 from federator.model.resources import CPU, Resources
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import Life

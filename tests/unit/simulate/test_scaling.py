@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Tier
-from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import CPU, Resources
 from federator.simulate.demand import Scaling
 from federator.simulate.engine import run

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from federator.api import federatedquota
 from federator.model import plaintext
+from federator.model.accounts import Balance, QuotaAccount, TierQuota
 from federator.model.ask import Tier
 from federator.model.decision import Reason
-from federator.model.fleet import Balance, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.status import fold as folding
 from federator.status.facts import DecisionInput
