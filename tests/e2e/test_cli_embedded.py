@@ -279,7 +279,7 @@ async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
     ("args", "message"),
     [
         (("psvc/nosuch",), 'pinterestservices "nosuch" not found in namespace default'),
-        (("mc/eu-west-1a",), "a MemberCluster is not placed"),
+        (("fq/feed",), "a FederatedQuota is not placed"),
         (("psvc",), "name a workload"),
         (
             ("psvc/web", "--cluster", "nosuch"),
