@@ -303,17 +303,6 @@ def test_objects_without_a_namespace_are_in_the_default_one_as_for_kubectl(
     assert decision["metadata"]["namespace"] == (options[1] if options else "default")
 
 
-def test_a_policy_cannot_tolerate_for_a_while(tmp_path: Path) -> None:
-    """But for the taint of the hub: nobody would follow it, what tolerates NoExecute stays."""
-    rules = policy(
-        tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}]
-    )
-    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), rules))
-
-    assert done.exit_code == 1
-    assert "spec.tolerations[0]: tolerationSeconds" in done.stderr
-
-
 def test_a_time_of_creation_that_is_none_hurts_nobody(tmp_path: Path) -> None:
     service = psvc()
     service["metadata"]["creationTimestamp"] = "bad"
