@@ -160,9 +160,21 @@ def _scaled(fleet: Fleet, what: str, replicas: int) -> None:
 def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
     """Twice the same, so that the second telling of it is counted in the Event of the first."""
     spread = {"division": {"strategy": "Spread"}}
-    fleet.host("apply", "-f", fleet.manifest(workloads.policy("even", "feed", "web", **spread)))
+    everywhere = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "ClusterPlacementPolicy",
+        "metadata": {"name": "nobodys"},
+        "spec": {"workloads": {"projects": ["nobody"]}},
+    }
+    even = workloads.policy("even", "feed", "web", **spread)
+    fleet.host("apply", "-f", fleet.manifest(even, everywhere))
     for replicas in (24, 12, 24, 12):
         _scaled(fleet, "psvc/web", replicas)
+    for policy, matched in (("pp/even", 1), ("cpp/nobodys", 0)):
+        fleet.host(
+            "wait", f"--for=jsonpath={{.status.matched}}={matched}", policy, *SPACE, "--timeout=90s"
+        )
+    fleet.host("delete", "cpp", "nobodys")
     until(
         lambda: sorted(fleet.spread("psvc", "feed", "web")) == ["a", "b"],
         lambda: "b has no part of the service",
