@@ -14,7 +14,7 @@ from tests.simulation.running import Plant
 
 USUAL: Final = (0, 1, 2, 3, 19)
 """Worlds of 5 edits each in `make test`. In 19 a drain is refused."""
-LONG: Final = range(20, 28)
+LONG: Final = range(20, 24)
 """Further worlds of a long run."""
 Method = Callable[..., Any]
 
