@@ -7,6 +7,7 @@ may see.
 
 import gc
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,13 +71,16 @@ def explain(
         common.fail("name a workload, a policy or a cluster, such as psvc/web or pp/zonal")
     kubeconfig, context = connection["kubeconfig"], connection["context"]
     where = namespace or common.default_namespace(kubeconfig, context)
+    about = kind, where, chosen
     if kind.kind in standing.KINDS:
-        _show_standing(kind, where, chosen, output, connection)
+        _show(standing.gathered, standing.text, about, output, connection)
         return
     if kind.recurring is not None:
         if cluster:
             common.fail(f"a {kind.kind} is in no cluster; explain one of its runs")
-        _show_runs(kind, where, chosen, output, connection)
+        from federator.cli import recurrences
+
+        _show(recurrences.gathered, recurrences.text, about, output, connection)
         return
 
     async def work(client: "Client") -> dict[str, Any]:
@@ -100,33 +104,22 @@ def explain(
         common.show(common.dump(facts, output))
 
 
-def _show_standing(
-    kind: "Kind", namespace: str, name: str, output: str, connection: dict[str, str]
+def _show(
+    gather: Callable[["Client", "Kind", str, str], Awaitable[dict[str, Any]]],
+    text: Callable[[Mapping[str, Any]], str],
+    about: tuple["Kind", str, str],
+    output: str,
+    connection: Mapping[str, str],
 ) -> None:
-    """What is to be said of a policy or a cluster."""
+    """Prints the facts about an object that has no decision: kind, namespace and name."""
 
     async def work(client: "Client") -> dict[str, Any]:
-        return await standing.gathered(client, kind, namespace, name)
+        return await gather(client, *about)
 
     facts = common.run(
         common.with_federation(connection["kubeconfig"], connection["context"], work)
     )
-    common.show(standing.text(facts) if output == "text" else common.dump(facts, output))
-
-
-def _show_runs(
-    kind: "Kind", namespace: str, name: str, output: str, connection: dict[str, str]
-) -> None:
-    """What is to be said of an object that is not placed itself, and makes workloads."""
-    from federator.cli import recurrences
-
-    async def work(client: "Client") -> dict[str, Any]:
-        return await recurrences.gathered(client, kind, namespace, name)
-
-    facts = common.run(
-        common.with_federation(connection["kubeconfig"], connection["context"], work)
-    )
-    common.show(recurrences.text(facts) if output == "text" else common.dump(facts, output))
+    common.show(text(facts) if output == "text" else common.dump(facts, output))
 
 
 async def gathered(
