@@ -84,8 +84,8 @@ class Spec(PolicyFields):
     priority: Annotated[
         int, Field(ge=-1_000_000, le=1_000_000, json_schema_extra={"format": "int32"})
     ] = 0
-    """Of several policies that apply, the one with the highest priority is taken, then one that
-    names its workloads, then the first by name."""
+    """If several policies select a workload, the highest priority takes effect, then a policy with
+    `workloads.names`, then the first policy by name."""
     overrides: Overrides = Field(default_factory=list)
     """What differs in the slices of some clusters: image, command, environment, labels and more.
     Entries are applied in order, those of Required policies after those of the workload's own
