@@ -131,7 +131,8 @@ def processes(jobs: int, simulate: Callable[[Task], Result] = simulated) -> Runn
                 for future in as_completed(futures):
                     yield future.result()
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # A pool that still closes its pipes as the program ends prints an error.
+                pool.shutdown(cancel_futures=True)
 
     return runner
 
