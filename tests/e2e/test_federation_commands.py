@@ -49,15 +49,17 @@ def test_headroom_is_what_the_federation_then_places(fleet: Fleet) -> None:
     probe = {**workloads.service("all", "rooms", 1), "spec": spec}
     found: dict[str, int] = {}
 
-    def both_agree() -> bool:
-        """Asked again where what ran before in the module was still on its way out."""
+    def within_a_percent() -> bool:
+        """The leader has the figures; the host has a copy of them that leaves out changes below a
+        percent and follows others within half a minute."""
         answer = fleet.federator.json("headroom", "--shape", "100mcpu,64Mi", "-n", "rooms")
         found.update({row["cluster"]: row["now"] for row in answer["clusters"]})
-        spec["replicas"] = answer["now"] + 1
+        asked = spec["replicas"] = 2 * answer["now"]
         done = fleet.federator.run("place", "--live", "-f", fleet.manifest(probe), "-o", "json")
-        return done.code == 3 and json.loads(done.out)["items"][0]["spec"]["shortfall"] == 1
+        placed = asked - json.loads(done.out)["items"][0]["spec"]["shortfall"]
+        return done.code == 3 and abs(placed - answer["now"]) <= answer["now"] // 100
 
-    until(both_agree, lambda: f"headroom says {found}, and place another number")
+    until(within_a_percent, lambda: f"headroom says {found}, and place another number")
     assert set(found) == set(fleet.members)
     assert min(found.values()) > 0
 
