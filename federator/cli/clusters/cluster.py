@@ -85,6 +85,7 @@ def add(
             await joining.refuse_known(host, name, await client.kube_system_uid())
             if standard:
                 await conforming.bring_up(host, client, marks, wait_s)
+            await joining.until_ready(client, wait_s)
             examination = await joining.examine(client, time.time())
             report(examination)
             as_standard = not standard or await conforming.compared(host, client, marks)

@@ -20,7 +20,7 @@ wait_option = click.option(
     type=click.FloatRange(min=0),
     default=WAIT_S,
     show_default=True,
-    help="Seconds that kinds, daemons and probes of the standards may take to come up.",
+    help="Seconds that the cluster and what its standards ask for may take to come up.",
 )
 
 

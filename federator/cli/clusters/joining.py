@@ -29,6 +29,8 @@ from federator.model.steps import ObjectRef
 
 CLOCK_SKEW_MAX_S = 5.0
 OLDEST_MINOR = 27
+READY_PAUSE_S = 1.0
+"""Between two questions whether a cluster is ready."""
 
 HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = tuple(
     (right.group, right.resource, right.verbs) for right in rights.of(rights.HUB)
@@ -65,6 +67,27 @@ class Examination:
     @property
     def fit(self) -> bool:
         return all(finding.ok for finding in self.findings)
+
+
+async def until_ready(client: Client, within_s: float) -> None:
+    """Waits for so long at most until an API server that has just started, or takes up new kinds,
+    says on `/readyz` that it is ready. Returns also where it does not: what follows names the
+    trouble."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while not await _is_ready(client):  # noqa: ASYNC110 - another program's state
+                await asyncio.sleep(READY_PAUSE_S)
+
+
+async def _is_ready(client: Client) -> bool:
+    """False for a 5xx alone: waiting does not help against anything else."""
+    try:
+        await client.ready()
+    except (errors.ServerTrouble, errors.Throttled):
+        return False
+    except errors.ApiError:
+        return True
+    return True
 
 
 async def examine(client: Client, now_s: float) -> Examination:
