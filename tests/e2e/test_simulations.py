@@ -25,12 +25,13 @@ COMMAND_S = 300.0
 REAL = "FEDERATOR_DATA"
 
 
-SOAK = ("simulations/philly.yaml", "for part in ", "federator size", "--seeds 16")
+SOAK = ("simulations/philly.yaml", "for part in ", "federator size", "--seeds 16", "kind: Quota")
 """Four weeks of a real trace take half a minute of a core; a whole trace at eleven capacities under
-two policies takes a minute, at twenty capacities with the hub's cycle five; 32 rehearsals take two.
+two policies takes a minute, at twenty capacities with the hub's cycle five; 32 rehearsals take two;
+a search for a guarantee takes one.
 """
 LONG = ("simulations/quota-rehearsal.yaml", "--seeds 8")
-"""Sixteen runs take 10 to 20 CPU-s, and so does a search for a guarantee."""
+"""Sixteen runs take 10 to 20 CPU-s."""
 
 POOLS = ("--seeds", "question=", "federator size")
 """Run processes of their own, for which a command of the fork server has lost its descriptors."""

@@ -53,8 +53,8 @@ class Batch(list[K]):
         """Keys with turns that have not ended, in order."""
 
     def join(self, key: K) -> bool:
-        """Adds a key and begins its turn now. False for a key that has its turn already, or waits
-        for it."""
+        """Adds a key and begins its turn now. False for a key that has its turn already, waits for
+        it, or has failed and is to be tried again later."""
         if key in self.held or not self._queue.begin(key):
             return False
         self.held[key] = None
@@ -226,8 +226,9 @@ class WorkQueue(Generic[K]):
 
     def begin(self, key: K) -> bool:
         """Begins the turn of a key that was not signalled, to be given to `done`. False when its
-        turn runs or is waited for."""
-        if key in self._running or key in self._waiting:
+        turn runs or is waited for, also after a failure: a turn for the sake of another key would
+        fail again, as often as that one comes."""
+        if key in self._running or key in self._waiting or key in self._failed:
             return False
         self._running[key] = asyncio.get_running_loop().time()
         self._ready.began(key)

@@ -96,6 +96,8 @@ def turns(
         if any(uid in accepted or uid not in entries for uid in victims):
             evictions.undecided.add(key)
             if find is not nobody:
+                # A victim that cannot be written now says nothing when it can be.
+                evictions.later[key] = MOMENT_S
                 _wait(preemptor, staged, f"not now: {BUSY}")
         elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
             evictions.notices += pending

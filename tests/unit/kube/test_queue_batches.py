@@ -256,3 +256,19 @@ async def test_a_key_whose_turns_in_batches_fail_comes_again_later_each_time() -
     await asyncio.gather(task, return_exceptions=True)
     assert begun[1] - begun[0] <= 1
     assert 6 <= len(begun) <= 30  # with waits of a second at most there would be three hundred
+
+
+@on_virtual_time
+async def test_a_key_that_failed_joins_no_batch_before_it_is_tried_again() -> None:
+    work = queue()
+    work.add("a")
+    batch = Batch(work, await work.take_batch(1))
+    batch.ended("a", errors.Unreachable("nobody answers"))
+    work.add("b")
+    other = Batch(work, await work.take_batch(1))
+
+    assert not other.join("a")
+    again = Batch(work, await work.take_batch(1))
+    assert again == ["a"]
+    again.ended("a")
+    assert other.join("a")
