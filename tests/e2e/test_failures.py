@@ -50,7 +50,7 @@ def test_the_other_hub_takes_over_from_a_killed_leader_within_lease_and_retry(
     ground: FailureFleet,
 ) -> None:
     asked = Asked(ground, "killed")
-    print(failures_leaders.leader_killed(ground, asked, count=30, seed=1, rest_s=REST_S))
+    print(failures_leaders.leader_killed(ground, asked, count=12, seed=1, rest_s=REST_S))
     asked.clear()
 
 

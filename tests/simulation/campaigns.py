@@ -83,11 +83,14 @@ class Campaign:
         with heap.one_world(), plant.patched() if plant else contextlib.nullcontext():
             return virtual_time.run(self.world(seed))
 
-    def catches(self, rule: str, plant: Plant, seeds: Collection[int]) -> bool:
+    def catches(
+        self, rule: str, plant: Plant, seeds: Collection[int], first: int | None = None
+    ) -> bool:
         """Whether the rule finds the bug in one of these seeds. A federation may stumble over a bug
-        in another way first.
+        in another way first. `first`: the seed that is tried before the others, where one is known
+        to show the bug.
         """
-        for seed in seeds:
+        for seed in sorted(seeds, key=lambda seed: seed != first):
             try:
                 self.played(seed, plant)
             except Broken as broken:

@@ -4,7 +4,7 @@ are off breaks the first.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -74,6 +74,11 @@ PLANTS: dict[str, tuple[str, Plant, Script]] = {
 """What is wrong -> (the rule that finds it, the bug, the worlds in which it must be found)."""
 WITHIN = 10
 """Each bug is found in one of the first worlds."""
+SHOWN_IN = {
+    "a cluster is renewed when it is heard": 2,
+    "the fence is off by what it takes to stop": 5,
+}
+"""The first world that shows it, where that is not world 0."""
 
 
 @pytest.mark.long
@@ -89,11 +94,13 @@ def test_no_shard_runs_twice_and_all_run_in_the_end() -> None:
 @pytest.mark.parametrize("bug", sorted(PLANTS))
 def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
     rule, plant, script = PLANTS[bug]
-    assert guarded.campaign(script).catches(rule, plant, range(WITHIN))
+    assert guarded.campaign(script).catches(rule, plant, range(WITHIN), SHOWN_IN.get(bug))
 
 
 BEHIND_S = 220.0
 """Of nodes; a renewal that is long on its way is then good for as long as it is late."""
+RUNS_TWICE_IN: Final = 3
+"""The first world in which it does. The others are tried after it."""
 
 
 def _twice(campaign: Campaign, seed: int) -> bool:
@@ -108,6 +115,7 @@ def _twice(campaign: Campaign, seed: int) -> bool:
 @pytest.mark.long
 def test_with_a_skew_budget_that_is_too_small_a_shard_runs_twice_and_else_never() -> None:
     late = Script(behind_s=BEHIND_S, acts=("stuck",), plays_s=SHORT_S)
-    seed = next(seed for seed in range(WITHIN) if _twice(guarded.campaign(late), seed))
+    tried = sorted(range(WITHIN), key=lambda seed: seed != RUNS_TWICE_IN)
+    seed = next(seed for seed in tried if _twice(guarded.campaign(late), seed))
     enough = HubOptions(fence_skew_s=BEHIND_S)
     assert not _twice(guarded.campaign(Script(enough, BEHIND_S, ("stuck",), SHORT_S)), seed)

@@ -85,6 +85,12 @@ PLANTS: dict[str, tuple[str, Plant]] = {
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""
+SHOWN_IN = {
+    "a gang leaves in part": 2,
+    "room counts before it is seen free": 3,
+    "what moves into a part is not judged": 3,
+}
+"""The first world that shows it, where that is not world 0."""
 
 
 @pytest.mark.long
@@ -100,4 +106,4 @@ def test_every_rule_holds_while_tenants_come_and_go(seed: int) -> None:
 @pytest.mark.parametrize("bug", sorted(PLANTS))
 def test_a_planted_bug_breaks_its_rule(bug: str) -> None:
     rule, plant = PLANTS[bug]
-    assert reclaims.CAMPAIGN.catches(rule, plant, range(WITHIN))
+    assert reclaims.CAMPAIGN.catches(rule, plant, range(WITHIN), SHOWN_IN.get(bug))
