@@ -26,7 +26,8 @@ FAULTS: Final = ("none", "never", "smaller", "vanish")
 PSVC: Final = "PinterestService"
 NODE_CPU: Final = 8
 SLACK_CPU: Final = 3
-"""One copy: where pods end on several nodes, the hub may take what is left on each for one piece."""
+"""One copy: a member's scheduler may put pods on other nodes than the hub assumed. A copy that fits
+on no node then stays decided until it is given up, and others get the pieces that it cannot use."""
 MINUTES: Final = 3
 HALF_HOUR_S: Final = 1800.0
 REST_S: Final = 900.0
