@@ -12,9 +12,13 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from federator.api import raw
+from federator.hub.leading.process import HubProcess
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube.leader.elector import Elector
 from federator.kube.wire.transport import Request
+from federator.model.fleet import Holding
 from tests.faults.lives import Life
 from tests.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
@@ -22,6 +26,9 @@ from tests.simulation.story import Sent
 REQUESTS_PER_MINUTE = 60
 """Of one process to one path: a status may be written once a second (rule 21). Runs see half of it.
 """
+DECISIONS_PER_MINUTE = 120
+"""Of one hub on one workload, written or not. Runs see half of it."""
+LEFT, ARRIVED, DECIDED = "left", "arrived", "decided"
 _HOST_LISTS = frozenset(
     {"placementdecisions", "memberclusters", *(kind.plural for kind in registry.WORKLOADS.values())}
 )
@@ -99,7 +106,8 @@ def _preconditions(body: bytes) -> dict[str, Any]:
 
 class NoHotLoop:
     """21: no life of a process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual
-    minute.
+    minute, and no hub decides on one workload more than `DECISIONS_PER_MINUTE` times, written or
+    not.
 
     Counted where requests leave their process, so that what never arrives or is answered by
     something else on the way counts too, and once more where they arrive. A life, because one that
@@ -111,28 +119,46 @@ class NoHotLoop:
     def __init__(self, now: Callable[[], float]) -> None:
         """`now()`: virtual monotonic time in seconds."""
         self.found: list[str] = []
-        self.most = 0
+        self.most = collections.Counter[str]()
+        """In a minute: requests for one object that left or arrived, decisions on one workload."""
         self._now = now
         self._recent: dict[tuple[str, ...], collections.deque[float]] = collections.defaultdict(
             collections.deque
         )
 
+    @property
+    def most_requests(self) -> int:
+        """For one object in a minute."""
+        return max(self.most[LEFT], self.most[ARRIVED])
+
+    def meet(self, hub: HubProcess, life: Life) -> None:
+        """From now on this hub's decisions count."""
+        original = hub.controllers.placing.holdings
+
+        def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
+            text = f"a decision of {life.name} on {workload.key}"
+            self._count((DECIDED, life.name, str(workload.key)), self._now(), text)
+            return original(workload, record)
+
+        hub.controllers.placing.holdings = holdings  # type: ignore[method-assign]
+
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process."""
         what = life.name, sending.cluster, *_subject(sending.request)
-        self._count(("left", *what), self._now(), f"{' '.join(what)} as it leaves")
+        self._count((LEFT, *what), self._now(), f"{' '.join(what)} as it leaves")
 
     def __call__(self, sent: Sent) -> None:
         what = sent.life.name, sent.cluster, *_subject(sent.request)
-        self._count(("arrived", *what), sent.at_s, sent.text())
+        self._count((ARRIVED, *what), sent.at_s, sent.text())
 
     def _count(self, what: tuple[str, ...], at_s: float, text: str) -> None:
         recent = self._recent[what]
         recent.append(at_s)
         while recent[0] < at_s - 60:
             recent.popleft()
-        self.most = max(self.most, len(recent))
-        if len(recent) == REQUESTS_PER_MINUTE + 1:
+        allowed = DECISIONS_PER_MINUTE if what[0] == DECIDED else REQUESTS_PER_MINUTE
+        self.most[what[0]] = max(self.most[what[0]], len(recent))
+        if len(recent) == allowed + 1:
             self.found.append(f"{self.name}: {text} is one of {len(recent)} in a minute")
 
 

@@ -116,7 +116,7 @@ class Judges:
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
         self.booked = Booked(world.federation.clock.monotonic, world.liars)
         self.paid = Paid(world.liars)
-        world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
+        world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet, self.loops.meet]
         world.senders += [self.bulkhead.sending, self.charges.sending, self.availability.sending]
         world.senders.append(self.forgotten.sending)
         self.errors = Errors(world.say)

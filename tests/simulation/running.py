@@ -209,7 +209,7 @@ class Run:
             steps=self.judges.steps,
             deaths=world.deaths,
             leaders=max(0, len(self.judges.holders) - 1),
-            most_per_minute=self.judges.loops.most,
+            most_per_minute=self.judges.loops.most_requests,
             virtual_s=world.federation.clock.monotonic(),
             story=world.story,
             changes=self.judges.changes,

@@ -11,6 +11,7 @@ from tests.faults.lives import Life
 from tests.faults.rows import Sending
 from tests.simulation import conduct
 from tests.simulation.story import Sent
+from tests.unit.hub.world import World, play, service
 
 WRITE = Request("PATCH", "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status")
 RENEWAL = Request(
@@ -106,3 +107,22 @@ def test_a_deletion_by_a_life_that_has_not_listed_what_it_depends_on_is_told() -
         await asyncio.sleep(0)
 
     virtual_time.run(main())
+
+
+def test_a_hub_that_decides_on_one_workload_all_the_time_is_found() -> None:
+    async def scenario(world: World) -> None:
+        rule = conduct.NoHotLoop(lambda: 0.0)
+        rule.meet(world.federation.hub, Life("hub#1"))
+        await world.create("PinterestService", "feed", "web", service(2))
+        await world.settle()
+        (workload,) = world.federation.hub.state.workloads.values()
+        before = rule.most[conduct.DECIDED]
+        assert 0 < before < 10
+        for _ in range(conduct.DECISIONS_PER_MINUTE - before):
+            world.federation.hub.controllers.placing.as_now(workload)
+        assert not rule.found
+        world.federation.hub.controllers.placing.as_now(workload)
+        (found,) = rule.found
+        assert "a decision of hub#1 on PinterestService/feed/web is one of 121" in found
+
+    play(scenario)
