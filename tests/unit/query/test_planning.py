@@ -46,6 +46,16 @@ def quota(cpu: str) -> dict[str, Any]:
     }
 
 
+def mirror() -> dict[str, Any]:
+    overrides = [{"clusters": {"names": ["a"]}, "image": {"registry": "mirror.example"}}]
+    return {
+        "apiVersion": registry.KINDS["PlacementPolicy"].api_version,
+        "kind": "PlacementPolicy",
+        "metadata": {"name": "mirror", "namespace": "feed"},
+        "spec": {"overrides": overrides},
+    }
+
+
 def test_an_operator_sees_every_workload_and_nothing_is_written() -> None:
     async def scenario(world: World) -> None:
         await granted(world)
@@ -226,7 +236,7 @@ def test_the_leader_and_a_dump_come_to_the_same() -> None:
                 objs += (await world.host.list(kind.api_version, kind.plural)).items
         dump = offline.read(objs, as_of=world.federation.clock.now())
         asked = {
-            "applied": [quota("30")],
+            "applied": [quota("30"), mirror()],
             "deleted": [],
             "lost": ["b"],
             "scaled": [],
@@ -236,7 +246,8 @@ def test_the_leader_and_a_dump_come_to_the_same() -> None:
         live = asking.body(await ask(world, "operator", asked))
         on_dump = json.loads(json.dumps(asked_of.document_of(dump, asked, map)))
 
-        assert live["workloads"]
+        rows = {row["workload"]: row for row in live["workloads"]}
+        assert rows["PinterestService/feed/web"]["restarted"], "other images in cluster a"
         assert live == on_dump
 
     worlds.play(scenario)
