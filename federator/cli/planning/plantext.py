@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from federator.cli import common
+from federator.model.kubernetes import quantity
 from federator.model.plaintext import counted
 
 SHOWN: Final = 20
@@ -184,8 +185,11 @@ def _accounts(document: Mapping[str, Any]) -> str:
 
 
 def _changed(row: Mapping[str, Any], field: str) -> str:
-    before, after = row["before"].get(field, "0"), row["after"].get(field, "0")
-    return f"{before} -> {after}" if before != after else str(after)
+    before, after = (
+        quantity.readable(row["resource"], str(row[when].get(field, "0")))
+        for when in ("before", "after")
+    )
+    return f"{before} -> {after}" if before != after else after
 
 
 def _budgets(document: Mapping[str, Any]) -> str:

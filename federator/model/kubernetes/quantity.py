@@ -189,8 +189,30 @@ def render_amount(name: str, amount: int) -> str:
     name = resource_of(name)
     if name == CPU:
         return str(Quantity(amount * (NANO // 1000)))
-    binary = name in _BINARY_NAMES or name.startswith("hugepages-")
-    return str(Quantity(amount * NANO, Format.BINARY_SI if binary else Format.DECIMAL_SI))
+    form = Format.BINARY_SI if _is_binary(name) else Format.DECIMAL_SI
+    return str(Quantity(amount * NANO, form))
+
+
+def readable(name: str, text: str) -> str:
+    """A canonical text for comparing by eye, with two decimals at most: `1826820m` of cpu is
+    1826.82, `3987072Mi` of memory 3.8Ti. Raises InvalidQuantity."""
+    name, amount = resource_of(name), parse(text)
+    if name == CPU:
+        return _two_decimals(amount.nanos, NANO)
+    if not _is_binary(name):
+        return text
+    power = 0
+    while power < len(_BINARY_SUFFIXES) - 1 and abs(amount.nanos) >= NANO * 1024 ** (power + 1):
+        power += 1
+    return _two_decimals(amount.nanos, NANO * 1024**power) + _BINARY_SUFFIXES[power]
+
+
+def _two_decimals(amount: int, unit: int) -> str:
+    return f"{amount / unit:.2f}".rstrip("0").rstrip(".")
+
+
+def _is_binary(name: str) -> bool:
+    return name in _BINARY_NAMES or name.startswith("hugepages-")
 
 
 def _divide_away(amount: int, unit: int) -> int:

@@ -246,3 +246,21 @@ def test_parsing_any_text_gives_a_quantity_or_a_field_error(text: str) -> None:
 def test_canonical_text_reads_back_to_the_same_amount(nanos: int, form: Format) -> None:
     got = quantity.parse(str(Quantity(nanos, form)))
     assert got.nanos == nanos or abs(nanos) > quantity.MAX_BINARY * quantity.NANO
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("cpu", "1826820m", "1826.82"),
+        ("cpu", "500m", "0.5"),
+        ("cpu in zone", "2", "2"),
+        ("memory", "3987072Mi", "3.8Ti"),
+        ("memory", "4653Gi", "4.54Ti"),
+        ("memory", "0", "0"),
+        ("memory", "1023", "1023"),
+        ("nvidia.com/gpu", "12", "12"),
+        ("pods", "4505", "4505"),
+    ],
+)
+def test_amounts_are_shown_for_comparing_by_eye(name: str, text: str, shown: str) -> None:
+    assert quantity.readable(name, text) == shown
