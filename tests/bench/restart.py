@@ -43,6 +43,7 @@ NAME = "first"
 DEPLOYMENTS = ("apps", "deployments")
 DECISIONS = ("federation.pinterest.com", "placementdecisions")
 MEMBERS = ("federation.pinterest.com", "memberclusters")
+POLICIES = ("federation.pinterest.com", "clusterplacementpolicies")
 
 
 def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
@@ -143,8 +144,12 @@ async def _copied(federation: Federation, count: int) -> None:
     for name in federation.members:
         obj = _get(federation.host, MEMBERS, name, namespace="")
         assert obj is not None
-        status = {**obj["status"], "slices": hub.state.members[name].contents.slices_held}
-        standins.write_status(federation.host, MEMBERS, ("", name), {**status, "slices": count})
+        capacity = {**obj["status"]["capacity"], "includesSeq": hub.state.issued}
+        status = {**obj["status"], "slices": count, "capacity": capacity}
+        standins.write_status(federation.host, MEMBERS, ("", name), status)
+    (policy,) = federation.host.store.items(federation.host.registry.get(*POLICIES))
+    matched = {**policy.obj["status"], "matched": count}
+    standins.write_status(federation.host, POLICIES, ("", policy.obj["metadata"]["name"]), matched)
 
 
 class Copier:
@@ -185,6 +190,8 @@ class Copier:
         # What bears no seal of its own is not the hub's, and would be written over.
         spec["seal"] = self.seals.of(decided["namespace"], decided["name"], spec)
         decided["labels"] = {**decided["labels"], names.WORKLOAD_UID_LABEL: uid}
+        (owner,) = decided["ownerReferences"]
+        decided["ownerReferences"] = [{**owner, "name": name, "uid": uid}]
         decision = {**self.decision, "metadata": decided, "spec": spec}
         host.store.create(host.registry.get(*DECISIONS), decision)
         for share in self.shares:
