@@ -433,7 +433,7 @@ def seat(
     total: int,
     *,
     fresh: bool,
-    sticky: bool = False,
+    sticky: bool,
     beside: tuple[tuple[str, ...], ...] = (),
     without: dict[str, Reason] | None = None,
 ) -> Seating:

@@ -240,7 +240,7 @@ def _shards(
     wanted: Desired, shares: Mapping[str, Share], held: Sequence[SliceObservation]
 ) -> Tally:
     """Numbered shards: a shard once completed stays completed, whatever is reported later."""
-    universe: Ranges = ((0, wanted.count - 1),) if wanted.count > 0 else ()
+    universe: Ranges = ((0, wanted.count - 1),)
     completed = wanted.previous_completed
     failed = wanted.previous_failed
     for seen in held:
@@ -273,7 +273,7 @@ def _shards(
         ready = min(max(counted - seen.unschedulable, 0), _most_running(wanted, share, seen))
         if not seen.known:
             high += max(ready, busy)
-            exact = exact and busy == 0
+            exact = False
             continue
         low += ready
         high += ready

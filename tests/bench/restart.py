@@ -145,8 +145,8 @@ async def _copied(federation: Federation, count: int) -> None:
         obj = _get(federation.host, MEMBERS, name, namespace="")
         assert obj is not None
         capacity = {**obj["status"]["capacity"], "includesSeq": hub.state.issued}
-        status = {**obj["status"], "slices": count, "capacity": capacity}
-        standins.write_status(federation.host, MEMBERS, ("", name), status)
+        known = {**obj["status"], "slices": count, "capacity": capacity}
+        standins.write_status(federation.host, MEMBERS, ("", name), known)
     (policy,) = federation.host.store.items(federation.host.registry.get(*POLICIES))
     matched = {**policy.obj["status"], "matched": count}
     standins.write_status(federation.host, POLICIES, ("", policy.obj["metadata"]["name"]), matched)

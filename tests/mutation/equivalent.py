@@ -19,6 +19,8 @@ EQUIVALENT: Final[Mapping[str, str]] = {
     "webster.seats_of: max(weights) <= 3 * min(weights)  ->  max(weights) < 3 * min(weights)": (
         _ONLY_FASTER
     ),
+    "webster.module: 4  ->  5": _ONLY_FASTER,
+    "division.Party: 0  ->  1  #4": "The product passes the order of every party.",
     "division._take: surplus > 4 * len(able)  ->  surplus >= 4 * len(able)": _ONLY_FASTER,
     "division._take: 4  ->  5": _ONLY_FASTER,
     "division._take: 4  ->  3": _ONLY_FASTER,

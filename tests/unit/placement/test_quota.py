@@ -11,7 +11,7 @@ from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.kubernetes import quantity
 from federator.model.policy import Policy
-from federator.model.resources import Resources
+from federator.model.resources import UNLIMITED, Resources
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Bound
 from federator.placement.quota.uses import Limit
@@ -354,6 +354,14 @@ def test_advice_on_quota_room_agrees_with_admission() -> None:
     room, speaking = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))
     assert (room, [one.name for one in speaking]) == (6, ["feed-quota"])
     assert ledger.quota_room("other", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))[0] is None
+
+
+def test_a_limit_that_no_amount_reaches_is_none() -> None:
+    for cpu, room in ((UNLIMITED - 1, UNLIMITED - 1), (UNLIMITED, None)):
+        limits = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": cpu}))}
+        ledger = commitments_with().open(fleet(cluster("a", 50), quotas=[account(tiers=limits)]))
+        given = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1}))
+        assert given[0] == room
 
 
 def test_a_limit_of_a_resource_that_is_not_requested_does_not_bound_the_quota_room() -> None:
