@@ -13,7 +13,7 @@ import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from federator.advice import drills, facts
 from federator.advice.plans import asked
@@ -45,6 +45,9 @@ from federator.process import logs, malloc
 from federator.process.status_server import StatusServer
 from federator.scheduling.drill import Loss, Outcome
 from federator.settings import Settings
+
+if TYPE_CHECKING:
+    from federator.dashboard.server import Options as DashboardOptions
 
 log = logging.getLogger(__name__)
 
@@ -183,6 +186,33 @@ def query_server(
     return QueryServer(
         reviews, lambda: sources, leader, options=options, clock=clock, metrics=metrics
     )
+
+
+async def run_dashboard(settings: Settings, access: Access, options: "DashboardOptions") -> None:
+    """Serves the dashboard until SIGTERM. Raises FieldError for files that are no certificate, and
+    OSError when it cannot listen."""
+    from federator.dashboard import server
+
+    configure_logs(settings)
+    transport = await access.open()
+    try:
+        dashboard = server.Dashboard(
+            Client(transport, "host"),
+            options=options,
+            clock=RealClock(),
+            rng=random.Random(),
+            draw=lambda: secrets.token_urlsafe(24),
+        )
+        async with server.running(dashboard) as (base, work):
+            log.info("the dashboard is at %s", base)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, work.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+            log.info("stopped")
+    finally:
+        await transport.close()
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ import yaml
 from federator.model import plaintext
 
 if TYPE_CHECKING:
-    from federator.cli.banner import Banner
+    from federator.hub.query.banner import Banner
 
 T = TypeVar("T")
 _READ_AS_ELSE = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*|[yYnN]")
@@ -144,7 +144,7 @@ async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], A
 
 async def print_banner(client: Any) -> "Banner":
     """Prints the banner on stderr and returns it."""
-    from federator.cli import banner
+    from federator.hub.query import banner
 
     shown = await banner.read(client)
     for line in shown.lines:

@@ -130,6 +130,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "resume": ("federator.cli.rollouts.pause", "End a pause."),
     "hub": ("federator.cli.running.processes", "Run the hub."),
     "member": ("federator.cli.running.processes", "Run the member process of one cluster."),
+    "dashboard": (
+        "federator.cli.running.dashboard",
+        "Serve web pages over the federation, and the same as JSON.",
+    ),
     "runtime": (
         "federator.cli.running.runtime",
         "Run what supports workloads inside their pods: the guard of Exclusive shards.",

@@ -1,4 +1,5 @@
-"""A small HTTPS server on aiohttp, with every byte, wait and connection bounded.
+"""A small HTTP server on aiohttp, over TLS but on loopback, with every byte, wait and connection
+bounded.
 
 What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler
 authorizes the caller, from the Authorization header or the client certificate, before anything else
@@ -66,6 +67,8 @@ class Incoming:
     """The length of the body by the request's head; None where that does not say it."""
     read_body: Callable[[int], Awaitable[bytes]] | None = field(default=None, repr=False)
     """The body, of at most so many bytes. Raises `BodyRefused`."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By lower-case name; of a repeated header the first."""
 
 
 class BodyRefused(ValueError):
@@ -100,15 +103,23 @@ class TlsServer:
     """Listens from `start` to `close`. What is loaded into its context meanwhile is for new
     connections."""
 
-    def __init__(self, handler: Handler) -> None:
-        self._web = _Connections(handler)
+    def __init__(
+        self, handler: Handler, *, of_one_address: int = CONNECTIONS_OF_ONE_ADDRESS
+    ) -> None:
+        self._web = _Connections(handler, of_one_address)
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
-        """Returns the port (useful where 0 was asked for). Raises OSError."""
+    async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Returns the port (useful where 0 was asked for). `context`: None for plain HTTP, which
+        only a server on loopback may speak. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            self._web, host, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, backlog=128
+            self._web,
+            host,
+            port,
+            ssl=context,
+            ssl_handshake_timeout=HANDSHAKE_S if context is not None else None,
+            backlog=128,
         )
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -123,7 +134,7 @@ class TlsServer:
 class _Connections(web.Server):
     """aiohttp's low-level server with its connections counted, and each wait bounded."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, of_one_address: int) -> None:
         super().__init__(
             self._answer,
             request_factory=self._made,
@@ -136,6 +147,7 @@ class _Connections(web.Server):
             max_field_size=HEAD_MAX_BYTES,
         )
         self._ask = handler
+        self._of_one_address = of_one_address
         self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._addresses: dict[web.RequestHandler, str] = {}
         self._by_address: Counter[str] = Counter()
@@ -145,7 +157,7 @@ class _Connections(web.Server):
         address = str((transport.get_extra_info("peername") or ("",))[0])
         self._addresses[handler] = address
         self._by_address[address] += 1
-        crowded = self._by_address[address] > CONNECTIONS_OF_ONE_ADDRESS
+        crowded = self._by_address[address] > self._of_one_address
         if crowded or len(self._addresses) > CONNECTIONS_MAX:
             transport.abort()
             return
@@ -196,7 +208,7 @@ class _Connections(web.Server):
                     await response.write(given.body[begin : begin + _CHUNK_BYTES])
                 await response.write_eof()
         except TimeoutError:
-            log.info("a request to the query port was given up after %g s", ANSWER_S)
+            log.info("a request was given up after %g s", ANSWER_S)
             _abort(request)
         except ConnectionError:
             _abort(request)
@@ -221,6 +233,7 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         has_body=request.can_read_body,
         body_bytes=request.content_length,
         read_body=lambda most: _body(request, most),
+        headers={name.lower(): request.headers[name] for name in request.headers},
     )
 
 

@@ -27,7 +27,7 @@ FLOORS = {
     "sandbox": 7,
     "simulate": 7,
     "gateway": 7,
-    "web": 7,
+    "dashboard": 7,
     "cli": 8,
     "settings": 9,
     "app": 9,

@@ -142,7 +142,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("cel",),
     ),
     "cli": (
-        ("banner", "jsonpath", "kindtable", "uncarried"),
+        ("jsonpath", "kindtable", "uncarried"),
         ("common",),
         ("explaining", "recurrences", "views"),
         ("fetching", "leader"),
@@ -153,6 +153,15 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("planning", "policytests"),
         ("main",),
     ),
+    "dashboard": (
+        ("runbooks", "sessions", "rows", "listing", "render"),
+        ("text", "rights", "leader", "fleet"),
+        ("views",),
+        ("pages",),
+        ("port",),
+        ("server",),
+    ),
+    "dashboard/views": (("clusters", "workloads"), ("overview", "quota", "workload")),
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),

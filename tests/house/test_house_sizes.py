@@ -109,7 +109,6 @@ LARGEST_FUNCTIONS = {
 }
 LARGEST_FOLDERS = {
     "federator/api",
-    "federator/cli",
     "federator/convert",
     "federator/embedded/rest",
     "federator/embedded/validation",
@@ -118,7 +117,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (36, 22, 9)
+LISTED = (36, 22, 8)
 """How long the three lists may be. Only falls."""
 
 

@@ -7,7 +7,8 @@ import time
 
 import click
 
-from federator.cli import banner, common
+from federator.cli import common
+from federator.hub.query import banner
 
 REASON_MAX = 256
 

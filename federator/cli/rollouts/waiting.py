@@ -92,7 +92,7 @@ class Hub:
 
     async def look(self) -> None:
         """Reads the banner every `LEADER_EVERY_S` seconds and prints new lines on stderr."""
-        from federator.cli import banner
+        from federator.hub.query import banner
 
         now_s = _now_s()
         if now_s - self._looked_s < LEADER_EVERY_S:

@@ -6,10 +6,15 @@ Ctrl-C, even when not everything has settled.
 """
 
 import asyncio
+import contextlib
+import os
+import random
+import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+import webbrowser
+from collections.abc import AsyncIterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,11 +52,21 @@ REFRESH_S = 0.25
     type=click.IntRange(1, 100),
     help="Number of members, with the machines of the default six.",
 )
-def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
+@click.option(
+    "--open",
+    "opens",
+    is_flag=True,
+    help="Serve the dashboard too, print a link that signs in once, and open it in a browser.",
+)
+def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> None:
     """Run a federation with an example application. Needs no Docker and no cluster."""
     from federator.cli.running import newcomers, sandbox
     from federator.sandbox import fleetfile
 
+    if once and opens:
+        common.fail(
+            "--once ends the federation when it has settled: it cannot be combined with --open"
+        )
     fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
 
     async def work(served: "Served") -> None:
@@ -60,7 +75,10 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
         if not once:
             served.write_contexts(shown)
         newcomers.admit(served.federation.host)
-        try:
+        async with contextlib.AsyncExitStack() as opened:
+            if not once:
+                opened.callback(shown.unlink, missing_ok=True)
+            page = await opened.enter_async_context(dashboard(served.federation)) if opens else ""
             await submit(served.federation)
             late = await settled(served.federation, deadline, must=once)
             took = asyncio.get_running_loop().time() - started
@@ -68,17 +86,42 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
             common.show(f"\n{late or await ending(served.federation, took)}")
             if not once:
                 served.end_on_signals()
-                common.show(next_steps(str(shown), [member.name for member in fleet.members]))
+                members = [member.name for member in fleet.members]
+                common.show(next_steps(str(shown), members, page))
                 await served.until_stopped()
-        finally:
-            if not once:
-                shown.unlink(missing_ok=True)
 
     with tempfile.TemporaryDirectory(prefix="federator-demo-") as directory:
         try:
             common.run(sandbox.serving(fleet, Path(directory), work, seed=seed))
         except TimeoutError as late:
             common.fail(str(late))
+
+
+@contextlib.asynccontextmanager
+async def dashboard(federation: Any) -> AsyncIterator[str]:
+    """The address of the dashboard of this federation, while it is served. Prints a link that signs
+    in once as the administrator of the host, and opens it where there is a browser."""
+    from federator.dashboard import server
+
+    pages = server.Dashboard(
+        federation.client("host", "dashboard"),
+        options=server.Options(),
+        clock=federation.clock,
+        rng=random.Random(),
+        draw=lambda: secrets.token_urlsafe(24),
+    )
+    async with server.running(pages) as (base, _):
+        link = pages.link(base, federation.host.token)
+        common.show(f"The dashboard, with a link that signs in once:\n    {link}\n")
+        if has_display():
+            webbrowser.open(link)
+        yield base
+
+
+def has_display() -> bool:
+    """Whether a browser would have a window. A browser in the terminal would hide the output."""
+    named = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(named) or sys.platform in ("darwin", "win32")
 
 
 def data(name: str) -> str:
@@ -191,8 +234,9 @@ async def summary(federation: Any) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
-    """Commands to try, and how to put `federator` on PATH."""
+def next_steps(kubeconfig: str, members: Sequence[str], page: str = "") -> str:
+    """Commands to try, and how to put `federator` on PATH. `page`: the address of the dashboard, ""
+    where there is none."""
     first = members[0]
     return "\n".join(
         (
@@ -211,6 +255,7 @@ def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
             f"    federator cluster cordon {first} && federator get clusters",
             "",
             "Your own YAML, in three clusters: docs/using/first-service.md",
+            *((f"The dashboard: {page}",) if page else ()),
             "",
             "Ctrl-C ends the federation.",
         )

@@ -34,7 +34,7 @@ def hub(
     """Run the hub: it places workloads, applies them to members and aggregates their status."""
     from federator import app
 
-    settings = _settings(config_file, {})
+    settings = settings_of(config_file, {})
     common.run(
         app.run_hub(
             settings,
@@ -63,7 +63,7 @@ def member(
     """Run the member process of one cluster: it expands slices and reports status and capacity."""
     from federator import app
 
-    settings = _settings(config_file, {"hub": {"fleet": fleet}} if fleet else {})
+    settings = settings_of(config_file, {"hub": {"fleet": fleet}} if fleet else {})
     common.run(
         app.run_member(
             settings,
@@ -74,7 +74,8 @@ def member(
     )
 
 
-def _settings(path: str, overrides: Mapping[str, Mapping[str, Any]]) -> "Settings":
+def settings_of(path: str, overrides: Mapping[str, Mapping[str, Any]]) -> "Settings":
+    """The settings of a file, with what options say besides. Exits with an error for bad ones."""
     from federator import settings
     from federator.model.errors import FieldError
 

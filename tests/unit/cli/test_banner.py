@@ -4,7 +4,7 @@ host's clock.
 
 from typing import Any
 
-from federator.cli import banner
+from federator.hub.query import banner
 from federator.hub.records import pauses
 
 NOW_S = 1_790_000_000.0  # 2026-09-21T14:13:20Z

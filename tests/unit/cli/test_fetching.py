@@ -69,7 +69,7 @@ def test_lists_as_json_and_yaml_hold_the_objects_of_the_server(host: Host) -> No
 def test_a_look_at_the_host_imports_no_models_of_kinds() -> None:
     modules = "federator.cli.main, federator.cli.get, federator.cli.fetching"
     code = (
-        f"import {modules}, federator.cli.banner, federator.kube.login.connect, sys;"
+        f"import {modules}, federator.hub.query.banner, federator.kube.login.connect, sys;"
         "print([name for name in ('pydantic', 'numpy', 'federator.kinds.registry')"
         " if name in sys.modules])"
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 from federator.api import raw
 from federator.app import readiness as page
-from federator.cli import banner
 from federator.hub.members.reachability import Reachability
+from federator.hub.query import banner
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.shortage import LASTS_S, Shortage

@@ -1,0 +1,48 @@
+"""`federator dashboard`: web pages over the federated view, with settings for logs and a clean
+shutdown."""
+
+import click
+
+from federator.cli import common
+from federator.cli.running.processes import process_options, settings_of
+
+DEFAULT_LISTEN = "127.0.0.1:8600"
+
+
+@click.command()
+@process_options
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="HOST:PORT; port 0 takes a free one.",
+)
+@click.option(
+    "--cert-file",
+    default="",
+    help="PEM certificate, read again when it changes. Needed but on loopback.",
+)
+@click.option("--key-file", default="", help="PEM key of --cert-file.")
+def dashboard(
+    kubeconfig: str,
+    context: str,
+    in_cluster: bool,
+    config_file: str,
+    listen: str,
+    cert_file: str,
+    key_file: str,
+) -> None:
+    """Serve web pages over the federation, and the same as JSON. People sign in with a Kubernetes
+    token of the host, and see what its RBAC shows them."""
+    from federator import app
+    from federator.dashboard import server
+    from federator.model.errors import FieldError
+
+    try:
+        host, port = server.listen(listen)
+        options = server.Options(host, port, cert_file, key_file)
+        options.check()
+    except FieldError as bad:
+        common.fail(str(bad))
+    access = app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    common.run(app.run_dashboard(settings_of(config_file, {}), access, options))

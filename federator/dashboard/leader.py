@@ -1,0 +1,106 @@
+"""The leader's query port, asked with the reader's own token. It checks the reader's rights."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from federator.dashboard.sessions import Session
+from federator.hub.query import announcing
+from federator.hub.query.announcing import Announcement
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.login import tls
+from federator.kube.wire.http import Endpoint, HttpTransport
+from federator.model.steps import ObjectRef
+
+LEASE: Final = ObjectRef(
+    "coordination.k8s.io/v1", "leases", "federator-system", "federator-hub", "Lease"
+)
+LATE_S: Final = 20.0
+"""A leader that has not answered by then is late: the page says so, and shows what it has."""
+LEASE_S: Final = 3.0
+
+
+class NoAnswer(Exception):
+    """The leader gave no answer. `status`: for HTTP. The message is for the reader."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Leader:
+    """Finds the leader by the Lease on the host, and keeps a connection to it."""
+
+    def __init__(self, host: Client) -> None:
+        self._host = host
+        self._known: Announcement | None = None
+        self._port: Client | None = None
+
+    async def ask(
+        self, reader: Session, *parts: str, query: tuple[tuple[str, str], ...] = ()
+    ) -> Mapping[str, Any]:
+        """The answer to a question below `/v1/namespaces`. Raises `NoAnswer`."""
+        path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
+        port = await self._connected()
+        try:
+            body = await port.raw(
+                "GET",
+                path,
+                query,
+                headers={"authorization": f"Bearer {reader.token}"},
+                timeout_s=LATE_S,
+            )
+            answer = msgspec.json.decode(body, type=dict[str, Any])
+        except errors.Unreachable as trouble:
+            raise NoAnswer(502, f"The leading hub does not answer ({trouble}).") from None
+        except errors.ApiError as trouble:
+            raise _refused(trouble, path) from None
+        except (msgspec.MsgspecError, ValueError):
+            raise NoAnswer(502, "The leading hub gave an answer that cannot be read.") from None
+        return answer
+
+    async def _connected(self) -> Client:
+        try:
+            known = announcing.read(await self._host.get(LEASE, timeout_s=LEASE_S))
+        except announcing.NoPort as none:
+            raise NoAnswer(502, f"The leading hub cannot be asked: {none}.") from None
+        except errors.NotFound:
+            raise NoAnswer(502, "No hub with a query port has ever led here.") from None
+        except errors.ApiError:
+            raise NoAnswer(
+                502, "The host did not say which hub leads (the Lease cannot be read)."
+            ) from None
+        if self._port is None or known != self._known:
+            await self.close()
+            context = await asyncio.to_thread(tls.client_context, ca_pem=known.ca_pem.encode())
+            endpoint = Endpoint(
+                f"https://{known.address}", tls=context, tls_server_name=known.server_name
+            )
+            self._known, self._port = known, Client(HttpTransport(endpoint), "leader")
+        return self._port
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        port, self._port, self._known = self._port, None, None
+        if port is not None:
+            await port.close()
+
+
+def _refused(trouble: errors.ApiError, path: str) -> NoAnswer:
+    """The refusal in the leader's own words."""
+    sentence = str(trouble).partition(f"{path}: ")[2] or str(trouble)
+    match trouble:
+        case errors.NotFound():
+            status = 404
+        case errors.Denied():
+            status = 403
+        case errors.Unauthenticated():
+            status = 401
+        case _:
+            status = 502
+    return NoAnswer(status, f"The leading hub refused: {sentence}")
