@@ -15,7 +15,7 @@ from typing import Any, Final
 FOLDER: Final = "operating"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}", re.ASCII)
 _INLINE: Final = re.compile(
-    r"`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*"
+    r"`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|\*(?P<em>[^*\s][^*]*)\*"
     r"|\[(?P<label>(?:`[^`]*`|[^\]])+)\]\((?P<target>[^)\s]+)\)"
 )
 _HEADING: Final = re.compile(r"(#{1,6}) +(.*)")
@@ -119,8 +119,8 @@ def _cells(line: str) -> list[list[dict[str, str]]]:
 
 
 def inline(text: str) -> list[dict[str, str]]:
-    """Pieces of a line: text, code, strong, and links. A link to another runbook leads there; of
-    every other link the words stay."""
+    """Pieces of a line: text, code, strong, emphasis, and links. A link to another runbook leads
+    there; of every other link the words stay."""
     parts: list[dict[str, str]] = []
     at = 0
     for match in _INLINE.finditer(text):
@@ -130,6 +130,8 @@ def inline(text: str) -> list[dict[str, str]]:
             parts.append({"kind": "code", "text": match["code"]})
         elif match["strong"] is not None:
             parts.append({"kind": "strong", "text": plain(match["strong"])})
+        elif match["em"] is not None:
+            parts.append({"kind": "em", "text": plain(match["em"])})
         else:
             href = address(match["target"])
             kind = "link" if href else "text"

@@ -282,6 +282,11 @@ NOT_RUN = {
         "what the other documents have made decides how it ends: tests/unit/cli/test_plan.py"
     ),
     "make demo": "it is what this test stands on",
+    "make demo ARGS=--open": "a second demo: tests/e2e/test_dashboard_in_a_browser.py opens the pages",
+    "federator dashboard --kubeconfig host.kubeconfig --listen 127.0.0.1:8600": (
+        "tests/e2e/test_dashboard_in_a_browser.py runs it as a process"
+    ),
+    "kubectl create token ACCOUNT -n NAMESPACE": "the account is a reader's own",
     "make test": "it is the run that this test is part of",
     "federator crd install --context host && federator crd install --member --context m1": ANOTHER,
     (

@@ -38,8 +38,24 @@ def in_order(accounts: Sequence[AccountRow]) -> Iterator[tuple[int, AccountRow]]
             yield 0, row
 
 
-def line(depth: int, row: AccountRow) -> dict[str, Any]:
-    """One account."""
+Pairs = frozenset[tuple[str, str]]
+"""(tier, resource)."""
+
+
+def limited(accounts: Sequence[AccountRow]) -> Pairs:
+    """What any of the accounts limits: of all else there is nothing to say in the tree."""
+    return frozenset(
+        (tier, resource)
+        for row in accounts
+        for tier, figures in row.tiers
+        for name, amounts in figures
+        if name in ("guaranteed", "max", "borrowingLimit")
+        for resource in amounts
+    )
+
+
+def line(depth: int, row: AccountRow, shown: Pairs | None = None) -> dict[str, Any]:
+    """One account, with the amounts of `shown`; None for all."""
     return {
         "name": row.name,
         "href": text.address("quota", row.name),
@@ -50,7 +66,12 @@ def line(depth: int, row: AccountRow) -> dict[str, Any]:
         "waiting": row.waiting,
         "summary": row.summary,
         "problem": row.problem,
-        "amounts": [amount for tier in row.tiers for amount in _amounts(*tier)],
+        "amounts": [
+            amount
+            for tier in row.tiers
+            for amount in _amounts(*tier)
+            if shown is None or (amount["tier"], amount["resource"]) in shown
+        ],
     }
 
 
@@ -98,7 +119,7 @@ def view(
     return {
         "accounts": None
         if accounts is None
-        else [line(depth, row) for depth, row in in_order(accounts)],
+        else [line(depth, row, limited(accounts)) for depth, row in in_order(accounts)],
         "waiting": shown,
         "waitingCount": total,
     }
