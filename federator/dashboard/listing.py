@@ -4,7 +4,7 @@ The address is the whole state of a list, so that it can be kept, sent and opene
 that no list has is an error: a filter with a typing error must not show everything.
 """
 
-from collections import Counter
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -138,39 +138,58 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 def select(query: Query, spec: Spec[R], rows: Iterable[R]) -> Page[R]:
     """The page of the rows that the query asks for, with the counts of every facet."""
     words = query.text.lower().split()
-    counts: dict[str, Counter[str]] = {name: Counter() for name in spec.facets}
+    counts: dict[str, dict[str, int]] = {name: {} for name in spec.facets}
+    facets = [(of, counts[name], query.filters.get(name)) for name, of in spec.facets.items()]
     matching: list[R] = []
     for row in rows:
         if words and not _has(spec.text(row), words):
             continue
-        values = {name: of(row) for name, of in spec.facets.items()}
-        missed = [name for name, wanted in query.filters.items() if wanted not in values[name]]
+        present = [(of(row), counted, wanted) for of, counted, wanted in facets]
+        missed = [each for each in present if each[2] is not None and each[2] not in each[0]]
         if not missed:
             matching.append(row)
-            for name, present in values.items():
-                counts[name].update(present)
-        elif len(missed) == 1:
-            counts[missed[0]].update(values[missed[0]])
-    # Sorted twice, as sorting is stable: ties go by the last key, whatever the direction.
-    sort = query.sort or spec.sort
-    matching.sort(key=list(spec.sorts.values())[-1])
-    matching.sort(key=spec.sorts[sort.removeprefix("-")], reverse=sort.startswith("-"))
+        elif len(missed) > 1:
+            continue
+        for values, counted, _ in missed or present:
+            for value in values:
+                counted[value] = counted.get(value, 0) + 1
     begin = (query.page - 1) * query.size
-    facets = {
+    shown = window(matching, query.sort or spec.sort, spec, begin, begin + query.size)
+    options = {
         name: _options(counted, query.filters.get(name, "")) for name, counted in counts.items()
     }
-    return Page(matching[begin : begin + query.size], len(matching), facets, query)
+    return Page(shown, len(matching), options, query)
+
+
+def window(matching: Sequence[R], sort: str, spec: Spec[R], begin: int, end: int) -> list[R]:
+    """Rows `begin` to `end` in this order; of equal ones by the last key, whatever the direction.
+    Only what has to be is sorted: most of 100,000 workloads have the same health."""
+    key, tie = spec.sorts[sort.removeprefix("-")], list(spec.sorts.values())[-1]
+    alike: dict[Any, list[R]] = {}
+    for row in matching:
+        alike.setdefault(key(row), []).append(row)
+    shown: list[R] = []
+    at = 0
+    for value in sorted(alike, reverse=sort.startswith("-")):
+        group = alike[value]
+        first, last = max(begin - at, 0), min(end - at, len(group))
+        if first < last:
+            shown += heapq.nsmallest(last, group, key=tie)[first:]
+        at += len(group)
+        if at >= end:
+            break
+    return shown
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _options(counted: Counter[str], chosen: str) -> list[tuple[str, int]]:
+def _options(counted: Mapping[str, int], chosen: str) -> list[tuple[str, int]]:
     """By name; the most frequent where there are too many. What is chosen is always offered."""
-    options = counted.most_common(OPTIONS_MAX)
+    options = heapq.nlargest(OPTIONS_MAX, counted.items(), key=lambda option: option[1])
     if chosen and chosen not in dict(options):
-        options.append((chosen, counted[chosen]))
+        options.append((chosen, counted.get(chosen, 0)))
     return sorted(options)
 
 

@@ -71,6 +71,9 @@ SLOW: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "e2e/test_record_demo.py": ("test_a_replay_on_another_fleet_is_found_to_differ",),
     },
     SERVERS: {
+        "e2e/test_dashboard_in_a_browser.py": (
+            "test_every_page_is_readable_and_complains_of_nothing",
+        ),
         "e2e/test_deployed.py": (
             "test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them",
         ),
