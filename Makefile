@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
+.PHONY: demo browser monitoring docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -110,8 +110,8 @@ house: $(STAMP)
 test-pythons: $(STAMP)
 	$(BIN)/python -m tests.pythons $(ARGS)
 
-## parts: everything real that tests start, installed once: the control plane, kubectl, a browser. No test installs anything
-parts: kube browser
+## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, promtool. No test installs anything
+parts: kube browser monitoring
 
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
@@ -123,6 +123,10 @@ OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 ## browser: the headless Chromium that opens reports in tests, from the machine or once from Debian
 browser: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.browser.chromium
+
+## monitoring: promtool and amtool, which test the alerts, from the machine or once from Debian's packages into a cache
+monitoring: $(STAMP)
+	-@$(RUN) $(BIN)/python -m tests.monitoring.programs
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube

@@ -51,6 +51,13 @@ TABLE: tuple[Row, ...] = (
         "What went wrong while listing and watching, by kind of trouble.",
         ("cluster", "resource", "trouble"),
     ),
+    Row(
+        "federator_watch_failing",
+        Gauge,
+        "1 while lists and watches of a kind fail again and again, so that what is known of it is"
+        " old.",
+        ("cluster", "resource"),
+    ),
     Row("federator_lists_total", Counter, "Whole lists read.", ("cluster", "resource")),
     Row(
         "federator_lane_limit",
@@ -115,7 +122,15 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_member_token_ends_timestamp_seconds",
         Gauge,
-        "When the hub's token in a member ends, in seconds since 1970; 0: it never does.",
+        "When the hub's token in a member ends, in seconds since 1970; 0: it never does, or the hub"
+        " uses a certificate.",
+        ("cluster",),
+    ),
+    Row(
+        "federator_member_certificate_ends_timestamp_seconds",
+        Gauge,
+        "When the hub's client certificate in a member ends, in seconds since 1970; 0: it uses a"
+        " token.",
         ("cluster",),
     ),
     Row(
@@ -238,6 +253,46 @@ FIGURES: tuple[Row, ...] = (
         "Copies without a place, by what binds.",
         ("kind", "reason"),
     ),
+    Row(
+        "federator_copies_not_ready",
+        Gauge,
+        "Copies of services that are not ready, without those that their quota does not admit; the"
+        " account is empty for projects without one.",
+        ("account", "kind"),
+    ),
+    Row(
+        "federator_copies_beyond_budget",
+        Gauge,
+        "Of these, copies beyond the maxUnavailable of their workloads.",
+        ("account", "kind"),
+    ),
+    Row(
+        "federator_account_owner_info",
+        Gauge,
+        "1 for the owner of each account: the team that it or the nearest account above it names,"
+        " otherwise `platform`.",
+        ("account", "owner"),
+    ),
+    Row(
+        "federator_quota_uncovered",
+        Gauge,
+        "What is guaranteed to all accounts beyond what clusters that are not lost have, by account"
+        " without a parent; cores, bytes or pieces.",
+        ("account", "resource"),
+    ),
+    Row(
+        "federator_cluster_lost",
+        Gauge,
+        "1 while a cluster is held to be Unreachable or Dead.",
+        ("cluster",),
+    ),
+    Row(
+        "federator_member_process_silent",
+        Gauge,
+        "1 while a cluster answers and its member process does not renew its lease.",
+        ("cluster",),
+    ),
+    Row("federator_paused", Gauge, "1 while the federation is paused."),
     Row(
         "federator_quota",
         Gauge,
@@ -397,6 +452,10 @@ class Metrics:
     def watch_trouble(self, cluster: str, resource: str, trouble: str) -> None:
         """A reflector met trouble; `trouble` is one of a few words."""
         self.child("federator_watch_troubles_total", cluster, resource, trouble).inc()
+
+    def watch_failing(self, cluster: str, resource: str, failing: bool) -> None:
+        """A reflector fails again and again, or has recovered or ended."""
+        self.child("federator_watch_failing", cluster, resource).set(int(failing))
 
     def watch_lists(self, cluster: str, resource: str) -> None:
         """A reflector read a whole list."""

@@ -70,6 +70,15 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
+def ends_s(pem: bytes) -> int | None:
+    """When the first certificate of a PEM text ends, in epoch seconds; None where it holds none
+    that can be read."""
+    try:
+        return int(x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp())
+    except ValueError:
+        return None
+
+
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,

@@ -15,6 +15,10 @@ class WatchMeter(Protocol):
         """Something went wrong, by kind."""
         ...
 
+    def watch_failing(self, cluster: str, resource: str, failing: bool) -> None:
+        """Nothing can be learnt of a kind by watching, or it can again."""
+        ...
+
     def watch_lists(self, cluster: str, resource: str) -> None:
         """A whole list was read."""
         ...

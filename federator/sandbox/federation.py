@@ -269,6 +269,7 @@ class Federation:
             options=self.hub_options.lease(),
             clock=self._clock(name),
             rng=rng,
+            metrics=self.metrics,
         )
 
     async def _keep_hub(self, name: str) -> None:

@@ -39,6 +39,7 @@ from federator.hub.leading.resync import Resync
 from federator.hub.leading.standby import Standby
 from federator.hub.members.connecting.connection import Connect
 from federator.hub.metering.figures import Figures
+from federator.hub.metering.readiness import Readiness
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -143,12 +144,13 @@ class Controllers:
         self.dispatching = Dispatching(
             state, self.view, writer, in_force, Drift(events), clock=clock, rng=rng
         )
+        readiness = Readiness()
         self.aggregation = StatusAggregation(
-            state, applier, self.view, events, clock=clock, rng=rng
+            state, applier, self.view, events, readiness, clock=clock, rng=rng
         )
         self.recurring = Recurring(state, client, applier, events, clock=clock, rng=rng)
         self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
-        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock))
+        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
 
     def _make_leaving(self, around: Surroundings) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign

@@ -31,6 +31,8 @@ class Link:
     """Probes that have ended, with or without an answer."""
     token: Token | None = None
     """The claims of the token that we use there; None for a certificate or an opaque token."""
+    certificate_ends_s: int | None = None
+    """When the client certificate that we use there ends, in epoch seconds; None for a token."""
     reread: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its Secret has another token: the connection uses that from the next probe on."""
     uid: str = ""
@@ -87,9 +89,9 @@ class Link:
     def observe_version(self, version: str) -> None:
         self.version = version
 
-    def observe_token(self, token: Token | None) -> None:
-        """The connection uses this token from now on."""
-        self.token = token
+    def observe_credentials(self, token: Token | None, certificate_ends_s: int | None) -> None:
+        """The connection uses this token, or this client certificate, from now on."""
+        self.token, self.certificate_ends_s = token, certificate_ends_s
         self.reread.clear()
 
     def reread_token(self) -> None:

@@ -1,6 +1,6 @@
 """The gauges of the federation's product, read from the hub's memory by the leader every quarter of
-a minute: workloads by state and reason, copies, quota by account, room by cluster, and changes
-under way.
+a minute: workloads by state and reason, copies, quota by account, room by cluster, lost clusters,
+and changes under way.
 
 A pass over a hundred thousand workloads takes a third of a second in all; other work gets its turn
 in between, so that a reading may mix two moments a blink apart.
@@ -8,9 +8,12 @@ in between, so that a reading may mix two moments a blink apart.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from federator.api import membercluster, raw
 from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
+from federator.hub.metering.readiness import Group, Readiness
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
@@ -18,7 +21,9 @@ from federator.kube.metrics import Metrics
 from federator.model.ask import Tier
 from federator.model.decision import Decision, Reason, Share
 from federator.model.resources import CPU
+from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
+from federator.scheduling.governor import Health
 
 PASS_S = 15.0
 """Seconds between two readings."""
@@ -29,7 +34,14 @@ PUBLISHED = (
     "federator_workloads",
     "federator_copies",
     "federator_copies_short",
+    "federator_copies_not_ready",
+    "federator_copies_beyond_budget",
+    "federator_account_owner_info",
     "federator_quota",
+    "federator_quota_uncovered",
+    "federator_cluster_lost",
+    "federator_member_process_silent",
+    "federator_paused",
     "federator_profile_held_back",
     "federator_cluster_capacity",
     "federator_cluster_free",
@@ -38,15 +50,18 @@ PUBLISHED = (
 )
 
 Labels = tuple[str, ...]
+NOBODY = "platform"
+"""Owner of what no account names an owner for: the people who operate the federation."""
 PLACED, SHORT, WAITING, SUSPENDED = "placed", "short", "waiting", "suspended"
 
 
 class Figures:
     """Publishes a reading at intervals, while this hub leads."""
 
-    def __init__(self, state: HubState, times: ReconcileTimes) -> None:
+    def __init__(self, state: HubState, times: ReconcileTimes, readiness: Readiness) -> None:
         self._state = state
         self._times = times
+        self._readiness = readiness
 
     async def run(self) -> None:
         """Until cancelled; then the figures end, for another hub publishes them."""
@@ -60,6 +75,7 @@ class Figures:
         finally:
             metrics.publish({name: {} for name in PUBLISHED})
             self._times.clear()
+            self._readiness.clear()
 
     async def read(self) -> dict[str, dict[Labels, float]]:
         """One reading of everything."""
@@ -80,11 +96,12 @@ class Figures:
             "federator_workloads": dict(workloads),
             "federator_copies": dict(copies),
             "federator_copies_short": dict(short),
-            "federator_quota": self._quota(),
+            **self._accounts(),
+            "federator_paused": {(): float(self._state.paused)},
             "federator_profile_held_back": {
                 (name,): count for name, count in self._state.held_profiles.counts().items()
             },
-            **self._room(),
+            **self._clusters(),
             "federator_reconcile_waiting": {
                 (kind, str(step)): count for (kind, step), count in self._times.waiting().items()
             },
@@ -93,36 +110,110 @@ class Figures:
             },
         }
 
-    def _quota(self) -> dict[Labels, float]:
+    def _accounts(self) -> dict[str, dict[Labels, float]]:
+        """What is said of accounts: their owners, what they may use and use, what they lack."""
         accounts = tuple(account for _, account in sorted(self._state.quotas.items()))
         tree = self._state.commitments.tree(accounts)
-        uses = Uses(tree, self._state.commitments.usage)
-        samples: dict[Labels, float] = {}
-        for root in sorted({tree.path(account.name)[-1] for account in accounts}):
-            for tier in Tier:
-                for resource, balances in uses.balances(root, tier).items():
-                    for account, balance in balances.items():
-                        for figure, amount in (
-                            ("guaranteed", balance.guaranteed or 0),
-                            ("used", balance.used),
-                            ("lent", balance.lent),
-                            ("borrowed", balance.borrowed),
-                        ):
-                            labels = (account, tier.value, resource, figure)
-                            samples[labels] = in_units(resource, amount)
-        return samples
+        quota = _balances(tree, Uses(tree, self._state.commitments.usage))
+        owners: dict[Labels, float] = {
+            (account.name, _owner(tree, account.name)): 1.0 for account in accounts
+        }
+        return {
+            "federator_copies_not_ready": _by_account(tree, self._readiness.missing),
+            "federator_copies_beyond_budget": _by_account(tree, self._readiness.beyond),
+            "federator_account_owner_info": {**owners, ("", NOBODY): 1.0},
+            "federator_quota": quota,
+            "federator_quota_uncovered": self._uncovered(tree, quota),
+        }
 
-    def _room(self) -> dict[str, dict[Labels, float]]:
+    def _uncovered(self, tree: Tree, quota: Mapping[Labels, float]) -> dict[Labels, float]:
+        """What accounts without a parent are guaranteed in all, beyond what the nodes of clusters
+        that are not lost have. Nothing is said before a cluster has reported."""
+        reports = [
+            (member.contents.report.capacity.allocatable, _usable_permille(member))
+            for member in self._state.members.values()
+            if member.contents.report is not None and not (member.abandoned or _lost(member))
+        ]
+        if not reports:
+            return {}
+        promised: dict[str, float] = defaultdict(float)
+        for (account, _, resource, figure), amount in quota.items():
+            if figure == "guaranteed" and tree.path(account)[-1] == account and amount:
+                promised[resource] += amount
+        there = {
+            resource: sum(
+                in_units(resource, has[resource] * usable // 1000) for has, usable in reports
+            )
+            for resource in promised
+        }
+        return {
+            (account, resource): max(promised[resource] - there[resource], 0.0)
+            for account, _, resource, figure in quota
+            if figure == "guaranteed" and resource in promised and tree.path(account)[-1] == account
+        }
+
+    def _clusters(self) -> dict[str, dict[Labels, float]]:
+        """What is known of each cluster: what its nodes have, and what is wrong with it."""
         capacity: dict[Labels, float] = {}
         free: dict[Labels, float] = {}
+        lost: dict[Labels, float] = {}
+        silent: dict[Labels, float] = {}
         for name, member in sorted(self._state.members.items()):
-            if member.contents.report is None or member.abandoned:
+            if member.abandoned:
+                continue
+            lost[name,] = float(_lost(member))
+            silent[name,] = float(member.is_current and not member.process.speaks)
+            if member.contents.report is None:
                 continue
             reported = member.contents.report.capacity
             for samples, amounts in (capacity, reported.allocatable), (free, reported.free):
                 for resource, amount in amounts.items():
                     samples[name, resource] = in_units(resource, amount)
-        return {"federator_cluster_capacity": capacity, "federator_cluster_free": free}
+        return {
+            "federator_cluster_capacity": capacity,
+            "federator_cluster_free": free,
+            "federator_cluster_lost": lost,
+            "federator_member_process_silent": silent,
+        }
+
+
+def _lost(member: Member) -> bool:
+    return member.health in (Health.UNREACHABLE, Health.DEAD)
+
+
+def _usable_permille(member: Member) -> int:
+    return membercluster.usable_permille(raw.text(member.obj, "spec", "usable"))
+
+
+def _owner(tree: Tree, account: str) -> str:
+    """The team of an account, or of the nearest one above it that names one."""
+    named = (tree.accounts[name].owner for name in tree.path(account))
+    return next(filter(None, named), NOBODY)
+
+
+def _by_account(tree: Tree, copies: Mapping[Group, int]) -> dict[Labels, float]:
+    """Counts by project as counts by account; account "" for projects without one."""
+    counts = Counter[Labels]()
+    for (project, kind), count in copies.items():
+        counts[next(iter(tree.charged(project)), ""), kind] += count
+    return dict(counts)
+
+
+def _balances(tree: Tree, uses: Uses) -> dict[Labels, float]:
+    samples: dict[Labels, float] = {}
+    for root in sorted({tree.path(account)[-1] for account in tree.accounts}):
+        for tier in Tier:
+            for resource, balances in uses.balances(root, tier).items():
+                for account, balance in balances.items():
+                    for figure, amount in (
+                        ("guaranteed", balance.guaranteed or 0),
+                        ("used", balance.used),
+                        ("lent", balance.lent),
+                        ("borrowed", balance.borrowed),
+                    ):
+                        labels = (account, tier.value, resource, figure)
+                        samples[labels] = in_units(resource, amount)
+    return samples
 
 
 def standing(workload: Workload, record: Record | None) -> tuple[str, str]:

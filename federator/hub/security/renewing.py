@@ -35,6 +35,8 @@ from federator.status.conditions import FALSE, Condition
 log = logging.getLogger(__name__)
 
 KIND: Final = "CredentialsRenewed"
+TOKEN_ENDS: Final = "federator_member_token_ends_timestamp_seconds"
+CERTIFICATE_ENDS: Final = "federator_member_certificate_ends_timestamp_seconds"
 LOOK_S: Final = 6 * 3600.0
 """How often a token is looked at before it is due: clocks are set, and settings change."""
 LEAST_S: Final = 20.0
@@ -94,9 +96,9 @@ class Renewing:
         if member.link.reachability.state is not Reachability.LIVE:
             return None  # looked at again when it is heard
         token = member.link.token
+        self._publish(name, token, member.link.certificate_ends_s)
         if token is None:
             return None  # a certificate, or a token of another kind: its maker renews it
-        self._publish(name, token)
         age_s = self.state.options.token_renew_s * self.rng.uniform(0.9, 1.0)
         wait_s = max(
             token.renewable_s(age_s) - self.clock.now(),
@@ -123,7 +125,7 @@ class Renewing:
         )
         self._count("renewed")
         self._failures.pop(member.name, None)
-        self._publish(member.name, fresh)
+        self._publish(member.name, fresh, None)
         self._tell(member, None)
         return self._pause(member.name, LEAST_S, "its token was renewed")
 
@@ -206,11 +208,11 @@ class Renewing:
         self._not_before_s[name] = self.clock.monotonic() + wait_s
         return RequeueAfter(name, wait_s, why)
 
-    def _publish(self, name: str, token: Token) -> None:
-        if self.state.metrics is not None:
-            self.state.metrics.child("federator_member_token_ends_timestamp_seconds", name).set(
-                token.ends_s or 0
-            )
+    def _publish(self, name: str, token: Token | None, certificate_ends_s: int | None) -> None:
+        metrics, token_ends_s = self.state.metrics, token.ends_s if token is not None else None
+        if metrics is not None:
+            metrics.child(TOKEN_ENDS, name).set(token_ends_s or 0)
+            metrics.child(CERTIFICATE_ENDS, name).set(certificate_ends_s or 0)
 
     def _count(self, result: str) -> None:
         if self.state.metrics is not None:

@@ -20,6 +20,7 @@ from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
+from federator.hub.metering.readiness import Readiness
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
@@ -72,6 +73,7 @@ class StatusAggregation:
         host: Applier,
         view: RolloutView,
         events: Events,
+        readiness: Readiness,
         *,
         clock: Clock,
         rng: random.Random,
@@ -80,6 +82,7 @@ class StatusAggregation:
         self.host = host
         self.view = view
         self.events = events
+        self._readiness = readiness
         self.clock = clock
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(
             "gathering", rng=rng, group=names.namespace_of, metrics=state.metrics
@@ -100,6 +103,7 @@ class StatusAggregation:
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
             self._refused.pop(key, None)
+            self._readiness.forget(key)
             for member in self.state.members.values() if workload is None else ():
                 self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
@@ -114,6 +118,9 @@ class StatusAggregation:
             return RequeueAfter(key, due - now, WAITS)
         live = workload.live_status()
         result = self._fold(workload, live)
+        record = self.state.record_of(workload)
+        reason = record.terms.reason if record is not None else None
+        self._readiness.note(workload, reason, result)
         self._follow_end(workload, result)
         patch = self._patch(workload, live, result)
         if not patch:

@@ -110,8 +110,7 @@ class Reflector(Generic[T]):
         self.api_version = api_version
         self.plural = plural
         self.store = store
-        self.watch_failing = False
-        """No watch can be opened, or each ends at once: the store may be out of date."""
+        self._failing = False
         self.trouble: errors.ApiError | None = None
         """The last error; None while all is well."""
         self.answered = asyncio.Event()
@@ -145,6 +144,12 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Lists and watches until cancelled."""
+        try:
+            await self._go_on()
+        finally:
+            self._set_failing(False)
+
+    async def _go_on(self) -> None:
         while True:
             self._open = False
             try:
@@ -379,14 +384,14 @@ class Reflector(Generic[T]):
             return
         self._count("closed at once", None)
         if self._instant_ends >= INSTANT_ENDS_MAX:
-            self.watch_failing = True
+            self._set_failing(True)
             self._stale = self._instant_ends % INSTANT_ENDS_MAX == 0
         await asyncio.sleep(self._waits.next())
 
     def _recovered(self) -> None:
         self._waits.reset()
         self._instant_ends = 0
-        self.watch_failing = False
+        self._set_failing(False)
         recovered, self.trouble = self.trouble is not None, None
         if recovered and self.on_recovered is not None:
             self.on_recovered()
@@ -493,8 +498,19 @@ class Reflector(Generic[T]):
         if failing and (
             not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX
         ):
-            self.watch_failing = True
+            self._set_failing(True)
         self._count(what, error)
+
+    @property
+    def watch_failing(self) -> bool:
+        """No watch can be opened, or each ends at once: the store may be out of date."""
+        return self._failing
+
+    def _set_failing(self, failing: bool) -> None:
+        if failing is not self._failing:
+            self._failing = failing
+            if self._metrics is not None:
+                self._metrics.watch_failing(self.client.cluster, self.plural, failing)
 
     def _is_absent(self, error: errors.ApiError) -> bool:
         """Whether the server does not serve an optional kind, which is no trouble."""

@@ -226,3 +226,88 @@ def test_metrics_of_decisions_moves_and_failovers_have_the_labels_of_what_they_c
         }
 
     play(scenario, world_of=Metered)
+
+
+SLOW = {"embedded.federator/start-delay-seconds": "3600"}
+
+
+def slow(replicas: int, **more: Any) -> dict[str, Any]:
+    """A service of copies that take an hour to become ready; two of them may be missing."""
+    spec = service(replicas, **more, updateStrategy={"maxUnavailable": 2})
+    spec["template"]["metadata"] = {"annotations": SLOW}
+    return spec
+
+
+def test_metrics_of_copies_that_are_not_ready_name_the_account_and_its_owner() -> None:
+    async def scenario(world: World) -> None:
+        assert isinstance(world, Metered)
+        tiers = {"OnDemand": {"guaranteed": {"cpu": "4"}, "max": {"cpu": "4"}}}
+        owned = {"owner": {"team": "ads-team"}, "tiers": {"OnDemand": {"guaranteed": {"cpu": "4"}}}}
+        await world.create("FederatedQuota", "", "company", owned)
+        below = {"parent": "company", "projects": ["ads"], "namespaces": ["ads"], "tiers": tiers}
+        await world.create("FederatedQuota", "", "ads", below)
+        alone = {"projects": ["shop"], "namespaces": ["shop"], "unknownProjects": "Allow"}
+        await world.create("FederatedQuota", "", "shop", alone)
+        # eight of ten copies are admitted: what the quota refuses is not missing
+        await world.create(PSVC, "ads", "slow", slow(10, project="ads"))
+        await world.create(PSVC, "ads", "off", {**slow(5, project="ads"), "suspend": True})
+        await world.create(PSVC, "feed", "free", slow(3, project="feed"))
+        await world.create(PSVC, "shop", "well", service(4, project="shop"))
+        await world.create(PJS, "shop", "run", {**jobset(6, 3, "1", SLOW), "project": "shop"})
+        await asyncio.sleep(figures.PASS_S + 30)
+
+        assert world.family("federator_copies_not_ready") == {
+            labels(account="ads", kind=PSVC): 8.0,
+            labels(account="", kind=PSVC): 3.0,
+        }
+        assert world.family("federator_copies_beyond_budget") == {
+            labels(account="ads", kind=PSVC): 6.0,
+            labels(account="", kind=PSVC): 1.0,
+        }
+        assert world.family("federator_account_owner_info") == {
+            labels(account="company", owner="ads-team"): 1.0,
+            labels(account="ads", owner="ads-team"): 1.0,
+            labels(account="shop", owner="platform"): 1.0,
+            labels(account="", owner="platform"): 1.0,
+        }
+        await world.patch(PSVC, "ads", "slow", {"spec": {"replicas": 3}})
+        await world.delete(PSVC, "feed", "free")
+        await asyncio.sleep(figures.PASS_S + 30)
+        assert world.family("federator_copies_not_ready") == {labels(account="ads", kind=PSVC): 3.0}
+        assert world.family("federator_copies_beyond_budget") == {
+            labels(account="ads", kind=PSVC): 1.0
+        }
+
+    play(scenario, world_of=Metered)
+
+
+def test_metrics_of_lost_clusters_silent_processes_and_promises_name_what_they_count() -> None:
+    async def scenario(world: World) -> None:
+        assert isinstance(world, Metered)
+        promised = {
+            "Reserved": {"guaranteed": {"cpu": "40"}},
+            "OnDemand": {"guaranteed": {"cpu": "40"}},
+        }
+        await world.create("FederatedQuota", "", "company", {"tiers": promised})
+        await asyncio.sleep(figures.PASS_S + 15)
+        names = (
+            "federator_cluster_lost",
+            "federator_member_process_silent",
+            "federator_quota_uncovered",
+        )
+        assert [world.family(name) for name in names] == [{}, {}, {}]
+
+        await world.cut("b")
+        await world.federation.kill("member c")
+        await asyncio.sleep(180)
+        assert [world.family(name) for name in names] == [
+            {labels(cluster="b"): 1.0},
+            {labels(cluster="c"): 1.0},
+            {labels(account="company", resource="cpu"): 80.0 - 64.0},
+        ]
+        world.heal()
+        world.federation.start_member("c")
+        await asyncio.sleep(120)
+        assert [world.family(name) for name in names] == [{}, {}, {}]
+
+    play(scenario, world_of=Metered)

@@ -15,6 +15,7 @@ from federator.hub.snapshot.places import Full, Kind
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Stop
 from federator.model.decision import Share
+from federator.model.steps import ObjectRef
 from federator.scheduling.drill import Outcome
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -123,7 +124,16 @@ def test_workloads_copies_quota_and_room_are_published_by_the_leader_alone() -> 
         assert sample('federator_cluster_capacity{cluster="a",resource="cpu"}') == 32.0
         assert (sample('federator_cluster_free{cluster="a",resource="cpu"}') or 0.0) < 32.0
 
+        assert sample("federator_paused") == 0.0
+        meta = {"name": "federator", "namespace": "federator-system"}
+        switch = ObjectRef("v1", "configmaps", meta["namespace"], meta["name"], "ConfigMap")
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        await world.host.create(switch, {**body, "data": {"paused": "true"}})
+        await asyncio.sleep(2 * figures.PASS_S)
+        assert sample("federator_paused") == 1.0
+
         await world.federation.kill("hub")
+        assert sample("federator_paused") is None
         assert sample('federator_cluster_capacity{cluster="a",resource="cpu"}') is None
 
     play(scenario)

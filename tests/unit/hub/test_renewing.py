@@ -12,7 +12,7 @@ import pytest
 
 from federator.cli.clusters import joining
 from federator.hub.options import HubOptions
-from federator.kube import errors, tokens
+from federator.kube import errors, selfsigned, tokens
 from federator.kube.login import kubeconfigs
 from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
@@ -343,3 +343,24 @@ def test_a_hub_that_may_not_write_takes_what_the_leader_has_renewed(book: Book) 
         assert book.opened["b"] == opened, "no other connection was needed"
 
     play(scenario, options=QUICK)
+
+
+def test_the_end_of_a_client_certificate_is_a_metric() -> None:
+    async def scenario(world: World) -> None:
+        metrics = world.federation.metrics = Metrics()
+        now_s = world.federation.clock.now()
+        own = selfsigned.made("hub", dns=["federator-hub"], now_s=now_s)
+        access = MemberAccess(
+            "https://api.example:6443", own.ca_pem, cert_pem=own.cert_pem, key_pem=own.key_pem
+        )
+        text = base64.b64encode(kubeconfigs.written(access).encode()).decode()
+        await world.host.patch(secret_ref("b"), {"data": {"kubeconfig": text}})
+        await restart(world)
+        await world.settle()
+
+        name = 'federator_member_certificate_ends_timestamp_seconds{cluster="b"}'
+        shown = dict(line.rsplit(" ", 1) for line in metrics.render().decode().splitlines())
+        assert float(shown[name]) == selfsigned.ends_s(own.cert_pem) == int(now_s) + 3650 * 86400
+        assert selfsigned.ends_s(b"-----BEGIN CERTIFICATE-----\n") is None
+
+    play(scenario)

@@ -38,6 +38,7 @@ OF_THE_HUB = {
     "federator_hardening_warnings",
     "federator_member_clock_skew_seconds",
     "federator_member_token_ends_timestamp_seconds",
+    "federator_member_certificate_ends_timestamp_seconds",
     "federator_token_renewals_total",
     "federator_history_lost_total",
     "federator_query_requests_total",
@@ -60,6 +61,7 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table() -> None:
     client = Client(
         Script(
             listing(5),
+            status(403, "Forbidden"),
             status(410, "Gone"),
             listing(6),
             stream(line("ADDED", thing("a", 7)), FOREVER),
@@ -171,6 +173,9 @@ def test_each_report_sets_the_sample_with_these_labels_and_no_other() -> None:
     one = metrics.Metrics()
     one.watch_events("m1", "things", 3)
     one.watch_trouble("m1", "things", "expired")
+    one.watch_failing("m1", "things", True)
+    one.watch_failing("m2", "things", True)
+    one.watch_failing("m2", "things", False)
     one.watch_lists("m1", "things")
     one.lane("m1", 16, 2, 5)
     one.task_broke("gathering")
@@ -182,6 +187,7 @@ def test_each_report_sets_the_sample_with_these_labels_and_no_other() -> None:
     expected = {
         "federator_watch_events_total": {("m1", "things"): 3.0},
         "federator_watch_troubles_total": {("m1", "things", "expired"): 1.0},
+        "federator_watch_failing": {("m1", "things"): 1.0},
         "federator_lists_total": {("m1", "things"): 1.0},
         "federator_lane_limit": {("m1",): 16.0},
         "federator_lane_running": {("m1",): 2.0},
@@ -204,6 +210,7 @@ ASSERTED = {
         "federator_request_seconds",
         "federator_watch_events_total",
         "federator_watch_troubles_total",
+        "federator_watch_failing",
         "federator_lists_total",
         "federator_lane_limit",
         "federator_lane_running",
@@ -226,6 +233,12 @@ ASSERTED = {
         "federator_copies",
         "federator_copies_short",
         "federator_quota",
+        "federator_quota_uncovered",
+        "federator_copies_not_ready",
+        "federator_copies_beyond_budget",
+        "federator_account_owner_info",
+        "federator_cluster_lost",
+        "federator_member_process_silent",
         "federator_cluster_capacity",
         "federator_cluster_free",
     },
@@ -243,6 +256,7 @@ ASSERTED = {
     "tests/unit/hub/test_leasing.py": {"federator_fence_renewed_timestamp_seconds"},
     "tests/unit/hub/test_renewing.py": {
         "federator_member_token_ends_timestamp_seconds",
+        "federator_member_certificate_ends_timestamp_seconds",
         "federator_token_renewals_total",
     },
     "tests/unit/query/test_query_port.py": {"federator_query_requests_total"},
@@ -280,6 +294,7 @@ def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
         "state",
         "reason",
         "account",
+        "owner",
         "tier",
         "figure",
         "health",

@@ -12,7 +12,7 @@ from federator.api import raw
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.kube import client as clients
-from federator.kube import errors, tokens
+from federator.kube import errors, selfsigned, tokens
 from federator.kube.clock import Clock
 from federator.kube.login import kubeconfigs
 from federator.kube.login.kubeconfigs import MemberAccess
@@ -107,8 +107,10 @@ class Credentials:
     def _note(self, secret: Mapping[str, Any]) -> None:
         """Records what the connection is made from, and until when that is valid."""
         self._secret = secret.get("data")
-        self.member.link.observe_token(
-            tokens.read(access.token) if (access := _access(secret)) is not None else None
+        access = _access(secret)
+        self.member.link.observe_credentials(
+            tokens.read(access.token) if access is not None else None,
+            selfsigned.ends_s(access.cert_pem) if access is not None else None,
         )
         self._reread_s = self._overdue_s()
 
