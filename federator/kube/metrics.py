@@ -54,8 +54,8 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_watch_failing",
         Gauge,
-        "1 while lists and watches of a kind fail again and again, so that what is known of it is"
-        " old.",
+        "Readers of a kind whose lists and watches fail again and again, so that what is known"
+        " of it is old.",
         ("cluster", "resource"),
     ),
     Row("federator_lists_total", Counter, "Whole lists read.", ("cluster", "resource")),
@@ -454,8 +454,8 @@ class Metrics:
         self.child("federator_watch_troubles_total", cluster, resource, trouble).inc()
 
     def watch_failing(self, cluster: str, resource: str, failing: bool) -> None:
-        """A reflector fails again and again, or has recovered or ended."""
-        self.child("federator_watch_failing", cluster, resource).set(int(failing))
+        """A reflector began to fail again and again; or it has recovered, or ended."""
+        self.child("federator_watch_failing", cluster, resource).inc(1 if failing else -1)
 
     def watch_lists(self, cluster: str, resource: str) -> None:
         """A reflector read a whole list."""

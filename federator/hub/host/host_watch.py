@@ -452,6 +452,7 @@ class Hosting:
             on_change=lambda _key, _old, new: self._pause(new),
             clock=self.clock,
             rng=self.rng,
+            metrics=self.state.metrics,
         )
 
     def _pause(self, now: Pause | None) -> None:

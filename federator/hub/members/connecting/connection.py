@@ -182,7 +182,14 @@ class Connection:
         new = ReadBudget(self.clock, self.options.member_lists_processor_s)
         budget = self.limits.budgets.setdefault(member.name, new)
         made = reading.reflectors(
-            member, client, self.clock, self.rng, lists=lists, budget=budget, use_of=self.use_of
+            member,
+            client,
+            self.clock,
+            self.rng,
+            lists=lists,
+            budget=budget,
+            use_of=self.use_of,
+            metrics=self.metrics,
         )
         for reflector in made:
             reflector.on_recovered = self._recovered

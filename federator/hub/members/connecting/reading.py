@@ -25,6 +25,7 @@ from federator.kube.clock import Clock
 from federator.kube.store import Store
 from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watch.reflector import Reflector
+from federator.kube.watchmeter import WatchMeter
 from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.model.fleet import serves
 from federator.model.names import WorkloadKey
@@ -59,13 +60,14 @@ def reflectors(
     lists: Sequence[asyncio.Semaphore],
     budget: ReadBudget,
     use_of: Callable[[str], asyncio.Event],
+    metrics: WatchMeter | None,
 ) -> list[Reflector[Any]]:
     """Makes the reflectors of a new connection; while they run, they keep slices and the capacity
     report in memory. `lists` bounds concurrent lists, `budget` their work. Kinds without a set
     `use_of` are not watched, because a watch costs a connection."""
     link, contents = member.link, member.contents
     verify = Sameness(client, member.name, link.uid, clock, link.meet_other).check
-    common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify}
+    common: dict[str, Any] = {"clock": clock, "rng": rng, "verify": verify, "metrics": metrics}
     common |= {"bounds": lists, "budget": budget, "on_rewind": lambda: member.on_rewind(member)}
     made: list[Reflector[Any]] = []
     for kind in registry.WORKLOADS.values():
