@@ -122,6 +122,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.planning.rebalance",
         "Move running copies to the clusters that their policy wants now.",
     ),
+    "doctor": (
+        "federator.cli.diagnosis.doctor",
+        "Say what is wrong with this installation, and how to repair it.",
+    ),
+    "support-bundle": (
+        "federator.cli.diagnosis.bundle",
+        "Collect an archive for those who help, without secrets.",
+    ),
     "crd": ("federator.cli.files.crd", "Install or print the CustomResourceDefinitions."),
     "pause": (
         "federator.cli.rollouts.pause",

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from federator import __version__
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -135,7 +136,10 @@ class Heartbeat:
             "renewTime": self._clock.rfc3339_micro(),
         }
         catching_up = not self._caught_up.is_set()
-        notes = {names.CATCHING_UP: "true" if catching_up else None}
+        notes = {
+            names.CATCHING_UP: "true" if catching_up else None,
+            names.VERSION_ANNOTATION: __version__,
+        }
         lease: Mapping[str, Any] | None
         try:
             lease = await self._write(spec, notes)

@@ -51,6 +51,8 @@ TRUST_ANNOTATION = f"{FEDERATION}/trust-again"
 with it."""
 CATCHING_UP = f"{FEDERATION}/catching-up"
 """Annotation of a member process's lease until it has read everything once since it started."""
+VERSION_ANNOTATION = f"{FEDERATION}/version"
+"""Annotation of a member process's lease: the version of federator that renews it."""
 
 
 class WorkloadKey(NamedTuple):

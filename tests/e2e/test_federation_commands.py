@@ -4,6 +4,7 @@ switches, bad input.
 
 import json
 import re
+import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,30 @@ def test_members_are_listed_and_checked(fleet: Fleet) -> None:
     found = fleet.federator("cluster", "check", first, "-C", first, KUBECONFIG=_both(fleet, first))
     assert re.search(r"ok\s+connectivity\s+answers /readyz", found)
     assert "FAILED" not in found
+
+
+def test_doctor_finds_nothing_that_has_failed_and_the_bundle_holds_no_token(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    first = min(fleet.members)
+    both = _both(fleet, first)
+    found = json.loads(fleet.federator("doctor", "-C", first, "-o", "json", KUBECONFIG=both))
+    assert [row for row in found if row["result"] == "FAILED"] == []
+    passed = {(row["where"], row["check"]) for row in found if row["result"] == "ok"}
+    assert {("host", "leader"), (first, "cluster"), (first, "member process")} <= passed
+    assert {("host", "version of the hub"), (first, "version of the member process")} <= passed
+
+    path = tmp_path / "bundle.tar.gz"
+    fleet.federator("support-bundle", "-f", str(path), "-C", first, KUBECONFIG=both)
+    configs = [yaml.safe_load(Path(name).read_text()) for name in both.split(":")]
+    users = [user["user"] for config in configs for user in config["users"]]
+    words = [word for user in users for word in user.values() if isinstance(word, str)]
+    assert words
+    with tarfile.open(path) as archive:
+        entries = {entry.name: archive.extractfile(entry) for entry in archive.getmembers()}
+        held = {name: opened.read().decode() for name, opened in entries.items() if opened}
+    assert f"federator-support/members/{first}/clustercapacities.json" in held
+    assert not [(name, word) for name, text in held.items() for word in words if word in text]
 
 
 def test_headroom_is_what_the_federation_then_places(fleet: Fleet) -> None:

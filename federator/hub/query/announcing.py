@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from federator import __version__
 from federator.api import raw
 from federator.kube.leader import lease
 from federator.model import names
@@ -54,8 +55,19 @@ def notes(said: Announcement) -> dict[str, str]:
         "address": said.address,
         "serverName": said.server_name,
         "ca": said.ca_pem,
+        "version": __version__,
     }
     return {ANNOTATION: json.dumps(facts, sort_keys=True)}
+
+
+def version_of(obj: Mapping[str, Any]) -> str:
+    """The version of federator that the leader runs, by its Lease; "" where it says none."""
+    text = lease.notes_of(obj).get(ANNOTATION, "")
+    try:
+        facts = json.loads(text) if text else {}
+    except ValueError:
+        return ""
+    return raw.text(facts, "version") if raw.text(facts, "holder") == lease.holder_of(obj) else ""
 
 
 def read(obj: Mapping[str, Any]) -> Announcement:

@@ -132,7 +132,7 @@ async def credentials(asked: Asked) -> Finding:
     subject = "members' Secrets"
     for verb in ("list", "get", "create"):
         attributes = {"resource": "secrets", "verb": verb, "namespace": asked.credentials_namespace}
-        if await _may(asked, attributes):
+        if await may(asked, attributes):
             message = (
                 f"the hub may {verb} any Secret in {asked.credentials_namespace}: `federator"
                 " cluster grant --all`"
@@ -284,7 +284,7 @@ nothing else of them is the policy `federator-nodes`."""
 async def _rights(
     subject: str, asked: Asked, too_much: Sequence[tuple[str, Mapping[str, str]]] = TOO_MUCH
 ) -> Finding:
-    held = [what for what, attributes in too_much if await _may(asked, attributes)]
+    held = [what for what, attributes in too_much if await may(asked, attributes)]
     if held:
         return Finding(
             subject, Result.WARNING, f"may {', '.join(held)}: bind only the roles of deploy/"
@@ -292,7 +292,7 @@ async def _rights(
     return Finding(subject, Result.OK, f"none of {len(too_much)} that it never needs")
 
 
-async def _may(asked: Asked, attributes: Mapping[str, str]) -> bool:
+async def may(asked: Asked, attributes: Mapping[str, str]) -> bool:
     """By the API server's own review, of the account or of the caller."""
     plural = "subjectaccessreviews" if asked.account else "selfsubjectaccessreviews"
     kind = "SubjectAccessReview" if asked.account else "SelfSubjectAccessReview"
