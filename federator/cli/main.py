@@ -128,7 +128,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "support-bundle": (
         "federator.cli.diagnosis.bundle",
-        "Collect an archive for those who help, without secrets.",
+        "Collect an archive for support, without secrets.",
     ),
     "crd": ("federator.cli.files.crd", "Install or print the CustomResourceDefinitions."),
     "pause": (

@@ -54,7 +54,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_watch_failing",
         Gauge,
-        "Readers of a kind whose lists and watches fail again and again, so that what is known"
+        "Readers of a kind that fail to list and watch it again and again, so that what is known"
         " of it is old.",
         ("cluster", "resource"),
     ),

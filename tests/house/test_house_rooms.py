@@ -150,7 +150,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("rollouts", "running"),
         ("clusters",),
         ("config", "explain", "get", "reaching", "version"),
-        ("planning", "policytests"),
+        ("planning", "policytests", "diagnosis"),
         ("main",),
     ),
     "dashboard": (

@@ -1,1 +1,1 @@
-"""What is wrong with an installation: `federator doctor`, and an archive for those who help."""
+"""What is wrong with an installation: `federator doctor`, and an archive for support."""

@@ -1,4 +1,4 @@
-"""`federator support-bundle`: an archive of what those who help ask for first.
+"""`federator support-bundle`: an archive of what support asks for first.
 
 It reads objects, statuses, Events and Leases; never Secrets, and no data of ConfigMaps. Everything
 passes `redaction`. The size is bounded.
@@ -125,8 +125,8 @@ def support_bundle(
     archive = Archive()
 
     async def work() -> None:
-        found = await doctor.examined(clusters, config, kubeconfig=kubeconfig, context=context)
-        rows = [dataclasses.asdict(finding) for finding in found]
+        results = await doctor.examined(clusters, config, kubeconfig=kubeconfig, context=context)
+        rows = [dataclasses.asdict(finding) for finding in results]
         archive.add(
             "doctor.json", [{k: redaction.text(str(v)) for k, v in row.items()} for row in rows]
         )

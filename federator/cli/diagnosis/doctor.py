@@ -48,20 +48,20 @@ def doctor(
     conditions, quotas and settings; with -C into members too. Changes nothing. Exit 1: something
     has failed.
     """
-    found = findings.by_gravity(
+    results = findings.by_gravity(
         common.run(examined(clusters, config, kubeconfig=kubeconfig, context=context))
     )
     if output == "json":
         from federator.cli.diagnosis import checks
 
-        common.show(checks.as_json(found))
+        common.show(checks.as_json(results))
     else:
-        rows = findings.rows(found, every=every)
+        rows = findings.rows(results, every=every)
         if rows:
             common.show(common.table(["RESULT", "WHERE", "CHECK", "FOUND", "FIX"], rows))
-        common.say(findings.summary(found))
+        common.say(findings.summary(results))
     bad = (Result.FAILED, Result.WARNING) if strict else (Result.FAILED,)
-    if any(finding.result in bad for finding in found):
+    if any(finding.result in bad for finding in results):
         sys.exit(1)
 
 
@@ -69,22 +69,24 @@ async def examined(
     clusters: Sequence[str], config: str, *, kubeconfig: str, context: str
 ) -> list[Finding]:
     """All findings: of settings, of the host, and of these members (`NAME` or `NAME=CONTEXT`)."""
-    from federator.cli.diagnosis import checks
-    from federator.cli.diagnosis.checks import HOST, Patient
+    from federator.cli.diagnosis import checks, hostchecks, memberchecks
+    from federator.cli.diagnosis.checks import Patient
 
     async def at_host(host: "Client") -> list[Finding]:
-        found = await checks.examine(Patient(HOST, host, time.time()), checks.HOST_CHECKS)
-        found += await _settings(host, config) if config else []
+        results = await checks.examine(
+            Patient(hostchecks.HOST, host, time.time()), hostchecks.HOST_CHECKS
+        )
+        results += await _settings(host, config) if config else []
         for given in clusters:
             name, _, member_context = given.partition("=")
 
             async def at_member(client: "Client", name: str = name) -> list[Finding]:
                 patient = Patient(name, client, time.time())
-                first = await checks.identity(host, patient)
-                return first + await checks.examine(patient, checks.MEMBER_CHECKS)
+                first = await memberchecks.identity(host, patient)
+                return first + await checks.examine(patient, memberchecks.MEMBER_CHECKS)
 
-            found += await common.with_host(kubeconfig, member_context or name, at_member)
-        return found
+            results += await common.with_host(kubeconfig, member_context or name, at_member)
+        return results
 
     return await common.with_host(kubeconfig, context, at_host)
 
@@ -101,15 +103,15 @@ async def _settings(host: "Client", config: str) -> list[Finding]:
     except FieldError as bad:
         fix = "Correct it; `federator config explain` says what each setting means."
         return [Finding(Result.FAILED, WHERE, check, f"{bad}", fix)]
-    found = [Finding(Result.OK, WHERE, check, f"{config} can be worked with.")]
+    results = [Finding(Result.OK, WHERE, check, f"{config} can be worked with.")]
     try:
         nodes = (await host.list("v1", "nodes", limit=1)).items
     except errors.ApiError as trouble:
         text = f"Whether the host runs pods is unknown: {trouble}"
-        return [*found, Finding(Result.UNKNOWN, WHERE, "hub.shared_host", text)]
+        return [*results, Finding(Result.UNKNOWN, WHERE, "hub.shared_host", text)]
     if bool(nodes) is not loaded.hub.shared_host:
         runs = "has nodes" if nodes else "has no nodes"
         text = f"hub.shared_host is {str(loaded.hub.shared_host).lower()}, and the host {runs}."
         fix = f"Set hub.shared_host: {str(bool(nodes)).lower()}; see docs/operating/deploy.md."
-        return [*found, Finding(Result.WARNING, WHERE, "hub.shared_host", text, fix)]
-    return found
+        return [*results, Finding(Result.WARNING, WHERE, "hub.shared_host", text, fix)]
+    return results

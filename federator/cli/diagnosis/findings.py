@@ -19,13 +19,13 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found, as a sentence, and the way to repair it."""
+    """The result of one check as a sentence, and the way to repair it."""
 
     result: Result
     where: str
     """`host`, the name of a cluster, or `settings`."""
     check: str
-    found: str
+    text: str
     fix: str = ""
 
     @property
@@ -44,7 +44,7 @@ def by_gravity(findings: Iterable[Finding]) -> list[Finding]:
 def rows(findings: Sequence[Finding], *, every: bool) -> list[list[str]]:
     """Cells of a table; without those that are well unless `every`."""
     return [
-        [finding.result, finding.where, finding.check, finding.found, finding.fix]
+        [finding.result, finding.where, finding.check, finding.text, finding.fix]
         for finding in findings
         if every or finding.result is not Result.OK
     ]
@@ -52,7 +52,7 @@ def rows(findings: Sequence[Finding], *, every: bool) -> list[list[str]]:
 
 def summary(findings: Sequence[Finding]) -> str:
     """How many checks ended in which way, in one line."""
-    counts = {result: sum(one.result is result for one in findings) for result in _ORDER}
+    counts = {result: sum(finding.result is result for finding in findings) for result in _ORDER}
     words = {
         Result.FAILED: "failed",
         Result.WARNING: "with a warning",

@@ -51,7 +51,7 @@ PUBLISHED = (
 
 Labels = tuple[str, ...]
 NOBODY = "platform"
-"""Owner of what no account names an owner for: the people who operate the federation."""
+"""Owner of what no account names an owner for: the operators of the federation."""
 PLACED, SHORT, WAITING, SUSPENDED = "placed", "short", "waiting", "suspended"
 
 

@@ -10,8 +10,8 @@ import yaml
 
 from federator import __version__
 from federator.cli.clusters import joining
-from federator.cli.diagnosis import checks
-from federator.cli.diagnosis.checks import HOST, Patient
+from federator.cli.diagnosis import checks, hostchecks, memberchecks
+from federator.cli.diagnosis.checks import Patient
 from federator.cli.diagnosis.findings import Finding, Result
 from federator.kinds import crds, rights
 from federator.kube import errors
@@ -28,24 +28,25 @@ CRD = ObjectRef(
     "placementpolicies.federation.pinterest.com",
     "CustomResourceDefinition",
 )
+HOST = hostchecks.HOST
 FAILED, WARNING, OK, UNKNOWN = Result.FAILED, Result.WARNING, Result.OK, Result.UNKNOWN
 
 
 async def at_host(world: World, ahead_s: float = 0.0) -> list[Finding]:
     now_s = world.federation.clock.now() + ahead_s
-    return await checks.examine(Patient(HOST, world.host, now_s), checks.HOST_CHECKS)
+    return await checks.examine(Patient(HOST, world.host, now_s), hostchecks.HOST_CHECKS)
 
 
 async def at_member(world: World, name: str) -> list[Finding]:
     patient = Patient(name, world.member(name), world.federation.clock.now())
-    first = await checks.identity(world.host, patient)
-    return first + await checks.examine(patient, checks.MEMBER_CHECKS)
+    first = await memberchecks.identity(world.host, patient)
+    return first + await checks.examine(patient, memberchecks.MEMBER_CHECKS)
 
 
 def of(found: list[Finding], where: str, check: str) -> tuple[Result, str, str]:
     """Result, sentence and fix of one check."""
     finding = next(one for one in found if (one.where, one.check) == (where, check))
-    return finding.result, finding.found, finding.fix
+    return finding.result, finding.text, finding.fix
 
 
 def bad(found: list[Finding]) -> set[tuple[str, str]]:
@@ -68,7 +69,7 @@ def test_nothing_has_failed_in_a_federation_that_works() -> None:
         assert of(found, HOST, "leader")[1].endswith(" leads.")
         assert of(found, HOST, "clock")[0] is OK
         assert all(one.fix for one in found if one.wrong)
-        assert all(one.found.endswith((".", ")")) for one in found)
+        assert all(one.text.endswith((".", ")")) for one in found)
 
     play(scenario, election=True)
 
@@ -126,7 +127,7 @@ def test_what_is_wrong_in_a_member_is_found_with_a_fix() -> None:
         assert "federator-member" in fix
 
         other = Patient("b", world.member("a"), world.federation.clock.now())
-        [finding] = await checks.identity(world.host, other)
+        [finding] = await memberchecks.identity(world.host, other)
         assert finding.result is FAILED
         assert "-C NAME=CONTEXT" in finding.fix
 
@@ -161,9 +162,9 @@ def test_a_server_that_does_not_answer_is_one_finding() -> None:
             raise errors.Unreachable("a refuses connections")
 
     patient = Patient("a", Silent(), 0.0)  # type: ignore[arg-type]
-    [finding] = asyncio.run(checks.examine(patient, checks.MEMBER_CHECKS))
+    [finding] = asyncio.run(checks.examine(patient, memberchecks.MEMBER_CHECKS))
     assert (finding.result, finding.check) == (FAILED, "server")
-    assert "a refuses connections" in finding.found
+    assert "a refuses connections" in finding.text
     assert "the network" in finding.fix
 
 
@@ -172,7 +173,7 @@ def test_the_rights_that_are_looked_for_on_the_host_are_those_that_deploy_grants
     granted = manifests.grants(manifests.load(text), "federator-hub")
     needed = {
         ("", group, resource, verb, "")
-        for group, resource, verbs in checks.HOST_RULES
+        for group, resource, verbs in hostchecks.HOST_RULES
         for verb in verbs
     }
     assert needed <= granted
