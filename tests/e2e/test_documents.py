@@ -235,7 +235,19 @@ GPUS = "what the other documents have made may hold the demo's GPUs: tests/unit/
 ROOM = "it needs the GPUs that a demo of its own has left: tests/unit/hub/test_reclaim.py makes the room"
 GUARDED = "the demo has no guarded shards"
 ONE_HUB = "the demo has one hub: tests/e2e/test_standby.py reads what a second one says"
+MONITORED = (
+    "the demo has no Prometheus operator: tests/monitoring checks rules, routes and dashboards"
+)
+DOCTOR = "contexts and files are a reader's own: tests/e2e/test_federation_commands.py runs both"
 NOT_RUN = {
+    "kubectl apply -k deploy/monitoring": MONITORED,
+    "kubectl label namespace monitoring federation.pinterest.com/metrics=allowed": MONITORED,
+    "federator doctor --context host": DOCTOR,
+    "federator doctor --context host -C us-east-1a -C us-west-2a=west": DOCTOR,
+    "federator doctor --context host --config federator.yaml -o json": DOCTOR,
+    "federator support-bundle --context host -C us-east-1a -f bundle.tar.gz": DOCTOR,
+    "kubectl --context host -n federator-system port-forward deploy/federator-hub 8080 &": DOCTOR,
+    "federator support-bundle --context host --metrics http://127.0.0.1:8080/metrics -f bundle.tar.gz": DOCTOR,
     "kubectl apply -f config/examples/room.yaml": ROOM,
     "federator wait psvc/asr -n speech --for=ready": ROOM,
     "kubectl apply -f config/examples/room-return.yaml": ROOM,
