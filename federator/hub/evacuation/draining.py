@@ -391,14 +391,20 @@ class Draining:
         turns = self.returning.turns(a_minute, given, now_s, self._granted)
         for turn in turns:
             self._granted[turn.key] = Moved(now_s, turn.copies)
-            self.placing.queue.add(turn.key)
+            self._look_at(turn.key)
         return bool(turns)
 
     def _grant(self, paced: Pace, now_s: float) -> None:
         for turn in paced.turns:
             self._granted[turn.key] = Moved(now_s, turn.copies)
             self.placing.moves.grant(turn.key, turn.copies)
-            self.placing.queue.add(turn.key)
+            self._look_at(turn.key)
+
+    def _look_at(self, key: WorkloadKey) -> None:
+        """Queues it, unless its last decision was refused: it comes again by itself then, later
+        with each refusal, and finds its turn."""
+        if not self.placing.queue.backs_off(key):
+            self.placing.queue.add(key)
 
     def _in_hand(self, key: WorkloadKey) -> bool:
         """Whether it has its turn, or a decision on it is being written: until it is recorded, its

@@ -224,11 +224,15 @@ class WorkQueue(Generic[K]):
         """Whether the turn of this key has begun and not ended."""
         return key in self._running
 
+    def backs_off(self, key: K) -> bool:
+        """Whether its last turn failed, and it is to be tried again later."""
+        return key in self._failed
+
     def begin(self, key: K) -> bool:
         """Begins the turn of a key that was not signalled, to be given to `done`. False when its
         turn runs or is waited for, also after a failure: a turn for the sake of another key would
         fail again, as often as that one comes."""
-        if key in self._running or key in self._waiting or key in self._failed:
+        if key in self._running or key in self._waiting or self.backs_off(key):
             return False
         self._running[key] = asyncio.get_running_loop().time()
         self._ready.began(key)
