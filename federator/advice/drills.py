@@ -92,8 +92,9 @@ def rehearse(
         return situation.entry(workload, ask, situation.snapshot)
 
     commitments, views = situation.commitments.copy(), situation.snapshot.clusters
+    snapshot = situation.with_peers(situation.snapshot)
     rehearsed = evacuation.rehearse(
-        entries, situation.snapshot, commitments, clusters, numbers.__next__, others=other
+        entries, snapshot, commitments, clusters, numbers.__next__, others=other
     )
     supposed = [name for name in clusters if name in views and not views[name].draining]
     return [replace(each, why=_supposing(each.why, supposed)) for each in rehearsed]

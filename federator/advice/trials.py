@@ -114,7 +114,8 @@ class Change:
 
 
 def present(situation: Situation, key: WorkloadKey) -> HostState:
-    return HostState(situation, key, situation.snapshot, situation.rules, situation.workloads[key])
+    snapshot = situation.with_peers(situation.snapshot)
+    return HostState(situation, key, snapshot, situation.rules, situation.workloads[key])
 
 
 class Trials:

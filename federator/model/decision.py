@@ -32,6 +32,7 @@ class Reason(StrEnum):
     TAINTED = "Tainted"
     CORDONED = "Cordoned"
     NOT_ALLOWED = "NotAllowed"
+    WORKLOAD_AFFINITY = "WorkloadAffinity"
     CLUSTER_UNHEALTHY = "ClusterUnhealthy"
     CLUSTER_UNTRUSTWORTHY = "ClusterUntrustworthy"
     CLUSTER_STALE = "ClusterStale"

@@ -17,6 +17,7 @@ from federator.model.decision import Share
 from federator.model.kubernetes.pod_security import Level
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import NOBODY, Peers
 from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
 from federator.model.rules.invariant import Invariant
@@ -134,6 +135,15 @@ class ClusterView:
     stale: bool = False
     """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
     stated: Stated = NOTHING_STATED
+
+    def domains(self, key: str) -> tuple[str, ...]:
+        """The domains of a topology key in which it lies: those that `spec.topology` states, else
+        the value of the label; () without either."""
+        stated = self.stated.topology.get(key)
+        if stated:
+            return stated
+        value = self.labels.get(key)
+        return (value,) if value else ()
 
     def judged_as(self, other: "ClusterView") -> bool:
         """Whether filters, spread rules and weights judge both alike: they read everything but the
@@ -384,6 +394,8 @@ class FleetSnapshot:
     """Pod Security levels of the host's namespaces; `pod_security.DEFAULT` for those not listed."""
     invariants: tuple[Invariant, ...] = ()
     """By name."""
+    peers: Peers = field(default=NOBODY, compare=False)
+    """The workloads of a namespace, for terms of `workloadAffinity`."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.clusters, Views):

@@ -6,6 +6,7 @@ from enum import StrEnum
 from federator.model.bounds import PerCluster
 from federator.model.kubernetes.selectors import LabelSelector
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Taint, Toleration
+from federator.model.neighbours import Around, WorkloadTerm
 from federator.model.overrides import Override
 from federator.model.scaleup import ScaleUp
 from federator.model.terms import NO_CONDITIONS, Conditions, Preference
@@ -201,6 +202,11 @@ class Policy:
     overrides: tuple[Override, ...] = ()
     """What differs in the slices of some clusters. No decision depends on it: an override never
     changes the shape of a copy."""
+    workloads: tuple[WorkloadTerm, ...] = ()
+    """Affinity and anti-affinity to other workloads of the namespace."""
+    around: Around | None = None
+    """What these terms, and those of other workloads, say of the clusters; None for nothing. Set
+    for one decision (`placement.selection.neighbours`)."""
 
     @property
     def all_overrides(self) -> tuple[Override, ...]:

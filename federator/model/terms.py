@@ -116,6 +116,8 @@ PROPERTY: Final = "property"
 """The scorer of a preference that sorts by a property."""
 SELECTOR: Final = "selector"
 """The scorer of a preference for clusters with labels."""
+WORKLOADS: Final = "workloads"
+"""The scorer of a preferred term of `workloadAffinity`; `Preference.key` is the term's path."""
 
 
 @dataclass(frozen=True, slots=True)

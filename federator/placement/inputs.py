@@ -132,6 +132,8 @@ def policy_text(policy: Policy) -> str:
         text += f", {_conditions(policy.conditions)!r}"
     if policy.preferences:
         text += f", {sorted(map(_preference, policy.preferences))!r}"
+    if policy.workloads:
+        text += f", workloads {sorted((term.content for term in policy.workloads), key=repr)!r}"
     if policy.scale_up is not ScaleUp.WHEN_SHORT:
         text += f", scaleUp {policy.scale_up}"
     return text

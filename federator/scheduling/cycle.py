@@ -17,6 +17,7 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import NOBODY
 from federator.model.quickly import quickly
 from federator.placement import contradictions, engine, inputs
 from federator.placement.quota.domain_usage import Ceiling, InDomains
@@ -168,6 +169,8 @@ def run(
     # that room is kept for has its place in it, though it is not due.
     due = [turn.entry.charged for turn in turns.values()]
     asks = ordering.order([*due, *(kept.waiting if kept else ())], commitments, ledger)
+    if snapshot.peers is not NOBODY:
+        asks = ordering.behind_neighbours(asks, turns, commitments)
 
     # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
     # decision charges the ledger, so the next one sees what is left.

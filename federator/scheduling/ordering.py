@@ -9,11 +9,12 @@ already queued for it: a project with a thousand asks does not go before one wit
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import WorkloadTerm
 from federator.model.resources import ZERO, Resources
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
@@ -50,6 +51,65 @@ def order(
         for band in _bands(equals, ledger):
             ordered += _interleave(band, shares)
     return ordered
+
+
+def behind_neighbours(
+    asks: Sequence[Ask], due: Container[WorkloadKey], commitments: Commitments
+) -> list[Ask]:
+    """The asks in their order, but those with required affinity behind the ones that it selects,
+    which are due too and hold nothing yet: these show where it may go. In a circle the first goes
+    first, and so does the first of a group that selects itself."""
+    new = [
+        ask
+        for ask in asks
+        if ask.key in due and not ((held := commitments.commitment(ask.uid)) and held.copies)
+    ]
+    needs, alike = dict[WorkloadKey, list[frozenset[WorkloadKey]]](), _Alike(new)
+    for ask in asks:
+        if needed := [alike.of(ask, term) for term in ask.policy.workloads if _draws(term, ask)]:
+            needs[ask.key] = needed
+    left, behind, ordered = {ask.key for ask in asks}, list[Ask](), list[Ask]()
+
+    def waits(ask: Ask) -> bool:
+        return any(not needed.isdisjoint(left) for needed in needs.get(ask.key, ()))
+
+    for ask in asks:
+        if waits(ask):
+            behind.append(ask)
+            continue
+        ordered.append(ask)
+        left.discard(ask.key)
+        while (free := next((other for other in behind if not waits(other)), None)) is not None:
+            behind.remove(free)
+            ordered.append(free)
+            left.discard(free.key)
+    return [*ordered, *behind]
+
+
+def _draws(term: WorkloadTerm, ask: Ask) -> bool:
+    """Whether the ask has to go where others are."""
+    return not (term.away or term.weight or term.matches(ask.labels, ask.labels))
+
+
+class _Alike:
+    """Which asks a term selects, remembered for all that have the same term."""
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        self._asks = asks
+        self._selected: dict[object, frozenset[WorkloadKey]] = {}
+
+    def of(self, ask: Ask, term: WorkloadTerm) -> frozenset[WorkloadKey]:
+        values = tuple(ask.labels.get(key) for key in term.same)
+        key = ask.key.namespace, term.content, values
+        selected = self._selected.get(key)
+        if selected is None:
+            selected = self._selected[key] = frozenset(
+                other.key
+                for other in self._asks
+                if other.key.namespace == ask.key.namespace
+                and term.matches(ask.labels, other.labels)
+            )
+        return selected
 
 
 def _bands(equals: list[Ask], ledger: Ledger | None) -> Iterator[dict[str, list[Ask]]]:

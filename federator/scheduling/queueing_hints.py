@@ -30,15 +30,19 @@ class HintKind(StrEnum):
     """
     QUOTA = "Quota"
     """A quota or an invariant changed, or a project released some quota."""
+    WORKLOADS = "Workloads"
+    """Workloads of a namespace have copies in other clusters than before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, where empty means every project."""
+    """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, where empty means every project;
+    `namespace` for WORKLOADS, where "" means every namespace."""
 
     kind: HintKind
     cluster: str = ""
     projects: frozenset[str] = frozenset()
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Waiting:
     """Room matters to it, whatever the reason is: copies of it left for another that had none, or
     wait where they are for another place, an edit of it is held back, or it is on every node of
     clusters."""
+    by_workloads: bool = False
+    """Other workloads keep it away from clusters, or lack there."""
 
 
 _NEVER: Final = frozenset(
@@ -63,9 +69,17 @@ _NEVER: Final = frozenset(
 )
 """Only a change of the workload, its policy, its namespace or its project's lists helps, and each
 of these requeues it anyway."""
-_CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
+_CLOSED: Final = frozenset(
+    {
+        Reason.NOT_SELECTED,
+        Reason.NOT_ALLOWED,
+        Reason.API_NOT_AVAILABLE,
+        Reason.WORKLOAD_AFFINITY,
+    }
+)
 """Verdicts of clusters where room alone changes nothing."""
 
+_BY_WORKLOADS: Final = frozenset({Reason.WORKLOAD_AFFINITY})
 _BY_RULE: Final = frozenset({Reason.NOT_ALLOWED, Reason.INVARIANT_VIOLATION})
 """Other reasons that an operator's edit of accounts or invariants may end."""
 
@@ -111,11 +125,20 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         hopeful if decision.verdicts else None,
         ask if for_room else None,
         by_room,
+        _kept_apart(decision),
     )
+
+
+def _kept_apart(decision: Decision) -> bool:
+    """Whether other workloads keep it away from some cluster, or lack there."""
+    verdicts = decision.verdicts
+    return len(but(verdicts, _BY_WORKLOADS)) < len(verdicts)
 
 
 def may_help(hint: Hint, waiting: Waiting) -> bool:
     """Whether the change may let more of the waiting workload be placed."""
+    if hint.kind is HintKind.WORKLOADS:
+        return waiting.by_workloads and hint.namespace in ("", waiting.key.namespace)
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
         return named and (waiting.reason in BY_QUOTA or waiting.reason in _BY_RULE)

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from federator.model.ask import Tier
 from federator.model.decision import Decision
-from federator.model.fleet import Commitment
+from federator.model.fleet import Commitment, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.placement.quota.domain_usage import Ceiling
@@ -67,6 +67,22 @@ def gives_up(decided: Decided) -> bool:
         return False
     after = decided.after
     return effect(before, after) is not Effect.TAKES and _charges(before) != _charges(after)
+
+
+def relocated(written: Iterable[Decided]) -> frozenset[str]:
+    """The namespaces of workloads that have copies in other clusters than before: terms about other
+    workloads may now say something else there."""
+    return frozenset(
+        decided.key.namespace
+        for decided in written
+        if _inhabited(decided.before) != _inhabited(decided.after)
+    )
+
+
+def _inhabited(held: Commitment | None) -> frozenset[str]:
+    if held is None:
+        return frozenset()
+    return frozenset(holding.cluster for holding in held.holdings if copies_of(holding) > 0)
 
 
 _Account = tuple[str, str, Tier]

@@ -133,7 +133,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
-        ("terms", "bounds", "scaleup", "overrides"),
+        ("terms", "bounds", "scaleup", "overrides", "neighbours"),
         ("policy",),
         ("ask",),
         ("accounts", "decision", "rules"),

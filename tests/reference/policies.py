@@ -17,6 +17,7 @@ EXAMPLES: Final[tuple[tuple[str, str], ...]] = (
     ("The two best clusters by named scorers", "two-best"),
     ("One of two alternatives", "any-of"),
     ("A cluster in two zones", "several-zones"),
+    ("Near one workload, and away from another", "near-the-cache"),
 )
 """Title of each policy, and its file."""
 HEAD: Final = """# Policies and what they place

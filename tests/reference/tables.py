@@ -12,7 +12,7 @@ from federator.kinds.shared import environment
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
 from federator.model.properties import PREFIXES, PROPERTIES, Kind
-from federator.model.terms import PROPERTY, SELECTOR
+from federator.model.terms import PROPERTY, SELECTOR, WORKLOADS
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection.filters import FILTERS
 from federator.placement.selection.scorers import SCORERS
@@ -107,7 +107,7 @@ def preferred_scorers() -> str:
     rows = [
         (code(name), docstring(term.points))
         for name, term in SCORERS.items()
-        if term.preferred and name not in (PROPERTY, SELECTOR)
+        if term.preferred and name not in (PROPERTY, SELECTOR, WORKLOADS)
     ]
     return table(("scorer", "points"), rows)
 

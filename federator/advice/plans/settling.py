@@ -407,7 +407,7 @@ class _Run:
         made = cycle.run(
             entries,
             self._queue,
-            situation.snapshot,
+            situation.with_peers(situation.snapshot),
             situation.commitments,
             seq=self._numbers.__next__,
             others=other,

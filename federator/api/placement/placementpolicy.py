@@ -20,7 +20,8 @@ from federator.api.common import (
     Owner,
     Sentence,
 )
-from federator.api.placement import overridefields
+from federator.api.placement import affinityfields, overridefields
+from federator.api.placement.affinityfields import WorkloadAffinityFields
 from federator.api.placement.overridefields import Overrides
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
@@ -86,6 +87,9 @@ class Spec(PolicyFields):
     ] = 0
     """If several policies select a workload, the highest priority takes effect, then a policy with
     `workloads.names`, then the first policy by name."""
+    workload_affinity: WorkloadAffinityFields | None = None
+    """Near which other workloads of the namespace copies go, and from which they stay away, by
+    label."""
     overrides: Overrides = Field(default_factory=list)
     """What differs in the slices of some clusters: image, command, environment, labels and more.
     Entries are applied in order, those of Required policies after those of the workload's own
@@ -103,8 +107,9 @@ class ClusterSpec(Spec):
     """Default (when left out): for workloads that say nothing else. Required: joined by AND to
     whatever policy a workload has. Then clusters must be admitted by both, division.minPerCluster,
     maxPerCluster and maxClusters are the stricter ones, division.perCluster and spread rules are
-    added, its clusters.preferences do not count, and of taints that people set only those are
-    tolerated that tolerations of this policy allow as well: none when it has none."""
+    added, its clusters.preferences and workloadAffinity do not count, and of taints that people set
+    only those are tolerated that tolerations of this policy allow as well: none when it has
+    none."""
     owner: Owner | None = None
     """The owner of the policy, shown where the policy refuses something."""
 
@@ -166,7 +171,8 @@ class ClusterPlacementPolicy(Model):
 def to_policy(obj: Obj, origin: str) -> Policy:
     """The policy as the core reads it; `origin` tells how it was found (policyRef, match)."""
     name = raw.text(obj, "metadata", "name")
-    fields = placementfields.to_policy_fields(raw.mapping(obj, "spec"))
+    spec = raw.mapping(obj, "spec")
+    fields = affinityfields.to_fields(spec, placementfields.to_policy_fields(spec))
     if fields["problem"]:
         fields["problem"] = f"policy {name}: spec.{fields['problem']}"
     return Policy(
@@ -175,7 +181,7 @@ def to_policy(obj: Obj, origin: str) -> Policy:
         uid=raw.text(obj, "metadata", "uid"),
         generation=raw.integer(obj, "metadata", "generation"),
         origin=origin,
-        overrides=overridefields.to_overrides(raw.mapping(obj, "spec"), _title(obj)),
+        overrides=overridefields.to_overrides(spec, _title(obj)),
         **fields,
     )
 

@@ -1,7 +1,8 @@
 """Which policies are in force for a workload. Pure; shared by placing and the offline engine."""
 
 import dataclasses
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from federator.api import placementfields
@@ -10,6 +11,7 @@ from federator.hub.records.workloads import Workload
 from federator.model.ask import Admitted, Ask, Support
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import NOBODY, Peer, Peers, repelling
 from federator.model.policy import Policy
 from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
@@ -114,6 +116,65 @@ class InForce:
         policy = in_force(subject(workload, bindings), workload.placement, rules)
         self._policies[workload.key] = workload, rules.version, bindings, policy
         return policy
+
+
+class Nearby:
+    """The workloads of a namespace as terms of `workloadAffinity` see them (`model.neighbours`),
+    read when they are asked for, and once."""
+
+    def __init__(
+        self,
+        rules: Policies,
+        bindings: Bindings,
+        workloads_in: Callable[[str], Iterable[Workload]],
+        policies: InForce,
+    ) -> None:
+        self._rules = rules
+        self._bindings = bindings
+        self._workloads_in = workloads_in
+        self._policies = policies
+        self._read: dict[str, tuple[Peer, ...]] = {}
+
+    def __call__(self, namespace: str) -> tuple[Peer, ...]:
+        peers = self._read.get(namespace)
+        if peers is None:
+            peers = ()
+            if self._rules.relates(namespace):
+                every = map(self._peer, self._workloads_in(namespace))
+                peers = tuple(sorted(every, key=operator.attrgetter("key")))
+            self._read[namespace] = peers
+        return peers
+
+    def _peer(self, workload: Workload) -> Peer:
+        policy = self._policies.of(workload, self._rules, self._bindings)
+        away = repelling(policy.workloads)
+        return Peer(workload.uid, workload.key, workload.labels, away, policy.name)
+
+
+def nearby(
+    rules: Policies,
+    bindings: Bindings,
+    workloads_in: Callable[[str], Iterable[Workload]],
+    policies: InForce | None = None,
+) -> Peers:
+    """The workloads of each namespace for terms about them; NOBODY while no policy has terms.
+    `policies`: those in force that are remembered."""
+    if not rules.relating:
+        return NOBODY
+    return Nearby(rules, bindings, workloads_in, policies or InForce())
+
+
+def by_namespace(workloads: Iterable[Workload]) -> Callable[[str], Iterable[Workload]]:
+    """The same workloads by namespace, sorted when they are asked for."""
+    sorted_out: dict[str, list[Workload]] = {}
+
+    def of(namespace: str) -> Iterable[Workload]:
+        if not sorted_out:
+            for workload in workloads:
+                sorted_out.setdefault(workload.key.namespace, []).append(workload)
+        return sorted_out.get(namespace, ())
+
+    return of
 
 
 def speaks(rule: Rule, workload: Workload, bindings: Bindings) -> bool:

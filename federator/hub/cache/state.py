@@ -10,7 +10,7 @@ from typing import Any
 from federator.api import raw
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
-from federator.hub.cache.policying import InForce
+from federator.hub.cache.policying import InForce, nearby
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
@@ -38,6 +38,7 @@ from federator.model.fleet import FleetSnapshot
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import ObjectName, WorkloadKey
+from federator.model.neighbours import Peers
 from federator.model.rules.invariant import Invariant
 from federator.model.table import Hashes, Packed, Table
 from federator.placement.policy import permitted
@@ -145,7 +146,15 @@ class HubState:
         }
         quotas = tuple(account for _, account in sorted(self.quotas.items()))
         rules = tuple(rule for _, rule in sorted(self.invariants.items()))
-        return FleetSnapshot(now, views, quotas, levels=self.levels, invariants=rules)
+        return FleetSnapshot(now, views, quotas, self.levels, rules, self._nearby())
+
+    def _nearby(self) -> Peers:
+        """For terms of policies about other workloads."""
+
+        def workloads_in(namespace: str) -> Iterator[Workload]:
+            return (self.workloads[key] for key in self._namespaces.get(namespace, ()))
+
+        return nearby(self.rules, self.bindings(), workloads_in, self.policies_in_force)
 
     @property
     def paused(self) -> bool:

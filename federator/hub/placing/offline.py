@@ -26,6 +26,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.kubernetes import pod_security, quantity
 from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import Peers
 from federator.model.rules.invariant import Invariant
 from federator.placement.policy import hostclaims, permitted, policies
 from federator.placement.policy.hostclaims import HostClaims
@@ -72,6 +73,8 @@ class Situation:
     """Those that hold nothing and wait for room, from its memory; None: by the objects."""
     jobs: tuple[tuple[Workload, Record], ...] | None = None
     """All jobs of the host with their decisions, from its memory; None: by the objects."""
+    peers: Peers | None = None
+    """Workloads for terms about other workloads, from its memory; None: by the objects."""
     rivals: Mapping[str, str] | None = None
     """Host names of the one workload that other namespaces have, from its memory (`HostNames`);
     None: by the objects."""
@@ -91,6 +94,14 @@ class Situation:
         if self._bindings is None or self._bindings[0] is not self.snapshot.quotas:
             self._bindings = self.snapshot.quotas, policies.Bindings(self.snapshot.quotas)
         return self._bindings[1]
+
+    def with_peers(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        """The snapshot with the workloads for terms about other workloads."""
+        peers = self.peers
+        if peers is None:
+            workloads_in = policying.by_namespace(self.workloads.values())
+            peers = policying.nearby(self.rules, self.bindings(), workloads_in)
+        return replace(snapshot, peers=peers) if peers is not snapshot.peers else snapshot
 
     def keep_asks(self, of: "Situation", unless: Callable[[Workload], bool]) -> None:
         """Takes over the asks that `of` has computed under the same quotas, of the workloads that
@@ -207,7 +218,7 @@ class Situation:
         made = cycle.run(
             entries,
             self._queue(),
-            snapshot,
+            self.with_peers(snapshot),
             self.commitments,
             seq=numbers.__next__,
             others=self._other,

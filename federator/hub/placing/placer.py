@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from federator.api.placement import placementdecision
@@ -109,7 +109,8 @@ class Placing:
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
         """(uid, generation, content) up to which edits stay within the decision in force."""
         state.signals.to_place.append(self.queue.add)
-        state.signals.on_freed.append(lambda: self.requeue(Hint(HintKind.QUOTA)))
+        freed = Hint(HintKind.QUOTA), Hint(HintKind.WORKLOADS)
+        state.signals.on_freed.append(lambda: self.requeue(*freed))
         state.signals.on_member(
             MemberTurn.HINT_CLUSTER,
             lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name)),
@@ -295,9 +296,16 @@ class Placing:
                 complete = len(kept) == len(wave)
                 accepted += kept
             pledge.settle(kept=complete)
-        self.requeue(*made.unkept_hints)
+        self.requeue(*made.unkept_hints, *self._of_workloads(accepted))
         signals = self.state.signals
         (signals.freed if made.hints_of(accepted) else signals.booked)()
+
+    def _of_workloads(self, written: Sequence[Decided]) -> Iterator[Hint]:
+        """Hints for those that other workloads drew after them, or kept away, until now."""
+        rules = self.state.rules
+        if rules.relating:
+            for namespace in sorted(filter(rules.relates, write_order.relocated(written))):
+                yield Hint(HintKind.WORKLOADS, namespace=namespace)
 
     async def _written(self, item: Due, decided: Decided, batch: Batch[WorkloadKey]) -> bool:
         trouble = await self._commit(item, decided)

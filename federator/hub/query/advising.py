@@ -279,17 +279,22 @@ def situation_of(world: World, subject: Subject) -> Situation:
     rules = (
         rule for rule in world.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
     )
+    bindings = Bindings(snapshot.quotas)
+    workloads_in = policying.by_namespace(world.workloads.values())
+    peers = policying.nearby(world.rules, bindings, workloads_in)
+    others = [peer.uid for peer in peers(key.namespace)]
     return Situation(
         snapshot=snapshot,
         rules=Policies(rules, in_force_max=world.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        commitments=world.commitments.as_now(workload.uid, counted, ends=waits),
+        commitments=world.commitments.as_now(workload.uid, counted, ends=waits, neighbours=others),
         objects={offline.id_of(obj): obj for obj in subject.objects},
         standings={key: subject.standing},
         for_room=tuple(_asks(world, subject.for_room)) if waits else (),
         jobs=tuple(_jobs(world)) if waits else (),
         rivals=subject.rivals,
+        peers=peers,
     )
 
 

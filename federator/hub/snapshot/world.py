@@ -19,6 +19,7 @@ from federator.hub.snapshot import sharing
 from federator.kube.clock import Clock
 from federator.model.fleet import Capacity, FleetSnapshot
 from federator.model.names import ObjectName, WorkloadKey
+from federator.model.neighbours import NOBODY
 from federator.placement.policy.policies import Policies, Rule
 from federator.placement.room.commitments import Commitments
 
@@ -49,6 +50,7 @@ class World:
     """Every decision, as in `HubState.records`."""
     commitments: Commitments = field(default_factory=Replica)
     snapshot: FleetSnapshot = NO_FLEET
+    """Without the workloads for terms about others: a situation has its own (`with_peers`)."""
     rules: Policies = field(default_factory=Policies)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _capacities: dict[str, Capacity] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class World:
             workloads=dict(state.workloads.rows()),
             by_name=dict(state.records.rows()),
             commitments=state.commitments.copy(),
-            snapshot=state.snapshot(clock),
+            snapshot=replace(state.snapshot(clock), peers=NOBODY),
             rules=Policies(state.rules, in_force_max=state.rules.in_force_max),
             profiles=dict(state.profiles),
         )
@@ -184,7 +186,7 @@ class Heads:
         profiles |= dict.fromkeys(self._profiles.keys() - state.profiles.keys())
         self._profiles = dict(state.profiles)
         return Head(
-            replace(snapshot, clusters=views),
+            replace(snapshot, clusters=views, peers=NOBODY),
             new,
             rules,
             state.rules.in_force_max,

@@ -68,6 +68,8 @@ def unlabelled(policy: Policy, clusters: Mapping[str, ClusterView]) -> tuple[Unl
     for view in clusters.values():
         for key, value in view.labels.items():
             values.setdefault(key, set()).add(value)
+        for key, domains in view.stated.topology.items():
+            values.setdefault(key, set()).update(domains)
     if not values:
         return ()
     asked = ((field, key, value) for field, key, value in _asked(policy) if key)
@@ -95,6 +97,8 @@ def _asked(policy: Policy) -> Iterator[tuple[str, str, str]]:
                     yield field, requirement.key, value
     for index, rule in enumerate(policy.spread):
         yield f"spread[{index}].topologyKey", rule.topology_key, ""
+    for term in policy.workloads:
+        yield f"{term.path}.topologyKey", term.topology_key, ""
 
 
 def _selectors(policy: Policy) -> Iterator[tuple[str, LabelSelector | None]]:

@@ -107,6 +107,7 @@ class Policies:
         self._chosen = _Index()
         self._required = _Index()
         self._overriding: set[Id] = set()
+        self._relating: set[Id] = set()
         for rule in rules:
             self.put(rule)
 
@@ -121,6 +122,15 @@ class Policies:
     def overriding(self) -> bool:
         """Whether any policy has overrides."""
         return bool(self._overriding)
+
+    def relates(self, namespace: str) -> bool:
+        """Whether a policy with terms about other workloads may be that of a workload there."""
+        return any(scope in ("", namespace) for scope, _ in self._relating)
+
+    @property
+    def relating(self) -> bool:
+        """Whether any policy has terms about other workloads."""
+        return bool(self._relating)
 
     def put(self, rule: Rule) -> list[Rule]:
         """Adds or replaces a policy. Returns all policies, in their former and present state, that
@@ -143,6 +153,7 @@ class Policies:
             return []
         self.version += 1
         self._overriding.discard(which)
+        self._relating.discard(which)
         if rule.cluster_wide:
             self._leave(rule)
             return [rule]
@@ -163,6 +174,7 @@ class Policies:
     def _keep(self, rule: Rule) -> None:
         self._rules[rule.id] = rule
         (self._overriding.add if rule.overrides else self._overriding.discard)(rule.id)
+        (self._relating.add if rule.policy.workloads else self._relating.discard)(rule.id)
 
     def _added(self, rule: Rule) -> list[Rule]:
         self._keep(rule)

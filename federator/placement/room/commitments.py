@@ -62,6 +62,9 @@ class Commitments:
         unpacked: dict[str, Commitment] = {}
         self._commitments: CommitmentRows = unpacked if held is None else held
         """By uid."""
+        self._neighbours: dict[str, Commitment] = {}
+        """Of a copy for one workload: what others of its namespace hold, for terms that speak of
+        them. They are charged in sums."""
         self._done: dict[str, Ranges] = {}
         """uid -> shards recorded as done, whether or not the workload has a commitment."""
         self._sums = Sums()
@@ -94,6 +97,10 @@ class Commitments:
 
     def commitment(self, uid: str) -> Commitment | None:
         return self._commitments.get(uid)
+
+    def neighbour(self, uid: str) -> Commitment | None:
+        """What a workload holds, for terms of others that speak of it."""
+        return self._commitments.get(uid) or self._neighbours.get(uid)
 
     def record(self, commitment: Commitment, *, undone: bool = False) -> None:
         """Replaces the commitment of this workload; shards recorded as done do not count. Recording
@@ -331,13 +338,24 @@ class Commitments:
         charges = self._charged.beyond(cluster, includes_seq)
         return [(shape, copies) for _, _, shape, copies in charges]
 
-    def as_now(self, uid: str, counted: Mapping[str, int], *, ends: bool = False) -> "Commitments":
+    def as_now(
+        self,
+        uid: str,
+        counted: Mapping[str, int],
+        *,
+        ends: bool = False,
+        neighbours: Iterable[str] = (),
+    ) -> "Commitments":
         """A copy for deciding about this one workload elsewhere, even in another thread: what it
         holds, the use of all projects, and what the summaries up to the given seq (`counted`, by
-        cluster) do not include. With `ends` also what is known to end. Later changes are not in it.
+        cluster) do not include. With `ends` also what is known to end. `neighbours`: uids of
+        workloads of which terms of it may speak. Later changes are not in it.
         """
         own = self._commitments.get(uid)
         made = Commitments({uid: own} if own is not None else {})
+        made._neighbours = {
+            other: held for other in neighbours if (held := self._commitments.get(other))
+        }
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
         made.terminating = dict(self.terminating)
         made._sums, made._kept = self._sums.amounts(ends=ends), self._kept.copy()

@@ -38,6 +38,7 @@ class Committed(Protocol):
     terminating: dict[str, tuple[Former, ...]]
 
     def commitment(self, uid: str) -> Commitment | None: ...
+    def neighbour(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
     def beyond(self, after: Commitment) -> tuple[Former, ...]: ...
     def terminating_in(self, projects: Collection[str]) -> dict[Tier, Resources]: ...
@@ -105,6 +106,11 @@ class Ledger:
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
         """What of the rooms for a shape is left when something is kept for others; None where
         nothing is."""
+        self.resolved: dict[str, tuple[Ask, int, Ask]] = {}
+        """uid -> an ask, the version of the holdings, and what terms about other workloads make of
+        it then (`selection.neighbours`)."""
+        self.holdings_version = 0
+        """Rises when a workload holds something else than before."""
         self._undo: list[_Charged | tuple[str, bool, Commitment | None]] = []
         """What was given, and what was held before: (uid, whether anything was noted of it, that).
         """
@@ -314,6 +320,10 @@ class Ledger:
         """What the workload holds, as far as this batch has decided."""
         return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
+    def neighbour(self, uid: str) -> Commitment | None:
+        """The same of a workload of which terms of others speak."""
+        return self._commitments[uid] if uid in self._commitments else self.below.neighbour(uid)
+
     def given(self, uid: str) -> Commitment | None:
         """What this batch has given the workload; None when it has not decided on it."""
         return self._commitments.get(uid)
@@ -440,12 +450,14 @@ class Ledger:
                 undone.take_back(self)
 
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
+        self.holdings_version += 1
         before = self._commitments.get(uid)
         self._undo.append((uid, uid in self._commitments, before))
         self._commitments[uid] = commitment
         self._to_count(uid, commitment, before)
 
     def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
+        self.holdings_version += 1
         self._to_count(uid, self._commitments.get(uid), before)
         if held:
             self._commitments[uid] = before

@@ -18,6 +18,8 @@ from federator.model.bounds import PerCluster
 from federator.model.decision import CAPS, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
 from federator.model.policy import Policy, Strategy
+from federator.model.quickly import quickly
+from federator.model.terms import WORKLOADS
 from federator.placement.division import domains
 from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.division.domains import UNLABELLED
@@ -25,7 +27,7 @@ from federator.placement.policy import percluster, tolerating
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import filters, scorers
+from federator.placement.selection import filters, neighbours, scorers
 from federator.placement.selection.filters import Refusal
 
 CONFLICT: Final = "an object of its name there belongs to somebody else"
@@ -34,6 +36,7 @@ CAPPED: Final = "it could not schedule more lately"
 recorded decisions."""
 BY_CEILING: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.INVARIANT_VIOLATION})
 """Limits of a candidate that `Ledger.ceilings` sets."""
+NO_REPORTS: Final[Mapping[str, ClusterView]] = MappingProxyType({})
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """No cluster is capped by its scheduler."""
 MIX: Final = 0x9E3779B97F4A7C15
@@ -62,6 +65,9 @@ class Place:
     """What each preference of the policy reads of the cluster; NaN where it has none."""
     own: tuple[PerCluster, ...] = ()
     """The bounds of perCluster that hold for it."""
+
+
+_quick_place = quickly(Place)
 
 
 @dataclass(slots=True)
@@ -161,9 +167,22 @@ class Candidate:
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """Every cluster judged by the filters, by name; the same for all asks that are alike."""
-    ask = tolerating.resolved(ask, snapshot)
+    plain = tolerating.resolved(ask, snapshot)
+    ask = neighbours.resolved(plain, ledger)
+    judged = _judged(plain, snapshot, ledger)
+    if ask is plain:
+        return judged
+    memo = memo_of(ask, snapshot, ledger)
+    by_cluster: Mapping[str, Place] | None = memo.get("places")
+    if by_cluster is None:
+        by_cluster = memo["places"] = {name: _beside(ask, place) for name, place in judged.items()}
+    return by_cluster
+
+
+def _judged(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
+    """The same whatever other workloads decide."""
     # A filter that reads more of the ask than this needs it in `likeness`.
-    key, memo = ("places", likeness(ask, snapshot, ledger)), memo_of(ask, snapshot, ledger)
+    key, memo = ("places", _likeness(ask, snapshot, ledger)), _memo_of(ask, snapshot, ledger)
     by_cluster: Mapping[str, Place] | None = memo.get(key)
     if by_cluster is None:
         reports = snapshot.clusters if ask.policy.reads_reports else NO_REPORTS
@@ -175,12 +194,37 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     return by_cluster
 
 
-NO_REPORTS: Final[Mapping[str, ClusterView]] = MappingProxyType({})
+def _beside(ask: Ask, place: Place) -> Place:
+    """The cluster as other workloads leave it (`Policy.around`)."""
+    refusal = place.refusal or filters.apart(ask, place.view)
+    figures, wishes = place.figures, ask.policy.preferences
+    if any(wish.scorer == WORKLOADS for wish in wishes):
+        figures = tuple(
+            scorers.figure(wish, place.view, ask.policy.around) if wish.scorer == WORKLOADS else was
+            for wish, was in zip(wishes, figures, strict=True)
+        )
+    if refusal is place.refusal and figures is place.figures:
+        return place
+    same = place.level, place.domains, place.avoided, place.mark
+    return _quick_place(place.view, refusal, *same, figures, place.own)
 
 
 def memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
-    """Where to keep what was judged of the clusters under the ask's policy: the ledger's cache, or
-    for a policy that reads amounts of reports one that lasts until a cluster reports."""
+    """Where to keep what was judged of the clusters under the ask's policy: the ledger's cache; for
+    a policy that reads amounts of reports one that lasts until a cluster reports; and where other
+    workloads decide one that lasts until they say something else."""
+    around = neighbours.resolved(ask, ledger).policy.around
+    memo = _memo_of(ask, snapshot, ledger)
+    if around is None:
+        return memo
+    key = "around", likeness(ask, snapshot, ledger)
+    kept: tuple[Any, dict[Any, Any]] | None = memo.get("around")
+    if kept is None or kept[0] != key:
+        kept = memo["around"] = (key, {})
+    return kept[1]
+
+
+def _memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
     if not ask.policy.reads_reports:
         return ledger.memo
     kept: tuple[Mapping[str, ClusterView], dict[Any, Any]] | None = ledger.memo.get("by report")
@@ -191,10 +235,16 @@ def memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping
 
 def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     """All that the filters read of an ask: policy, tier, kind, what that becomes and whether two of
-    it may run at once, and its project where a cluster is not open to all. For a project claim
-    without a binding the refusal names the namespace.
+    it may run at once, its project where a cluster is not open to all, and what other workloads
+    decide. For a project claim without a binding the refusal names the namespace.
     """
     ask = tolerating.resolved(ask, snapshot)
+    alike = _likeness(ask, snapshot, ledger)
+    around = neighbours.resolved(ask, ledger).policy.around
+    return (alike, around) if around else alike
+
+
+def _likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)

@@ -262,6 +262,15 @@ def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
     return f"does not serve {kind} ({group}), which the workload is to become there"
 
 
+def refuses_by_neighbours(ask: Ask, cluster: ClusterView) -> str | None:
+    """A required term of `workloadAffinity` keeps new copies away from it: of the workload's own
+    policy, or the anti-affinity of another workload of the namespace."""
+    around = ask.policy.around
+    if around is None:
+        return None
+    return around.why(cluster.name)
+
+
 def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
     """It is cordoned (`spec.cordoned`), or a maintenance window is near (`spec.maintenance`)."""
     return "is cordoned (spec.cordoned)" if cluster.cordoned else cluster.maintained or None
@@ -349,10 +358,12 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "clock": Filter(Reason.CLUSTER_UNHEALTHY, refuses_skewed),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
     "reported-properties": Filter(Reason.INSUFFICIENT_CAPACITY, refuses_by_report),
+    "workloads": Filter(Reason.WORKLOAD_AFFINITY, refuses_by_neighbours),
 }
 """In order of precedence: the first that refuses is the one reported. Those that evict come first,
 then those that move, Required policies before the workload's own: a Lazy one holds nothing back
-that they move.
+that they move. Last comes what other workloads decide: it is judged for each decision, the rest
+once for all that are alike.
 """
 _BARRING: Final[tuple[Judge, ...]] = (
     refuses_required_exclusion,
@@ -402,6 +413,15 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
                 paced=rule.passing and rule.moves,
             )
     return None
+
+
+def apart(ask: Ask, cluster: ClusterView) -> Refusal | None:
+    """The refusal of the last filter, of a cluster that all others leave open."""
+    rule = FILTERS["workloads"]
+    message = rule.judge(ask, cluster)
+    if message is None:
+        return None
+    return Refusal(rule.reason, f"cluster {cluster.name}{_joined(message)}")
 
 
 def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:

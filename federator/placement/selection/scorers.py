@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from federator.model import properties
 from federator.model.ask import Ask
 from federator.model.fleet import ClusterView
+from federator.model.neighbours import Around
 from federator.model.policy import Policy
 from federator.model.quickly import quickly
 from federator.model.resources import GPU
-from federator.model.terms import PROPERTY, SELECTOR, Preference
+from federator.model.terms import PROPERTY, SELECTOR, WORKLOADS, Preference
 from federator.placement.policy import enforcing
 from federator.placement.room.binding import Ints
 
@@ -138,6 +139,12 @@ def matching(ask: Ask, clusters: Facts) -> Ints:
     return points
 
 
+def neighbours(ask: Ask, clusters: Facts) -> Ints:
+    """All points for clusters that a preferred term of `workloadAffinity` prefers: those with a
+    workload that it selects in the same domain, or of an anti-affinity those without."""
+    return matching(ask, clusters)
+
+
 def balance(ask: Ask, clusters: Facts) -> Ints:
     """The emptiest cluster first: the free part of CPU or memory, whichever is scarcer."""
     given = clusters.figure
@@ -181,6 +188,7 @@ SCORERS: Final[Mapping[str, Term]] = {
     "room": Term(roominess),
     PROPERTY: Term(ranked, reads_room=False, preferred=True),
     SELECTOR: Term(matching, reads_room=False, preferred=True),
+    WORKLOADS: Term(neighbours, reads_room=False, preferred=True),
     "FreeCapacity": Term(free_capacity, preferred=True),
     "Fit": Term(fit, preferred=True),
     "Balance": Term(balance, reads_room=False, preferred=True, reads="freeShare"),
@@ -195,9 +203,11 @@ def most_terms(policy: Policy) -> int:
     return sum(not term.preferred for term in SCORERS.values()) + len(policy.preferences)
 
 
-def figure(wish: Preference, view: ClusterView) -> float:
+def figure(wish: Preference, view: ClusterView, around: Around | None = None) -> float:
     """What a preference reads of a cluster: the larger, the better for a sorter; NaN where the
-    cluster does not have it."""
+    cluster does not have it. `around`: what is known of other workloads."""
+    if wish.scorer == WORKLOADS:
+        return float(around is not None and (wish.key, view.name) in around.met)
     if wish.selector is not None:
         return float(wish.selector.matches(view.labels))
     if wish.scorer == PROPERTY:

@@ -155,7 +155,7 @@ class Backlog(Queue):
         return place is not None and self._is_hopeless(self._lines[place[0]])
 
     def _is_hopeless(self, line: _Line) -> bool:
-        if not self._sure or not self._as_one(line):
+        if line.waiting.by_workloads or not self._sure or not self._as_one(line):
             return False
         if line.by_quota:
             return self._room.of_quota(line.ask) == 0

@@ -17,7 +17,7 @@ from typing import Final
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.placement.policy import permitted
-from federator.scheduling import cycle, ordering
+from federator.scheduling import cycle, ordering, write_order
 from federator.scheduling.admission import preempting
 from federator.scheduling.admission.notice import Given
 from federator.scheduling.cycle import Cycle
@@ -327,6 +327,9 @@ class _Simulation:
             raise bug
         self.recording.cycles += 1
         hints = [*made.hints_of(made.decided), *made.unkept_hints]
+        if simulation.relating:
+            near = write_order.relocated(made.decided)
+            hints += [Hint(HintKind.WORKLOADS, namespace=name) for name in sorted(near)]
         for decided in made.decided:
             self._apply(decided, hints)
         simulation.inadmissible.settle(

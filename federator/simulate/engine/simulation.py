@@ -11,6 +11,7 @@ from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import NOBODY, Peer, Peers, repelling
 from federator.model.resources import UNLIMITED
 from federator.placement import inputs as placement_inputs
 from federator.placement.policy.policies import Bindings, Policies
@@ -65,6 +66,11 @@ class Simulation:
     def _asks(self) -> Asks:
         return Asks(Policies(self.rules), Bindings(self.quotas), self.shapes)
 
+    @property
+    def relating(self) -> bool:
+        """Whether any policy has terms about other workloads."""
+        return any(rule.policy.workloads for rule in self.rules)
+
     def next_seq(self) -> int:
         self.seq += 1
         return self.seq
@@ -76,9 +82,20 @@ class Simulation:
         last, views = self._last, self.fleet.views(self.seq)
         if last.clusters is not views or last.as_of != self.now_s or last.quotas is not self.quotas:
             last = self._last = FleetSnapshot(
-                float(self.now_s), views, self.quotas, self.levels, self.invariants
+                float(self.now_s), views, self.quotas, self.levels, self.invariants, self._peers()
             )
         return last
+
+    def _peers(self) -> Peers:
+        """The works of a namespace, for terms of policies about other workloads."""
+        if not self.relating:
+            return NOBODY
+
+        def peers(namespace: str) -> tuple[Peer, ...]:
+            asks = (running.ask for running in self.live.values())
+            return tuple(map(_peer, (ask for ask in asks if ask.key.namespace == namespace)))
+
+        return peers
 
     @property
     def is_held(self) -> bool:
@@ -221,7 +238,10 @@ class Simulation:
         if self._held is None and not len(self.inadmissible):
             return []  # it can help nobody
         hints = [Hint(HintKind.ROOM, name) for name in left]
-        return [*hints, Hint(HintKind.QUOTA, projects=self._sharing(running.ask.project))]
+        hints.append(Hint(HintKind.QUOTA, projects=self._sharing(running.ask.project)))
+        if self.relating:
+            hints.append(Hint(HintKind.WORKLOADS, namespace=running.ask.key.namespace))
+        return hints
 
     def scale(self, running: Running, copies: int | None, times: Fraction | None = None) -> int:
         """A service is scaled, as by an edit of its object. Returns how many copies it asks for
@@ -272,6 +292,11 @@ class Simulation:
             if running.inputs != placement_inputs.inputs_hash(running.ask, snapshot, memo):
                 self.put(key)
         self.waiting.renew()
+
+
+def _peer(ask: Ask) -> Peer:
+    policy = ask.policy
+    return Peer(ask.uid, ask.key, ask.labels, repelling(policy.workloads), policy.name)
 
 
 class _Accounts:

@@ -19,6 +19,7 @@ _MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.PREEMPTED: "it made way for work of another account, or of a higher priority",
     Reason.NO_MATCHING_CLUSTER: "its policy selects no cluster",
     Reason.NOT_SELECTED: "its policy does not select the clusters with room",
+    Reason.WORKLOAD_AFFINITY: "other workloads keep it away, or are not where there is room",
     Reason.TAINTED: "clusters with room have a taint that it does not tolerate",
     Reason.CORDONED: "clusters with room take nothing new",
 }

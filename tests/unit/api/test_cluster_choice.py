@@ -9,7 +9,7 @@ from federator.api.placement import placementpolicy
 from federator.kinds import read
 from federator.kinds.read import InvalidObject
 from federator.model.properties import PROPERTIES
-from federator.model.terms import NO_CONDITIONS, PROPERTY, SELECTOR, Operator
+from federator.model.terms import NO_CONDITIONS, PROPERTY, SELECTOR, WORKLOADS, Operator
 from federator.placement.selection import scorers
 
 
@@ -133,7 +133,7 @@ def test_weights_are_whole_numbers_from_1_to_1000(weight: float) -> None:
 
 def test_scorers_that_policies_may_name_are_those_of_the_engine() -> None:
     preferred = [name for name, term in scorers.SCORERS.items() if term.preferred]
-    assert [PROPERTY, SELECTOR, *clusterchoice.SCORERS_BY_NAME] == preferred
+    assert [PROPERTY, SELECTOR, WORKLOADS, *clusterchoice.SCORERS_BY_NAME] == preferred
     for name, reported in clusterchoice.SCORERS_BY_NAME.items():
         reads = scorers.SCORERS[name].reads
         assert reported is (bool(reads) and PROPERTIES[reads].reported)

@@ -1,0 +1,155 @@
+"""Affinity and anti-affinity between workloads of a namespace, for one decision.
+
+Where a workload is follows from its last decision: of this cycle where it has been decided on, else
+from the commitments. A workload never counts for its own terms. Required terms keep new copies
+away; copies that run stay, as in Kubernetes (IgnoredDuringExecution). The required anti-affinity of
+another workload holds for this one too, whatever its own policy says.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from federator.model.ask import Ask
+from federator.model.fleet import ClusterView, copies_of
+from federator.model.neighbours import NOBODY, Around, Peer, WorkloadTerm
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import filters
+
+_KEPT: Final = 64
+"""So many asks of one ledger are remembered with what terms say: a decision asks several times."""
+
+
+def resolved(ask: Ask, ledger: Ledger) -> Ask:
+    """The ask with what terms say of the clusters in its policy (`Policy.around`)."""
+    snapshot = ledger.snapshot
+    if snapshot.peers is NOBODY and not ask.policy.workloads:
+        return ask
+    kept = ledger.resolved
+    before = kept.get(ask.uid)
+    if before is not None and before[1] == ledger.holdings_version and before[0] is ask:
+        return before[2]
+    around = _Judge(ask, ledger, snapshot.peers(ask.key.namespace)).around()
+    made = ask if around is None else replace(ask, policy=replace(ask.policy, around=around))
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[ask.uid] = ask, ledger.holdings_version, made
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Judges all clusters for one workload."""
+
+    ask: Ask
+    ledger: Ledger
+    peers: Sequence[Peer]
+
+    def around(self) -> Around | None:
+        """None where no term says anything of any cluster."""
+        ask, terms = self.ask, self.ask.policy.workloads
+        refused: dict[str, str] = {}
+        met: set[tuple[str, str]] = set()
+        for term in terms:
+            if term.weight:
+                met |= {(term.path, name) for name in self._preferred(term)}
+            elif not all(key in ask.labels for key in term.same):
+                continue
+            elif term.away:
+                field = filters.field_of(ask.policy, term.path)
+                self._keep_away(term, self._selected(term), field, refused)
+            else:
+                self._keep_near(term, refused)
+        for peer in self.peers:
+            for term in peer.repels if peer.uid != ask.uid else ():
+                if term.matches(peer.labels, ask.labels):
+                    field = f"spec.{term.path} of policy {peer.policy}, which holds for it"
+                    self._keep_away(term, (peer,), field, refused)
+        if not refused and not met:
+            return None
+        return Around(tuple(sorted(refused.items())), frozenset(met))
+
+    def _selected(self, term: WorkloadTerm) -> list[Peer]:
+        mine = self.ask
+        return [
+            peer
+            for peer in self.peers
+            if peer.uid != mine.uid and term.matches(mine.labels, peer.labels)
+        ]
+
+    def _keep_away(
+        self, term: WorkloadTerm, others: Iterable[Peer], field: str, refused: dict[str, str]
+    ) -> None:
+        """Refuses the domains in which one of the others has copies."""
+        taken = self._domains(term, others, leaving=True)
+        if not taken:
+            return
+        for where, names in self._lying(term).items():
+            domain = next((domain for domain in where if domain in taken), None)
+            if domain is None:
+                continue
+            other = taken[domain].key
+            there = f" in {term.domain} {domain}" if term.topology_key else " there"
+            why = f"is kept apart from {other.kind} {other.name}, which has copies{there} ({field})"
+            for name in names:
+                refused.setdefault(name, why)
+
+    def _keep_near(self, term: WorkloadTerm, refused: dict[str, str]) -> None:
+        """Refuses all but the domains in which a workload that it selects has copies. The first of
+        a group that selects itself may go anywhere."""
+        ask, key = self.ask, term.topology_key
+        field = filters.field_of(ask.policy, term.path)
+        near = self._domains(term, self._selected(term), leaving=False)
+        first = not near and term.matches(ask.labels, ask.labels)
+        wants = f"has no workload of the namespace that matches {term.selects(ask.labels)}"
+        for where, names in self._lying(term).items():
+            if where and (first or not near.keys().isdisjoint(where)):
+                continue
+            there = f"in {term.domain} {' or '.join(where)}" if key else "there"
+            why = f"{wants} with copies {there} ({field})"
+            if not where:
+                why = f"its labels and spec.topology have no {key} ({field})"
+            for name in names:
+                refused.setdefault(name, why)
+
+    def _preferred(self, term: WorkloadTerm) -> Iterator[str]:
+        """The clusters that a preferred term prefers."""
+        if not all(key in self.ask.labels for key in term.same):
+            return
+        there = self._domains(term, self._selected(term), leaving=term.away)
+        for where, names in self._lying(term).items():
+            lies_near = not there.keys().isdisjoint(where)
+            if lies_near is not term.away:
+                yield from names
+
+    def _domains(
+        self, term: WorkloadTerm, others: Iterable[Peer], *, leaving: bool
+    ) -> Mapping[str, Peer]:
+        """The domains in which these workloads have copies, each with the first that does.
+        `leaving`: copies in clusters that are being emptied or are lost count too. They keep others
+        away while they may run, but draw none after them."""
+        there: dict[str, Peer] = {}
+        clusters = self.ledger.snapshot.clusters
+        for other in others:
+            held = self.ledger.neighbour(other.uid)
+            for holding in held.holdings if held is not None else ():
+                view = clusters.get(holding.cluster)
+                if view is not None and copies_of(holding) > 0 and (leaving or not view.empties):
+                    for domain in _domains_of(view, term):
+                        there.setdefault(domain, other)
+        return there
+
+    def _lying(self, term: WorkloadTerm) -> Mapping[tuple[str, ...], Sequence[str]]:
+        """The clusters by name, by the domains in which they lie."""
+        key, memo = ("domains", term.topology_key), self.ledger.memo
+        lying: dict[tuple[str, ...], list[str]] | None = memo.get(key)
+        if lying is None:
+            lying = memo[key] = {}
+            clusters = self.ledger.snapshot.clusters
+            for name in sorted(clusters):
+                lying.setdefault(_domains_of(clusters[name], term), []).append(name)
+        return lying
+
+
+def _domains_of(view: ClusterView, term: WorkloadTerm) -> tuple[str, ...]:
+    return view.domains(term.topology_key) if term.topology_key else (view.name,)
