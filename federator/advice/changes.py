@@ -12,9 +12,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from federator.advice import patches, requests, rooms
-from federator.advice.trials import Change, HostState, Trials, least
+from federator.advice.trials import (
+    Change,
+    HostState,
+    Trials,
+    in_member,
+    in_policy,
+    least,
+    policy_fields,
+)
 from federator.api import raw
-from federator.hub.placing.offline import Id
 from federator.kinds import registry
 from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Unit
@@ -23,7 +30,9 @@ from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes.taints import Taint
 from federator.model.policy import Policy, Strategy
-from federator.placement.policy import mentions
+from federator.model.terms import Operator
+from federator.placement.policy import conditions, mentions
+from federator.placement.policy.conditions import Scope, Unmet
 from federator.placement.quota import quota
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Limit, Uses
@@ -31,8 +40,6 @@ from federator.placement.selection import filters
 
 MAX_CLUSTERS: Final = 16
 """Closed clusters that are tried, those with most room first."""
-
-
 Source = Callable[[HostState, Trials, Decision], Iterator[Change]]
 
 
@@ -45,7 +52,7 @@ def clusters(world: HostState, trials: Trials, decision: Decision) -> Iterator[C
         if filters.refusal(ask, view) is not None:
             yield from opened(world, ask, view)
         elif view.usable_permille < 1000 and (
-            made := _member(world, name, ("spec", "usable"), "100%")
+            made := in_member(world, name, ("spec", "usable"), "100%")
         ):
             now = raw.text(world.obj(("MemberCluster", "", name)), "spec", "usable")
             yield Change(f"usable of {name} {now} -> 100%", made)
@@ -59,10 +66,10 @@ def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     name = view.name
     match refusal.reason:
         case Reason.CORDONED if view.draining:
-            if made := _member(world, name, ("spec", "drain"), None):
+            if made := in_member(world, name, ("spec", "drain"), None):
                 yield Change(f"end the drain of {name}", made)
         case Reason.CORDONED:
-            if made := _member(world, name, ("spec", "cordoned"), None):
+            if made := in_member(world, name, ("spec", "cordoned"), None):
                 yield Change(f"uncordon {name}", made)
         case Reason.CLUSTER_UNHEALTHY | Reason.CLUSTER_STALE if view.capacity is not None:
             well = world.with_view(replace(view, ready=True, stale=False))
@@ -90,13 +97,13 @@ def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
         case Reason.NOT_ALLOWED:
             if ask.tier not in view.tiers:
                 tiers = sorted([*(str(tier) for tier in view.tiers), str(ask.tier)])
-                if made := _member(world, name, ("spec", "tiers"), tiers):
+                if made := in_member(world, name, ("spec", "tiers"), tiers):
                     yield Change(f"{name} takes tier {ask.tier}", made)
-            elif made := _member(
+            elif made := in_member(
                 world, name, ("spec", "projects"), sorted([*(view.projects or ()), ask.project])
             ):
                 yield Change(f"{name} takes project {ask.project}", made)
-        case Reason.NOT_SELECTED:
+        case Reason.NOT_SELECTED | Reason.INSUFFICIENT_CAPACITY:
             yield from _selected(world, ask, view)
         case _:
             return
@@ -106,7 +113,7 @@ def _untainted(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change
     keeps_away = [taint for taint in view.taints if not _tolerated(ask.policy, taint)]
     named = ", ".join(str(taint) for taint in keeps_away)
     wanted = [_toleration(taint) for taint in keeps_away]
-    before = raw.items(_policy_fields(world, ask.policy), "tolerations")
+    before = raw.items(policy_fields(world, ask.policy), "tolerations")
     if made := in_policy(world, ask.policy, ("tolerations",), [*before, *wanted]):
         yield Change(f"tolerate {named} of {view.name}", made)
     obj = world.obj(("MemberCluster", "", view.name))
@@ -118,7 +125,7 @@ def _untainted(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change
             for taint in keeps_away
         )
     ]
-    if made := _member(world, view.name, ("spec", "taints"), left):
+    if made := in_member(world, view.name, ("spec", "taints"), left):
         yield Change(f"take {named} from {view.name}", made)
 
 
@@ -142,7 +149,7 @@ def _toleration(taint: Taint) -> dict[str, Any]:
 
 def _selected(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     """The policy's choice of clusters widened by this one, or the cluster labelled."""
-    policy, fields, name = ask.policy, _policy_fields(world, ask.policy), view.name
+    policy, fields, name = ask.policy, policy_fields(world, ask.policy), view.name
     if name in policy.exclude:
         rest = [cluster for cluster in raw.items(fields, "clusters", "exclude") if cluster != name]
         if made := in_policy(world, policy, ("clusters", "exclude"), rest):
@@ -163,13 +170,33 @@ def _selected(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]
             for key, value in sorted(labels.items())
             if view.labels.get(key) != value
         ]
-        if added and (made := _member(world, name, ("metadata", "labels"), labels)):
+        if added and (made := in_member(world, name, ("metadata", "labels"), labels)):
             yield Change(f"label {name} {', '.join(added)}", made)
+    elif (why := conditions.unmet(policy.conditions, view, tuple(Scope))) is not None:
+        yield from _meeting(world, ask, view, why)
     elif policy.division.groups:
         at = len(policy.division.groups) - 1
         names = [*policy.division.groups[at].names, name]
         if made := in_policy(world, policy, ("division", "groups", at, "names"), names):
             yield Change(f"add {name} to group {policy.division.groups[at].name}", made)
+
+
+def _meeting(world: HostState, ask: Ask, view: ClusterView, why: Unmet) -> Iterator[Change]:
+    """The cluster labelled as a required term asks, or added to the alternatives. Terms themselves
+    are bounds of the policy: `_terms`."""
+    policy, name = ask.policy, view.name
+    if why.path == "clusters.anyOf":
+        entries = [*raw.items(policy_fields(world, policy), "clusters", "anyOf"), {"names": [name]}]
+        if made := in_policy(world, policy, ("clusters", "anyOf"), entries):
+            yield Change(f"add {name} to clusters.anyOf", made)
+        return
+    term = next((term for term in policy.conditions.terms if term.path == why.path), None)
+    key = term.key.removeprefix("labels.") if term is not None else ""
+    if term is None or term.operator is not Operator.IN or key == term.key:
+        return
+    labels = {**view.labels, key: term.values[0]}
+    if made := in_member(world, name, ("metadata", "labels"), labels):
+        yield Change(f"label {name} {key}={term.values[0]}", made)
 
 
 def spellings(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
@@ -363,6 +390,7 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
     ):
         yield Change(f"minPerCluster {plan.min_per_cluster} -> 0", made)
     yield from _single(world, trials, ask)
+    yield from _terms(world, ask.policy)
     if ask.policy.require_all and (made := in_policy(world, ask.policy, ("partial",), "Allow")):
         yield Change("partial RequireAll -> Allow", made)
     weighted = plan.strategy is Strategy.WEIGHTED and bool(plan.weights)
@@ -409,6 +437,19 @@ def _single(world: HostState, trials: Trials, ask: Ask) -> Iterator[Change]:
         made = in_policy(world, ask.policy, (*path, "min"), 0) if entry.least > 0 else None
         if made is not None:
             yield Change(f"{name}: min {entry.least} -> 0", made)
+
+
+def _terms(world: HostState, policy: Policy) -> Iterator[Change]:
+    """The required terms of the workload's own policy, about clusters and about other workloads,
+    each left out."""
+    required = [(term.path, f" ({term})") for term in policy.conditions.terms]
+    required += [(term.path, "") for term in policy.workloads if not term.weight]
+    for path, text in required:
+        field, _, index = path.removesuffix("]").rpartition("[")
+        entries = list(raw.items(policy_fields(world, policy), *field.split(".")))
+        del entries[int(index)]
+        if made := in_policy(world, policy, field.split("."), entries):
+            yield Change(f"without {path}{text}", made)
 
 
 def _percent(  # noqa: PLR0917 as `_least`
@@ -486,53 +527,15 @@ def workload(world: HostState, trials: Trials, decision: Decision) -> Iterator[C
         )
 
 
-def nodes(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """More nodes like those that hold most copies."""
-    for text, made in rooms.more_nodes(world, trials, decision):
-        yield Change(text, made, "add them, or let the cluster's autoscaler")
-
-
 SOURCES: Final[Mapping[str, Source]] = {
     "misspelt names": spellings,
     "closed clusters": clusters,
     "quotas": quotas,
     "bounds of the policy": bounds,
     "the workload": workload,
-    "more nodes": nodes,
+    "nodes that clusters can add": rooms.scale_ups,
+    "more nodes": rooms.more_nodes,
 }
-
-
-def policy_target(world: HostState, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
-    """The object with the policy in force, and the path in it; None when no object can be
-    changed."""
-    if policy.origin in ("match", "policyRef"):
-        kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
-        return (kind, policy.namespace, policy.name), ("spec",)
-    if policy.origin in ("inline", "default") and registry.KINDS[world.key.kind].model is not None:
-        return world.workload_id, ("spec", "placement")
-    return None
-
-
-def in_policy(
-    world: HostState, policy: Policy, path: Sequence[str | int], value: Any
-) -> HostState | None:
-    """The world with one field of the policy in force changed."""
-    target = policy_target(world, policy)
-    obj = world.obj(target[0]) if target is not None else None
-    if target is None or obj is None:
-        return None
-    return world.with_object(patches.edited(obj, (*target[1], *path), value))
-
-
-def _policy_fields(world: HostState, policy: Policy) -> Mapping[str, Any]:
-    target = policy_target(world, policy)
-    obj = world.obj(target[0]) if target is not None else None
-    return raw.mapping(obj, *target[1]) if target is not None and obj is not None else raw.NO_FIELDS
-
-
-def _member(world: HostState, name: str, path: Sequence[str], value: Any) -> HostState | None:
-    obj = world.obj(("MemberCluster", "", name))
-    return None if obj is None else world.with_object(patches.edited(obj, path, value))
 
 
 def _own(world: HostState, field: str, value: Any) -> HostState:

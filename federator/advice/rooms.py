@@ -1,17 +1,30 @@
-"""Room: which clusters have most of it, and how many more nodes would be enough."""
+"""Room: which clusters have most of it, and how many more nodes would be enough, of those that
+clusters can add and of others."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from federator.advice.trials import HostState, Trials, least, placed
+from federator.advice.trials import (
+    Change,
+    HostState,
+    Trials,
+    in_member,
+    in_policy,
+    least,
+    placed,
+)
+from federator.api import raw
+from federator.api.scaleupfields import MAX_CLASS_NODES
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, NodeRow
 from federator.model.kubernetes import quantity
+from federator.model.scaleup import ScaleUp
 from federator.placement.room import capacity
 from federator.placement.selection import filters
 
+Field: TypeAlias = tuple[str | int, ...]
 MAX_CLUSTERS: Final = 4
 """Clusters for which more nodes are tried."""
 
@@ -26,9 +39,7 @@ def roomiest(world: HostState, ask: Ask) -> list[str]:
     return sorted(world.snapshot.clusters, key=lambda name: (-free(name), name))
 
 
-def more_nodes(
-    world: HostState, trials: Trials, decision: Decision
-) -> Iterator[tuple[str, HostState]]:
+def more_nodes(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
     """The fewest additional empty nodes of one cluster that gain most, like the node there that
     takes most copies."""
     ask, now = world.ask, placed(decision)
@@ -54,7 +65,42 @@ def more_nodes(
             f"{nodes} in {name} like those it has ({like}; {each}"
             f" {'copy' if each == 1 else 'copies'} on each)"
         )
-        yield text, _with_nodes(world, ask, name, row, count)
+        then = _with_nodes(world, ask, name, row, count)
+        yield Change(text, then, "add them, or let the cluster's autoscaler")
+
+
+def scale_ups(world: HostState, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """Nodes that clusters can add allowed by the policy, and the fewest more of one class that gain
+    most."""
+    ask, now = world.ask, placed(decision)
+    assert ask is not None
+    policy = ask.policy
+    if policy.scale_up is ScaleUp.NEVER:
+        if any(view.scale_up for view in world.snapshot.clusters.values()) and (
+            made := in_policy(world, policy, ("scaleUp",), str(ScaleUp.WHEN_SHORT))
+        ):
+            yield Change(f"scaleUp {policy.scale_up} -> {ScaleUp.WHEN_SHORT}", made)
+        return
+    lacking = max(ask.slots - now, 0)
+    for name in roomiest(world, ask)[:MAX_CLUSTERS]:
+        written = raw.objects(world.obj(("MemberCluster", "", name)), "spec", "scaleUp")
+        for at, entry in enumerate(written):
+            field, most = ("spec", "scaleUp", at, "max"), raw.integer(entry, "max")
+            high = in_member(world, name, field, min(most + lacking, MAX_CLASS_NODES))
+            if high is None or not lacking or (best := trials.placed(high)) <= now:
+                continue
+
+            def of(count: int, name: str = name, field: Field = field) -> HostState:
+                made = in_member(world, name, field, count)
+                assert made is not None
+                return made
+
+            def enough(count: int, of: Callable[[int], HostState] = of, best: int = best) -> bool:
+                return trials.placed(of(count)) >= best
+
+            count = least(most + 1, min(most + lacking, MAX_CLASS_NODES), enough)
+            text = f"scaleUp of {name}: max of {raw.text(entry, 'name')} {most} -> {count}"
+            yield Change(text, of(count), f"the autoscaler of {name} may add as many nodes too")
 
 
 def _best_rows(world: HostState, ask: Ask) -> list[tuple[int, str, NodeRow]]:

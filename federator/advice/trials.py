@@ -5,13 +5,13 @@ A `HostState` is the host's objects with some of them changed, and what placing 
 by the same code as for the present objects. Off the hot path.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from federator.advice import patches
 from federator.advice.patches import Patch
-from federator.api import federatedquota, membercluster
+from federator.api import federatedquota, membercluster, raw
 from federator.hub.cache import policying
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Id, Situation
@@ -23,6 +23,7 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies
 from federator.scheduling.write_order import Decided
@@ -99,6 +100,43 @@ class HostState:
             else patches.creating(obj)
             for which, obj in self.changed.items()
         )
+
+
+def policy_target(world: HostState, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
+    """The object with the policy in force, and the path in it; None when no object can be
+    changed."""
+    if policy.origin in ("match", "policyRef"):
+        kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
+        return (kind, policy.namespace, policy.name), ("spec",)
+    if policy.origin in ("inline", "default") and registry.KINDS[world.key.kind].model is not None:
+        return world.workload_id, ("spec", "placement")
+    return None
+
+
+def in_policy(
+    world: HostState, policy: Policy, path: Sequence[str | int], value: Any
+) -> HostState | None:
+    """The world with one field of the policy in force changed."""
+    target = policy_target(world, policy)
+    obj = world.obj(target[0]) if target is not None else None
+    if target is None or obj is None:
+        return None
+    return world.with_object(patches.edited(obj, (*target[1], *path), value))
+
+
+def policy_fields(world: HostState, policy: Policy) -> Mapping[str, Any]:
+    """The fields of the policy in force, as they are written."""
+    target = policy_target(world, policy)
+    obj = world.obj(target[0]) if target is not None else None
+    return raw.mapping(obj, *target[1]) if target is not None and obj is not None else raw.NO_FIELDS
+
+
+def in_member(
+    world: HostState, name: str, path: Sequence[str | int], value: Any
+) -> HostState | None:
+    """The world with one field of a MemberCluster changed."""
+    obj = world.obj(("MemberCluster", "", name))
+    return None if obj is None else world.with_object(patches.edited(obj, path, value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ PROFILE = {
     },
 }
 TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+PRICE = {"key": "price", "operator": "Lt", "value": "1"}
 Objects = list[dict[str, Any]]
 
 
@@ -60,6 +61,12 @@ def members(draw: st.DrawFn, name: str) -> dict[str, Any]:
     found = member(
         name, draw(st.integers(0, 3)), cpu=draw(st.sampled_from(("2", "4", "7"))), **spec
     )
+    if draw(rarely(3)):
+        most = draw(st.integers(0, 2))
+        shape = {"cpu": draw(st.sampled_from(("2", "4"))), "memory": "16Gi"}
+        found["spec"]["scaleUp"] = [{"name": "m6i", "shape": shape, "max": most, "minutes": 5}]
+    if draw(rarely(3)):
+        found["spec"]["pricePerHour"] = draw(st.sampled_from(("0.5", "2")))
     found["metadata"]["labels"] = (
         {"zone": draw(st.sampled_from(("z1", "z2", "z3")))} if not draw(rarely(6)) else {}
     )
@@ -93,6 +100,10 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
                     {"names": ["east", "wset"]},
                     {"exclude": ["west"]},
                     {"selector": {"matchLabels": {"zone": "z1"}}},
+                    {"properties": [{"key": "labels.zone", "operator": "In", "value": "z1"}]},
+                    {"properties": [PRICE, {"key": "cpu.free", "operator": "Gt", "value": "5"}]},
+                    {"properties": [{"cel": "cluster.price < 1.0"}]},
+                    {"anyOf": [{"names": ["wset"]}, {"properties": [PRICE]}]},
                 )
             )
         )
@@ -109,6 +120,8 @@ def policies(draw: st.DrawFn) -> dict[str, Any]:
         ]
     if draw(rarely(5)):
         spec["partial"] = "RequireAll"
+    if draw(rarely(3)):
+        spec["scaleUp"] = draw(st.sampled_from(("Never", "Never", "Prefer")))
     return spec
 
 
@@ -244,6 +257,54 @@ def test_a_request_is_lowered_in_the_template_whatever_the_profile_adds() -> Non
         'kubectl patch pinterestservice web -n feed --type json -p \'[{"op":"replace","path":'
         '"/spec/template/spec/containers/0/resources/requests/cpu","value":"646m"}]\'',
     )
+
+
+def test_a_required_term_is_left_out_and_a_cluster_labelled_as_it_asks() -> None:
+    zone = {"key": "labels.zone", "operator": "In", "value": "z1"}
+    found = fixes(
+        policy(clusters={"properties": [zone]}), member("a", 2), psvc(replicas=4, cpu="1")
+    )
+    assert {
+        "label a zone=z1",
+        "without clusters.properties[0] (labels.zone in (z1))",
+    } <= found.keys()
+
+
+def test_terms_over_reports_and_in_cel_are_left_out() -> None:
+    free = {"key": "cpu.free", "operator": "Gt", "value": "100"}
+    found = fixes(policy(clusters={"properties": [free]}), member("a", 2), psvc(replicas=4))
+    assert "without clusters.properties[0] (cpu.free > 100)" in found
+    cheap = {"cel": "cluster.price < 1.0"}
+    two = policy(clusters={"properties": [free, cheap]})
+    found = fixes(two, member("a", 2, pricePerHour="3"), psvc(replicas=4))
+    assert any(
+        "properties[0] (cpu.free > 100)" in text and "(cluster.price < 1.0)" in text
+        for text in found
+    )
+
+
+def test_a_cluster_is_added_to_the_alternatives() -> None:
+    either = {"anyOf": [{"names": ["b"]}, {"properties": [PRICE]}]}
+    found = fixes(policy(clusters=either), member("a", 2, pricePerHour="3"), psvc(replicas=4))
+    assert "add a to clusters.anyOf" in found
+
+
+def test_nodes_that_a_policy_does_not_count_are_counted() -> None:
+    grows = [{"name": "m6i", "shape": {"cpu": "4", "memory": "16Gi"}, "max": 9, "minutes": 5}]
+    found = fixes(policy(scaleUp="Never"), member("a", 1, cpu="2", scaleUp=grows), psvc(replicas=6))
+    assert found["scaleUp Never -> WhenShort"].gains == 4
+
+
+def test_the_most_nodes_of_a_class_are_raised_by_as_few_as_do() -> None:
+    grows = [{"name": "m6i", "shape": {"cpu": "4", "memory": "16Gi"}, "max": 1, "minutes": 5}]
+    found = fixes(member("a", 1, cpu="2", scaleUp=grows), psvc(replicas=13))
+    assert found["scaleUp of a: max of m6i 1 -> 3"].gains == 7
+
+
+def test_a_term_about_other_workloads_is_left_out() -> None:
+    near = {"affinity": [{"selector": {"matchLabels": {"app": "cache"}}, "topologyKey": "zone"}]}
+    found = fixes(policy(workloadAffinity=near), member("a", 2), psvc(replicas=4))
+    assert found["without workloadAffinity.affinity[0]"].gains == 4
 
 
 def test_two_causes_that_bind_together_are_lifted_together() -> None:
