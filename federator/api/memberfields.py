@@ -53,9 +53,9 @@ class StatedFields(Model):
         ],
         Field(max_length=8),
     ] = Field(default_factory=dict)
-    """The domains that the cluster lies in, by the topologyKey of spread rules: zone with several
-    zones. A copy in it counts in each of them. A key that is not here has the value of the
-    label."""
+    """The domains that the cluster lies in, by topologyKey: zone with several zones. A copy in it
+    counts in each of them, and the cluster is lost with the last of them. A key that is not here
+    has the value of the label."""
 
 
 def stated_of(obj: Obj) -> Stated:

@@ -14,7 +14,8 @@ from typing import Final, TypeAlias
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import FleetSnapshot
 from federator.model.names import WorkloadKey
-from federator.model.rules.invariant import UNLABELLED, Survives
+from federator.model.rules.invariant import Survives
+from federator.placement.policy import holds
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import MINUTE_S, Rehearsed
@@ -35,8 +36,10 @@ class Loss:
     """Clusters that are lost together."""
 
     name: str
-    """The cluster's name, or the value of the label that they share."""
+    """The cluster's name, or the domains that are lost."""
     clusters: tuple[str, ...]
+    partly: tuple[str, ...] = ()
+    """Clusters that lie in one of these domains and in others too: they are not lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +73,36 @@ class Outcome:
 
 
 def losses(snapshot: FleetSnapshot, by: str = "", together: int = 1) -> list[Loss]:
-    """Every cluster by itself; with `by`, a label, the clusters of each of its values together.
-    `together`: so many of these are lost at once, in every combination."""
-    groups: dict[str, list[str]] = {}
+    """Every cluster by itself; with `by`, a topology key, the clusters of each of its domains
+    together. `together`: so many domains are lost at once, in every combination.
+
+    A cluster that lies in several domains is lost with the last of them. A combination with which
+    no cluster is lost is left out.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
     for name, view in sorted(snapshot.clusters.items()):
-        groups.setdefault(view.labels.get(by, UNLABELLED) if by else name, []).append(name)
-    return [
-        Loss(" and ".join(values), tuple(name for value in values for name in groups[value]))
-        for values in itertools.combinations(sorted(groups), together)
-    ]
+        groups.setdefault(holds.domains_of(view, by) if by else (name,), []).append(name)
+    wide = [(frozenset(where), names) for where, names in groups.items() if len(where) > 1]
+    every = sorted({domain for where in groups for domain in where})
+    made = []
+    for values in itertools.combinations(every, together):
+        gone = [name for value in values for name in groups.get((value,), ())]
+        gone += [name for where, names in wide if where <= {*values} for name in names]
+        kept = [
+            name
+            for where, names in wide
+            if not where <= {*values} and not where.isdisjoint(values)
+            for name in names
+        ]
+        if gone:
+            made.append(Loss(" and ".join(values), tuple(gone), tuple(sorted(kept))))
+    return made
 
 
 def possible(snapshot: FleetSnapshot, rule: Survives) -> bool:
     """Whether a rule can be tried: clusters are left after each loss, and the losses are not too
     many."""
-    domains = len(losses(snapshot, rule.topology_key))
+    domains = len(holds.domains(snapshot.clusters.values(), rule.topology_key))
     return rule.loss < domains and math.comb(domains, rule.loss) <= LOSSES_MAX
 
 

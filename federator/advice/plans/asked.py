@@ -1,7 +1,7 @@
 """Plans as the leader's query port asks for them: edits by their names in, a document out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.advice.drills import Each
@@ -56,27 +56,45 @@ def document_of(situation: Situation, asked: Mapping[str, Any], each: Each) -> d
 
 def edits_of(situation: Situation, asked: Mapping[str, Any]) -> Edits:
     """The edits by their names. Raises `Unplanned`."""
+    lost, partly = clusters(situation, asked["lost"])
     return Edits(
         tuple(asked["applied"]),
         tuple(asked["deleted"]),
-        tuple(name for text in asked["lost"] for name in clusters(situation, text)),
+        lost,
         tuple((WorkloadKey(*which), count) for which, count in asked["scaled"]),
+        partly,
     )
 
 
-def clusters(situation: Situation, text: str) -> list[str]:
-    """The clusters that `--lose` means: a name, or KEY=VALUE for all with this label. Raises
-    `Unplanned` when none has it."""
-    label, equals, value = text.partition("=")
-    if not equals:
-        return [text]
+def clusters(situation: Situation, texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The clusters that are lost by all `--lose` together, and those that are in part: a name, or
+    KEY=VALUE for a domain. A cluster that lies in several domains of a key is lost when all of them
+    are. Raises `Unplanned` when no cluster lies in a domain, or none is lost with it."""
+    lost, partly = list[str](), list[str]()
     views = situation.snapshot.clusters
-    named = [name for name, view in views.items() if view.labels.get(label) == value]
-    if not named:
-        known = sorted({view.labels[label] for view in views.values() if label in view.labels})
-        there = ", ".join(known[:10]) or "no cluster with this label"
-        raise Unplanned(f"--lose: no cluster has the label {text}; there is {there}")
-    return named
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            lost.append(text)
+            continue
+        values = {other.partition("=")[2] for other in texts if other.startswith(f"{key}=")}
+        lying = {name: view.domains(key) for name, view in views.items()}
+        there = [name for name, where in lying.items() if value in where]
+        if not there:
+            known = sorted({domain for where in lying.values() for domain in where})
+            listed = ", ".join(known[:10]) or "no cluster with this label"
+            raise Unplanned(f"--lose: no cluster has the label {text}; there is {listed}")
+        whole = [name for name in there if values.issuperset(lying[name])]
+        if not whole:
+            also = sorted({domain for name in there for domain in lying[name]} - values)
+            raise Unplanned(
+                f"--lose: {', '.join(there)} also in {key} {', '.join(also)} (spec.topology), so"
+                f" the loss of {text} loses no cluster; lose these domains too, or the clusters"
+                " by name"
+            )
+        lost += whole
+        partly += [name for name in there if name not in whole]
+    return tuple(dict.fromkeys(lost)), tuple(dict.fromkeys(partly))
 
 
 def _without_others(message: str, spaces: frozenset[str]) -> str:

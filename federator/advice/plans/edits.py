@@ -68,6 +68,8 @@ class Edits:
     """Clusters of which nothing is left, as after `federator cluster declare-dead`."""
     scaled: tuple[tuple[WorkloadKey, int], ...] = ()
     """Workloads with another number of copies or shards."""
+    partly: tuple[str, ...] = ()
+    """Clusters that lie in a domain which is lost, and in others too: they are not lost."""
 
     def __bool__(self) -> bool:
         return bool(self.applied or self.deleted or self.lost or self.scaled)
@@ -118,6 +120,11 @@ def after(present: Situation, edits: Edits) -> Edited:
         _delete(made, which)
     for name in edits.lost:
         _lose(made, name)
+    for name in edits.partly:
+        made.warnings.append(
+            f"MemberCluster/{name} also lies in domains that are not lost (spec.topology), so this"
+            " plan does not lose it"
+        )
     _keep_asks(made, present)
     _admit_drains(made)
     _refuse_impossible(made)

@@ -46,8 +46,8 @@ class MaxShareRule(Model):
     """At most a part of the copies of each workload is in one domain of clusters."""
 
     topology_key: LabelKey
-    """The label of clusters that makes domains, such as zone. Clusters without it are one domain
-    together."""
+    """The label of clusters that makes domains, such as zone, or a key of their spec.topology. A
+    copy counts in each domain of its cluster. Clusters without it are one domain together."""
     percent: Annotated[int, Field(ge=1, le=100, json_schema_extra={"format": "int32"})]
     """Of the copies that a workload asks for (slots of a job set), so many percent in one domain,
     rounded down; one copy is always allowed."""
@@ -57,7 +57,8 @@ class SurvivesRule(Model):
     """Every copy has another place after the loss of domains of clusters."""
 
     topology_key: LabelKey
-    """The label of clusters that makes domains, such as zone. Clusters without it are one domain
+    """The label of clusters that makes domains, such as zone, or a key of their spec.topology. A
+    cluster in several domains is lost with the last of them. Clusters without it are one domain
     together."""
     loss: Annotated[int, Field(ge=1, le=LOSS_MAX, json_schema_extra={"format": "int32"})] = 1
     """So many domains are lost together; every combination is tried."""

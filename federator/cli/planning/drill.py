@@ -80,6 +80,9 @@ def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
     ]
     common.show(common.table(headers, rows))
     for outcome in outcomes:
+        if outcome.loss.partly:
+            named = ", ".join(outcome.loss.partly)
+            common.show(f"\n{outcome.loss.name}: also in another {by}, so not lost: {named}")
         if outcome.after_scale_up:
             waiting = plaintext.counted(outcome.after_scale_up, "copy waits", "copies wait")
             common.show(f"\nWithout {outcome.loss.name}, {waiting} for nodes that clusters add.")
@@ -106,6 +109,7 @@ def _outcome(outcome: "Outcome") -> dict[str, Any]:
     return {
         "name": outcome.loss.name,
         "clusters": list(outcome.loss.clusters),
+        **({"notLost": list(outcome.loss.partly)} if outcome.loss.partly else {}),
         "workloads": outcome.workloads,
         "copies": outcome.copies,
         "recoverySeconds": round(outcome.recovery_s, 1),

@@ -16,23 +16,24 @@ class Breach:
     most: int
 
 
-def domain_of(view: ClusterView, topology_key: str) -> str:
-    """The domain of a cluster by this label."""
-    return view.labels.get(topology_key, UNLABELLED)
+def domains_of(view: ClusterView, topology_key: str) -> tuple[str, ...]:
+    """The domains in which a cluster lies: several where `spec.topology` states them, else that of
+    its label."""
+    return view.domains(topology_key) or (view.labels.get(topology_key, UNLABELLED),)
 
 
 def by_domain(
     snapshot: FleetSnapshot, topology_key: str, copies: Mapping[str, int]
 ) -> dict[str, int]:
-    """Domain -> copies, of copies by cluster. A lost share is outside: nothing is known to run
-    there, and what replaces it is elsewhere."""
+    """Domain -> copies, of copies by cluster. A copy counts in each domain of its cluster. A lost
+    share is outside: nothing is known to run there, and what replaces it is elsewhere."""
     domains: dict[str, int] = {}
     for name, count in copies.items():
         view = snapshot.clusters.get(name)
         if view is None or is_lost(view) or not count:
             continue
-        domain = domain_of(view, topology_key)
-        domains[domain] = domains.get(domain, 0) + count
+        for domain in domains_of(view, topology_key):
+            domains[domain] = domains.get(domain, 0) + count
     return domains
 
 
@@ -42,11 +43,11 @@ def is_lost(view: ClusterView) -> bool:
 
 
 def clusters_of(snapshot: FleetSnapshot, topology_key: str, domain: str) -> frozenset[str]:
-    """The clusters of a domain that are not lost."""
+    """The clusters that lie in a domain and are not lost."""
     return frozenset(
         name
         for name, view in snapshot.clusters.items()
-        if not is_lost(view) and domain_of(view, topology_key) == domain
+        if not is_lost(view) and domain in domains_of(view, topology_key)
     )
 
 
@@ -63,7 +64,7 @@ def breaches(
 
 def domains(views: Iterable[ClusterView], topology_key: str) -> list[str]:
     """The domains that these clusters make."""
-    return sorted({domain_of(view, topology_key) for view in views})
+    return sorted({domain for view in views for domain in domains_of(view, topology_key)})
 
 
 def impossible(invariant: Invariant, views: Iterable[ClusterView]) -> str:

@@ -162,13 +162,13 @@ def _there(name: str, clusters: Mapping[str, ClusterView], path: str) -> str:
 def _selected(
     given: Sequence[str], clusters: Mapping[str, ClusterView], path: str
 ) -> Iterator[str]:
-    """Clusters by name, or by a label that they have."""
+    """Clusters by name, or by a label that they have: those that lie in this domain only."""
     for name in given:
         key, selects, value = name.partition("=")
         if not selects:
             yield _there(name, clusters, path)
             continue
-        matches = [view.name for view in clusters.values() if view.labels.get(key) == value]
+        matches = [view.name for view in clusters.values() if view.domains(key) == (value,)]
         if not matches:
             raise FieldError(path, f"no cluster has the label {name!r}")
         yield from matches
