@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from federator.api import placementfields, raw
+from federator.api import namespacefields, placementfields, raw
 from federator.api.common import (
     ATOMIC,
     Amount,
@@ -28,6 +28,7 @@ from federator.api.common import (
     list_map,
 )
 from federator.api.federatedquota import vector
+from federator.api.namespacefields import MAX_NAMESPACES, NamespaceFields
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
 from federator.model import interning
@@ -173,6 +174,11 @@ class CapacityFields(Model):
     ] = Field(default_factory=dict)
     """Nodes by instance type (label node.kubernetes.io/instance-type), with those that are not
     ready."""
+    namespaces: Annotated[
+        list[NamespaceFields],
+        Field(max_length=MAX_NAMESPACES, json_schema_extra=list_map("name")),
+    ] = Field(default_factory=list)
+    """Namespaces with ResourceQuotas or LimitRanges that concern pods, by name."""
     as_of: Moment | None = None
     """When these figures last changed."""
 
@@ -183,6 +189,7 @@ def to_capacity(status: Obj) -> Capacity:
     none, and more room than there is as none.
     """
     copies, machines = raw.mapping(status, "copies"), raw.mapping(status, "machines")
+    rules, quotas = namespacefields.to_namespaces(status)
     answered = sorted(
         shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape])
     )
@@ -202,6 +209,8 @@ def to_capacity(status: Obj) -> Capacity:
             for name in sorted(machines)[:MAX_MACHINES]
             if _is_number(machines[name])
         },
+        rules=rules,
+        quotas=quotas,
     )
 
 
@@ -226,6 +235,7 @@ def from_capacity(
         {
             "waiting": [{**from_shape(shape), "copies": n} for shape, n in capacity.waiting],
             "machines": dict(sorted(capacity.machines.items())),
+            "namespaces": namespacefields.from_namespaces(capacity.rules, capacity.quotas),
         }
     )
     if as_of_s is not None:
@@ -326,6 +336,8 @@ def excess(status: Obj) -> str:
         rows = raw.at(status, what)
         if isinstance(rows, list | dict) and len(rows) > MAX_ROWS:
             return f"{what} has {len(rows)} entries, and at most {MAX_ROWS} are read"
+    if namespaces := namespacefields.excess(status):
+        return namespaces
     size = 0
     for row in raw.objects(status, "nodes"):
         if (count := raw.integer(row, "count")) > MAX_NODES:

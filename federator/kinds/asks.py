@@ -11,7 +11,7 @@ from federator.kinds import registry
 from federator.kinds.pods import effective, inject, privileges
 from federator.kinds.verbs import Role, WorkloadVerbs
 from federator.model import interning
-from federator.model.ask import Ask, Component, PodShape, Unit
+from federator.model.ask import Ask, Component, PodShape, StatedPod, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.policy import Policy
@@ -37,7 +37,7 @@ def ask(
     refusal = verbs.refusal(obj)
     if refusal is not None:
         raise refusal
-    shape = shape_of(obj, verbs, profile)
+    shape, stated = _pods(obj, verbs, profile)
     created = (
         raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
         if created_s is None
@@ -70,6 +70,7 @@ def ask(
         needs=verbs.needs(obj),
         disruptions=verbs.disruptions(obj),
         own=own_requests(obj, verbs, shape) if profile is not None else None,
+        stated=stated,
     )
 
 
@@ -94,20 +95,28 @@ def _run_s(obj: Obj, verbs: WorkloadVerbs) -> int | None:
 
 def shape_of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> PodShape:
     """What one copy of a workload, or of its slice, takes. Raises FieldError as `ask`."""
+    return _pods(obj, verbs, profile)[0]
+
+
+def _pods(
+    obj: Obj, verbs: WorkloadVerbs, profile: Obj | None
+) -> tuple[PodShape, tuple[StatedPod, ...]]:
+    """The shape of a copy, and what each of its pods states."""
     batch, sidecars = verbs.unit is Unit.SHARDS, verbs.sidecars(obj)
     if verbs.gang is not None:
         parts = [_part(role, profile, sidecars) for role in verbs.gang.roles(obj)]
-        return interning.value(PodShape.together(parts))
-    shape = effective.pod_shape(verbs.pod_template(obj), profile, sidecars, batch=batch)
+        shape = interning.value(PodShape.together(part for part, _ in parts))
+        return shape, interning.value(tuple(stated for _, stated in parts))
+    shape, pod = effective.pod_of(verbs.pod_template(obj), profile, sidecars, batch=batch)
     if verbs.every_node:
-        return interning.value(replace(shape, one_per_node=True, every_node=True))
-    return shape
+        shape = interning.value(replace(shape, one_per_node=True, every_node=True))
+    return shape, interning.value((pod,))
 
 
-def _part(role: Role, profile: Obj | None, sidecars: Obj) -> Component:
+def _part(role: Role, profile: Obj | None, sidecars: Obj) -> tuple[Component, StatedPod]:
     try:
-        shape = effective.pod_shape(role.template, profile, sidecars, batch=True)
+        shape, pod = effective.pod_of(role.template, profile, sidecars, batch=True)
     except FieldError as bad:
         path = bad.path.replace(inject.TEMPLATE, role.path, 1)
         raise FieldError(path, bad.message) from None
-    return Component(role.name, shape, role.count, role.least)
+    return Component(role.name, shape, role.count, role.least), replace(pod, count=role.count)

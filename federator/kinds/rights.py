@@ -256,6 +256,10 @@ MEMBER: Final = (
         (Right("", "v1", "nodes", _READ), Right("", "v1", "pods", _READ)),
     ),
     Section(
+        "What namespaces allow: a cluster that would refuse pods reports that instead.",
+        (Right("", "v1", "resourcequotas", _READ), Right("", "v1", "limitranges", _READ)),
+    ),
+    Section(
         "Which service accounts a project may use, by annotations of its namespaces.",
         (Right("", "v1", "namespaces", _READ),),
     ),

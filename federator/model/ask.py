@@ -177,6 +177,28 @@ class Disruptions:
         return -(-share * min(max(self.percent, 0), 100) // 100)
 
 
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What one container of a pod states. A limit stands for a request that is left out."""
+
+    requests: Resources
+    limits: Resources
+    ends: bool = False
+    """It ends before the next one begins: an init container that is no sidecar."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedPod:
+    """A pod, container by container in the order in which they begin, runtime support included.
+    LimitRanges and ResourceQuotas of members read this; room reads the shape."""
+
+    containers: tuple[Container, ...]
+    requests: Resources
+    """The effective request of all of it."""
+    count: int = 1
+    """How many of these a copy consists of."""
+
+
 MAX_FORMER: Final = 8
 """So many former accounts are charged for one workload at most."""
 
@@ -277,6 +299,8 @@ class Ask:
     """At most so many of its copies leave for others at once; None where it does not say."""
     former: tuple[Former, ...] = ()
     """Accounts that are charged in addition, until no copy runs in them any more."""
+    stated: tuple[StatedPod, ...] = ()
+    """What the pods of one copy state; () for an ask without a pod template."""
 
     @property
     def in_one(self) -> bool:

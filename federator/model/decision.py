@@ -33,6 +33,7 @@ class Reason(StrEnum):
     CORDONED = "Cordoned"
     NOT_ALLOWED = "NotAllowed"
     WORKLOAD_AFFINITY = "WorkloadAffinity"
+    NAMESPACE_LIMITS = "NamespaceLimits"
     CLUSTER_UNHEALTHY = "ClusterUnhealthy"
     CLUSTER_UNTRUSTWORTHY = "ClusterUntrustworthy"
     CLUSTER_STALE = "ClusterStale"

@@ -21,6 +21,7 @@ from federator.model.neighbours import NOBODY, Peers
 from federator.model.quickly import quickly
 from federator.model.resources import ZERO, Resources
 from federator.model.rules.invariant import Invariant
+from federator.model.rules.namespaces import NO_QUOTAS, NO_RULES, QuotaLeft, Rules
 from federator.model.scaleup import NodeClass
 from federator.model.shards import Ranges
 from federator.model.terms import NOTHING_STATED, Stated
@@ -63,6 +64,10 @@ class Capacity:
     """Pods that no node has room for, of slices up to `includes_seq` and of others."""
     machines: Mapping[str, int] = field(default_factory=dict)
     """Nodes by instance type, with those that are not ready."""
+    rules: Mapping[str, Rules] = field(default_factory=lambda: NO_RULES)
+    """What its LimitRanges and ResourceQuotas say of pods, by namespace."""
+    quotas: Mapping[str, tuple[QuotaLeft, ...]] = field(default_factory=lambda: NO_QUOTAS)
+    """What its ResourceQuotas leave, by namespace, as of `includes_seq`."""
 
     @property
     def allocatable(self) -> Resources:
@@ -147,17 +152,24 @@ class ClusterView:
 
     def judged_as(self, other: "ClusterView") -> bool:
         """Whether filters, spread rules and weights judge both alike: they read everything but the
-        amounts of the report."""
+        amounts of the report, which has rules of namespaces too."""
         if _facts(self) != _facts(other) or (self.capacity is None) != (other.capacity is None):
+            return False
+        if self.rules != other.rules:
             return False
         return not self.stale or self.capacity_age_s == other.capacity_age_s
 
     def without_amounts(self) -> "ClusterView":
         """The cluster with nothing that `judged_as` leaves out."""
-        capacity = None if self.capacity is None else Capacity()
+        capacity = None if self.capacity is None else Capacity(rules=self.capacity.rules)
         return replace(
             self, capacity=capacity, capacity_age_s=self.capacity_age_s if self.stale else 0.0
         )
+
+    @property
+    def rules(self) -> Mapping[str, Rules]:
+        """What its LimitRanges and ResourceQuotas say of pods, by namespace."""
+        return NO_RULES if self.capacity is None else self.capacity.rules
 
     @property
     def empties(self) -> bool:

@@ -41,6 +41,7 @@ from federator.placement.request import (
     Request,
     quick_request,
 )
+from federator.placement.room import limits
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates, crowd, leaving
 from federator.placement.selection.candidates import Candidate
@@ -105,7 +106,15 @@ def decide(
         empty,
         may_run,
     )
-    if ledger.growing:
+    if ledger.limits.bounding:
+        with limits.within(ask, held, finished, ledger):
+            return _grown(ask, request)
+    return _grown(ask, request)
+
+
+def _grown(ask: Ask, request: Request) -> Decision:
+    """Over nodes that clusters can add, where any can."""
+    if request.ledger.growing:
         return scaling.decide(ask, request, functools.partial(_by_kind, _ROWS))
     return _by_kind(_ROWS, ask, request)
 

@@ -19,6 +19,7 @@ from federator.model.fleet import Commitment, Holding, copies_of
 from federator.model.policy import Division, Policy, Strategy
 from federator.placement import inputs, verdicts
 from federator.placement.policy import enforcing
+from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.quota import Admission
 from federator.placement.request import Divide, Request
 from federator.placement.room.ledger import PENDING, Ledger
@@ -61,9 +62,8 @@ class _Part:
     """Nodes that get a pod of it; PENDING while only the member can tell."""
     stays: str = ""
     """Why it stays against the policy, as a part of a sentence."""
-    short: str = ""
-    """Why its accounts have too little for it there, as a part of a sentence; "" where they have
-    enough."""
+    short: Ceiling | None = None
+    """What leaves too little for it there; None where there is enough."""
     got: bool = False
 
     @property
@@ -137,7 +137,7 @@ def _parts(
         if nodes == PENDING and holding is not None:
             nodes = copies_of(holding)
         ceiling = ledger.ceilings.get(name) if holding is None else None
-        short = ceiling.why if ceiling is not None and nodes > ceiling.copies else ""
+        short = ceiling if ceiling is not None and nodes > ceiling.copies else None
         parts.append(_Part(place, holding, nodes, stays, short))
     return parts
 
@@ -240,8 +240,8 @@ def _binding(
         return Reason.CHOSEN, ""
     if parts and admission.reason is not Reason.CHOSEN:
         return admission.reason, admission.message
-    if short := next((part.short for part in missing if part.short), ""):
-        return Reason.QUOTA_EXCEEDED, short
+    if short := next((part.short for part in missing if part.short), None):
+        return short.reason, short.why
     if waiting := [part.name for part in missing if part.nodes == PENDING]:
         return (
             Reason.PENDING_EVALUATION,
@@ -277,7 +277,7 @@ def _verdict(place: Place, part: _Part | None, reason: Reason, why: str) -> Verd
         if part.nodes == PENDING:
             why = "it has not answered yet how many nodes admit its pods"
             return Verdict(name, Reason.PENDING_EVALUATION, f"cluster {name} gets nothing: {why}")
-        reason, why = (Reason.QUOTA_EXCEEDED, part.short) if part.short else (reason, why)
+        reason, why = (part.short.reason, part.short.why) if part.short else (reason, why)
         return Verdict(
             name, reason, f"cluster {name} gets nothing on its {part.nodes} nodes: {why}"
         )

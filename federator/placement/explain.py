@@ -16,7 +16,7 @@ from federator.model.scaleup import ScaleUp
 from federator.placement import gangs
 from federator.placement.division import domains
 from federator.placement.quota.domain_usage import Ceiling
-from federator.placement.room import setaside
+from federator.placement.room import limits, setaside
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
@@ -25,6 +25,7 @@ from federator.placement.selection.candidates import Candidate
 _BOUNDED_BY: Final[Mapping[Reason, str]] = {
     Reason.QUOTA_EXCEEDED: "spec.domains",
     Reason.INVARIANT_VIOLATION: "spec.rule.maxShare",
+    Reason.NAMESPACE_LIMITS: "ResourceQuota",
 }
 
 
@@ -74,6 +75,7 @@ def explain(
     `engine.decide`; `ceilings`: what limits of domains leave it, by cluster."""
     ledger = commitments.open(snapshot)
     ledger.ceilings = ceilings
+    ledger.ceilings = limits.ceilings(ask, held, (), ledger)
     rows = _rows(ask, held, snapshot, ledger, decision, capped=capped)
     return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 

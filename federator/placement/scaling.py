@@ -32,6 +32,7 @@ _LACKS_ROOM: Final = frozenset(
         Reason.BELOW_MINIMUM,
         Reason.UNSCHEDULABLE,
         Reason.AT_MAXIMUM,
+        Reason.NAMESPACE_LIMITS,
         Reason.GANG_INCOMPLETE,
         Reason.NO_CLUSTER_ADMITTED,
         Reason.CHOSEN,

@@ -326,6 +326,9 @@ def shortage(
     for cluster, copies in sorted(mine.items()):
         room = before.shape.requests * copies + freed.get(cluster, ZERO)
         fitting = in_place(cluster, copies, ask.shape.requests, room, ledger)
+        left = ledger.quota_left(ask, cluster, before.shape.requests * copies)
+        if left is not None:
+            fitting = min(left.copies, copies if fitting is None else fitting)
         # a daemon's pods go to nodes whether these have room or not
         fit += copies if fitting is None or (fitting and ask.shape.every_node) else fitting
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():

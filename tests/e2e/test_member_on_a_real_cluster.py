@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from federator.api import raw
+from federator.api import clustercapacity, raw
+from federator.kinds import registry
 from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.model import names
+from federator.model.steps import ObjectRef
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import realworld
 from tests.e2e.realworld import RealWorld
@@ -207,3 +209,38 @@ async def test_a_cron_job_runs_from_the_moment_that_it_is_told(world: RealWorld)
     assert again["metadata"]["uid"] not in {
         uid for minute, uid in (await runs()).items() if minute <= first
     }
+
+
+async def test_what_a_real_quota_leaves_is_reported_and_each_pod_counts_once(
+    world: RealWorld,
+) -> None:
+    """Its controller and admission count pods; the member process counts those that are missing."""
+    quota = ObjectRef("v1", "resourcequotas", "feed", "compute", "ResourceQuota")
+    body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "compute", "namespace": "feed"},
+        "spec": {"hard": {"pods": "9", "requests.cpu": "2"}},
+    }
+    made = await world.client.create(quota, body)
+    kind, left = registry.KINDS["ClusterCapacity"], list[tuple[int, int]]()
+
+    async def leaves(cpu_milli: int, pods: int) -> bool:
+        reports = await world.client.list(kind.api_version, kind.plural)
+        for report in reports.items:
+            quotas = clustercapacity.to_capacity(report.get("status") or {}).quotas
+            for each in quotas.get("feed", ()):
+                amounts = dict(each.requests)
+                left.append((amounts["cpu"], amounts["pods"]))
+        return (cpu_milli, pods) in left[-1:]
+
+    try:
+        await world.until(lambda: leaves(2000, 9))
+        web = service(replicas=4, template=template("0.25"))
+        await world.client.create(MemberWorld.ref("PinterestService", "web"), web)
+        await world.until_status("PinterestService", "web", ready=4)
+        await world.until(lambda: leaves(1000, 5))
+        # Nothing was subtracted twice while pods came up.
+        assert min(left) == (1000, 5)
+    finally:
+        await world.client.delete(quota, uid=made["metadata"]["uid"])

@@ -104,6 +104,12 @@ def much_lease(obj: Obj) -> None:
     }
 
 
+def many_namespaces(obj: Obj) -> None:
+    quotas = [{"name": f"q{at}", "requests": {"services": "1"}} for at in range(9)]
+    every = [{"name": f"n{at}", "quotas": quotas} for at in range(10_000)]
+    obj.setdefault("status", {})["namespaces"] = every
+
+
 CAPACITY = "clustercapacities"
 SERVICE = "pinterestservices"
 NAMESPACE = "namespaces"
@@ -145,6 +151,35 @@ LIES: tuple[Lie, ...] = (
     Lie(
         "copies beyond 64 bits", "F56", CAPACITY, capacity(copies={"x": DIGITS, "y": -1, "z": True})
     ),
+    Lie(
+        "namespaces that are none",
+        "F58",
+        CAPACITY,
+        capacity(namespaces=["x", 7, None, {"name": 7}, {"name": "feed", "quotas": "none"}]),
+    ),
+    Lie(
+        "limits beyond all bounds",
+        "F56",
+        CAPACITY,
+        capacity(
+            namespaces=[
+                {
+                    "name": "feed",
+                    "quotas": [{"name": "q{0}\x1b[2J", "requests": {"cpu": DIGITS, "pods": "1E"}}],
+                    "limitRanges": [
+                        {
+                            "name": "{}",
+                            "type": "Container",
+                            "min": {"memory": "-5", "{}": "1"},
+                            "max": {"cpu": DIGITS},
+                            "maxLimitRequestRatio": {"cpu": "NaN"},
+                        }
+                    ],
+                }
+            ]
+        ),
+    ),
+    Lie("ten thousand namespaces", "F60", CAPACITY, many_namespaces),
     Lie(
         "a model of a megabyte",
         "F60",

@@ -23,6 +23,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "runtimeprofile",
             "schedulefields",
             "maintenance",
+            "namespacefields",
         ),
         ("structural", "federatedquota"),
         ("capacityfields",),

@@ -325,6 +325,10 @@ ELSEWHERE: Mapping[str, str] = {
         "Told where nothing is placed while a member lies: few worlds have that."
     ),
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
+    "anywhere: NamespaceLimits": (
+        "No namespace of these members has a ResourceQuota or a LimitRange:"
+        " tests/unit/hub/test_namespace_limits.py."
+    ),
     "workload ProjectRefused: NotAllowed": (
         "No workload of these worlds names a project that no quota has."
     ),

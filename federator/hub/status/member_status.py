@@ -545,7 +545,8 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
 def moved(before: Capacity, after: Capacity, permille: int, *, grows: bool = False) -> bool:
     """Whether a plan made from `before` would be wrong by more than a little: other decisions that
     are included, which the plan would charge again, other machines or taints, a shape that fits no
-    longer or again, or free room that differs by more than so many thousandths of the allocatable.
+    longer or again, what a namespace allows, or free room that differs by more than so many
+    thousandths of the allocatable.
     Copies that fit follow from the room and are not worth a write of their own. `grows`: it states
     nodes that it can add, so pods that wait for some count too.
 
@@ -561,6 +562,8 @@ def moved(before: Capacity, after: Capacity, permille: int, *, grows: bool = Fal
     if _machines(before) != _machines(after) or before.machines != after.machines:
         return True
     if grows and before.waiting != after.waiting:
+        return True
+    if before.rules != after.rules or before.quotas != after.quotas:
         return True
     total, difference = after.allocatable, _spread(before.free, after.free)
     return any(

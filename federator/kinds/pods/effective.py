@@ -6,7 +6,7 @@ Kubernetes scheduler.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from federator.api.raw import Obj
 from federator.kinds.pods import alike
 from federator.kinds.pods import inject as injection
 from federator.kinds.pods.alike import Question
-from federator.model.ask import PodShape
+from federator.model.ask import Container, PodShape, StatedPod
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
 from federator.model.kubernetes.taints import Toleration
@@ -29,11 +29,11 @@ CLAIMS = (
 )
 
 
-def pod_shape(
+def pod_of(
     template: Obj, profile: Obj | None = None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
-) -> PodShape:
-    """The shape of a pod made from this template under this profile. Raises FieldError with the
-    field's path.
+) -> tuple[PodShape, StatedPod]:
+    """The shape of a pod made from this template under this profile, and what each container
+    states. Raises FieldError with the field's path.
 
     Most workloads of a fleet are alike, so recent answers are remembered (`alike`).
     """
@@ -59,17 +59,31 @@ _DECISIVE = ("resources", "overhead", "nodeSelector", "affinity", "tolerations",
 
 
 @lru_cache(maxsize=alike.REMEMBERED)
-def _answer(question: Question) -> PodShape:
+def _answer(question: Question) -> tuple[PodShape, StatedPod]:
     full = injection.inject(
         question.template, question.profile, question.sidecars, batch=question.batch
     )
     pod = raw.mapping(full, "spec")
-    return PodShape(
+    shape = PodShape(
         requests=pod_requests(pod),
         node_selector=node_selector(pod),
         tolerations=pod_tolerations(pod),
         one_per_node=one_per_node(full),
     )
+    return shape, StatedPod(tuple(_stated(pod)), shape.requests)
+
+
+def _stated(pod: Obj) -> Iterator[Container]:
+    """Init containers first, in their order."""
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(raw.objects(pod, field)):
+            path = f"{POD}.{field}[{index}]"
+            limits = raw.mapping(container, "resources", "limits")
+            yield Container(
+                _requests(container, path),
+                _vector(limits, f"{path}.resources.limits"),
+                field == "initContainers" and raw.text(container, "restartPolicy") != "Always",
+            )
 
 
 def inject(

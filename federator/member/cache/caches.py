@@ -20,8 +20,9 @@ from federator.kube.clock import Clock
 from federator.kube.store import Key, Store
 from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
-from federator.member.cache import jobs, listed, rows
+from federator.member.cache import jobs, limits, listed, rows
 from federator.member.cache.highest import Highest
+from federator.member.cache.limits import QuotaRow
 from federator.member.cache.listed import Carried, Slices
 from federator.member.cache.podbooks import PodBooks
 from federator.member.cache.rows import (
@@ -37,6 +38,7 @@ from federator.member.cache.rows import (
 from federator.member.cache.signals import Signals
 from federator.member.options import MemberOptions
 from federator.model.names import WorkloadKey
+from federator.model.rules.namespaces import LimitRange
 from federator.model.steps import ObjectRef
 from federator.status import reasons
 from federator.status.reasons import Trouble
@@ -112,6 +114,10 @@ class Caches:
         self.spaces: Store[tuple[tuple[str, str], ...]] = Store("Namespace")
         """What namespaces say of the service accounts of their projects; most say nothing."""
         self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
+        self.quotas: Store[QuotaRow] = Store("ResourceQuota")
+        """What each leaves, of those that bound pods of the federation."""
+        self.limit_ranges: Store[tuple[LimitRange, ...]] = Store("LimitRange")
+        self._quota_namespaces: frozenset[str] | None = None
         self.commitments = PodBooks()
         self.nodes_epoch = 0
         """Rises whenever a node changes in something other than what its pods use."""
@@ -216,6 +222,12 @@ class Caches:
             return next((obj for _, obj in self.profiles.by_index("hash", content_hash)), None)
         return self.profiles.get(("", name))
 
+    def quota_namespaces(self) -> frozenset[str]:
+        """The namespaces with ResourceQuotas that bound pods of the federation."""
+        if self._quota_namespaces is None:
+            self._quota_namespaces = frozenset(key[0] for key in self.quotas.items())
+        return self._quota_namespaces
+
     def account_lists(self, namespace: str) -> dict[str, str]:
         """What a namespace says of the service accounts of its projects."""
         return dict(self.spaces.get(("", namespace)) or ())
@@ -251,8 +263,16 @@ class Caches:
             all(store.synced for store in stores)
             and all(slices)
             and self.answered
+            and self.limits_known
             and self.natives_synced
         )
+
+    @property
+    def limits_known(self) -> bool:
+        """Whether what its namespaces allow is listed, or kept from this process: its rights may be
+        those of a release that did not read it."""
+        every: tuple[Store[Any], ...] = (self.quotas, self.limit_ranges)
+        return all(listed.listed_or_withheld(store, self.reflectors[store.name]) for store in every)
 
     @property
     def answered(self) -> bool:
@@ -384,6 +404,33 @@ class Caches:
         yield _Watched(
             question, _served(question), self.questions, lambda obj: obj, self._on_question
         )
+        yield _Watched(
+            "ResourceQuota",
+            ("v1", "resourcequotas"),
+            self.quotas,
+            limits.quota_row,
+            self._on_quota,
+            optional=True,
+        )
+        yield _Watched(
+            "LimitRange",
+            ("v1", "limitranges"),
+            self.limit_ranges,
+            limits.limit_ranges,
+            self._on_limit,
+            optional=True,
+        )
+
+    def _on_quota(self, key: Key, old: QuotaRow | None, new: QuotaRow | None) -> None:
+        """What slices lack is counted in namespaces with quotas only."""
+        if (old is None) != (new is None):
+            self._quota_namespaces = None
+            self.signals.reference("ResourceQuota", *key)
+        self._on_limit(key, old, new)
+
+    def _on_limit(self, _: Key, old: Any, new: Any) -> None:
+        if old != new:
+            self.signals.survey()
 
     def _on_served(self) -> None:
         """Slices become something else where a kind is served that they could do without."""

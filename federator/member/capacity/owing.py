@@ -6,7 +6,7 @@ capacity report.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from federator.member.cache.caches import Caches
@@ -29,6 +29,17 @@ class Owed(NamedTuple):
     """No two copies of the slice share a node, copies of two slices may."""
 
 
+class Lacking(NamedTuple):
+    """What a slice counts for in the ResourceQuotas of its namespace."""
+
+    shape: PodShape
+    entitled: int
+    """Copies that it may have; for a daemon as many as the nodes that admit it, whatever this
+    says."""
+    alive: int
+    """Copies of which pods exist."""
+
+
 class Owing:
     """One per process. A slice is looked at again when it is read after a signal."""
 
@@ -39,6 +50,8 @@ class Owing:
         self._every = True
         """All slices are to be looked at: what they refer to has changed."""
         self._owed: dict[WorkloadKey, tuple[Owed, ...]] = {}
+        self._lacking: dict[str, dict[WorkloadKey, Lacking]] = {}
+        """By namespace, of those with a ResourceQuota."""
         caches.signals.to_owe.append(self._changed.add)
         caches.signals.to_reference.append(self._on_reference)
 
@@ -48,8 +61,14 @@ class Owing:
         for key in sorted(self._owed):
             yield from self._owed[key]
 
+    def lacking(self, namespace: str) -> Iterable[Lacking]:
+        """What slices of a namespace with ResourceQuotas are entitled to, beside the pods that
+        exist."""
+        self._look()
+        return self._lacking.get(namespace, {}).values()
+
     def _on_reference(self, kind: str, _: str, __: str) -> None:
-        self._every = self._every or kind == "RuntimeProfile"
+        self._every = self._every or kind in ("RuntimeProfile", "ResourceQuota")
 
     def _look(self) -> None:
         if self._every:
@@ -61,7 +80,25 @@ class Owing:
                 self._owed[key] = owed
             else:
                 self._owed.pop(key, None)
+            self._note_lacking(key, row)
         self._changed.clear()
+
+    def _note_lacking(self, key: WorkloadKey, row: SliceRow | None) -> None:
+        if not (len(self._caches.quotas) or self._lacking):
+            return
+        entitled = None
+        if row is not None and key.namespace in self._caches.quota_namespaces():
+            entitled = self._entitlement(row)
+        if row is None or entitled is None:
+            self._lacking.get(key.namespace, {}).pop(key, None)
+            return
+        shape, copies = entitled
+        books, crews = self._caches.commitments, self._caches.crews_of(row)
+        alive = sum(books.alive(crew)[0] for crew in crews)
+        if shape.parts:  # each copy is all pods of the gang
+            pods = sum(part.count for part in shape.parts)
+            alive = alive // pods if pods else copies
+        self._lacking.setdefault(key.namespace, {})[key] = Lacking(shape, copies, alive)
 
     def _owed_to(self, row: SliceRow) -> Iterator[Owed]:
         entitled = self._entitlement(row)

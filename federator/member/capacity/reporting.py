@@ -21,6 +21,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.member.cache.caches import Caches
 from federator.member.cache.rows import Node
+from federator.member.capacity.limits import NamespaceReport
 from federator.member.capacity.owing import Entitlement, Owing
 from federator.member.capacity.room import Masks, Room
 from federator.member.options import MemberOptions
@@ -155,6 +156,8 @@ class CapacityReporter:
             return self._options.capacity_write_s
         if before.waiting != capacity.waiting or before.machines != capacity.machines:
             return self._options.capacity_write_s
+        if before.rules != capacity.rules or before.quotas != capacity.quotas:
+            return self._options.capacity_write_s
         total, old, new = capacity.allocatable, before.free, capacity.free
         permille = max(
             (abs(new[name] - old[name]) * 1000 // total[name] for name in total if total[name]),
@@ -215,6 +218,8 @@ class CapacityReporter:
         room = Room(self._masks, caches.commitments.used)
         self._owe_daemons(room)
         waiting = self._owe_slices(room) + self._owe_waiting(room) + self._orphaned()
+        namespaces = NamespaceReport(caches, self.owing, self._options.system_namespace)
+        rules, quotas = namespaces.rules(), namespaces.quotas(room)
         machines = _machines(caches.nodes.items().values())
         await asyncio.sleep(0)
         every = room.rows()
@@ -226,6 +231,7 @@ class CapacityReporter:
         if lost != ZERO:
             hidden = ", ".join(f"{amount} {name}" for name, amount in quantity.render(lost).items())
             error = f"Rounding to {len(rows)} rows hides at most {hidden} of free room."
+        error = " ".join(filter(None, (error, namespaces.error)))
         capacity = Capacity(
             rows=rows,
             copies={shape_id: room.copies(asked[shape_id]) for shape_id in sorted(asked)},
@@ -233,6 +239,8 @@ class CapacityReporter:
             exact=lost == ZERO,
             waiting=_most_first(waiting),
             machines=machines,
+            rules=rules,
+            quotas=quotas,
         )
         return capacity, error
 

@@ -6,6 +6,7 @@ before. Whatever else changes makes a cluster be charged anew.
 """
 
 import bisect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -209,16 +210,24 @@ class Charged:
         if self._is_covered(cluster, includes_seq):
             self.sum_up(cluster, None)
             return []
+        charges = sorted(self.each(cluster, includes_seq), key=lambda charge: charge[:2])
+        return self._in_sums(cluster, charges, singly)
+
+    def each(self, cluster: str, includes_seq: int) -> Iterator[Charge]:
+        """The same workload by workload, never in sums, and without what `departs` has kept."""
+        if self._is_covered(cluster, includes_seq):
+            return
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
-        charges: list[Charge] = []
         for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
             seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
             for seq, at, pod, copies in trails.rises(self._trail(cluster, uid), seen):
-                charges.append(((seq, uid), at, pod, copies))
-        charges.sort(key=lambda charge: charge[:2])
-        return self._in_sums(cluster, charges, singly)
+                yield (seq, uid), at, pod, copies
+
+    def uids(self) -> Iterator[str]:
+        """Workloads with a trail that their commitments do not say."""
+        return itertools.chain.from_iterable(self._trails.values())
 
     def _in_sums(self, cluster: str, charges: list[Charge], singly: int | None) -> list[Charge]:
         """The same with the first ones in sums: of copies that have left, and of steps where there

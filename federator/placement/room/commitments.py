@@ -25,7 +25,7 @@ from federator.model.fleet import ClusterView, Commitment, FleetSnapshot, Views
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.quota.tree import Tree
-from federator.placement.room import sums, trails
+from federator.placement.room import limits, sums, trails
 from federator.placement.room.charged import Charged
 from federator.placement.room.kept import KeptWorld
 from federator.placement.room.ledger import Ledger
@@ -88,6 +88,8 @@ class Commitments:
         """None in a copy, where what was reported does not change."""
         self.version = 0
         """Rises with every change."""
+        self._namespaces: Mapping[str, str] = {}
+        """uid -> namespace, in a copy that has not the commitment itself."""
 
     def __iter__(self) -> Iterator[Commitment]:
         return iter(self._commitments.values())
@@ -338,6 +340,16 @@ class Commitments:
         charges = self._charged.beyond(cluster, includes_seq)
         return [(shape, copies) for _, _, shape, copies in charges]
 
+    def uncovered_in(self, cluster: str, includes_seq: int) -> dict[str, limits.Charge]:
+        """Namespace -> (requests, copies) of what a summary up to this seq does not include."""
+        charges: dict[str, limits.Charge] = {}
+        for (_, uid), _, shape, copies in self._charged.each(cluster, includes_seq):
+            held = self._commitments.get(uid)
+            namespace = self._namespaces.get(uid, "") if held is None else held.namespace
+            requests, before = charges.get(namespace, limits.NOTHING)
+            charges[namespace] = requests + shape.requests * copies, before + copies
+        return charges
+
     def as_now(
         self,
         uid: str,
@@ -360,6 +372,8 @@ class Commitments:
         made.terminating = dict(self.terminating)
         made._sums, made._kept = self._sums.amounts(ends=ends), self._kept.copy()
         made._charged = self._charged.as_counted(made._commitments, counted, uid)
+        others = ((each, self._commitments.get(each)) for each in made._charged.uids())
+        made._namespaces = {each: held.namespace for each, held in others if held is not None}
         return made
 
     def copy(self) -> "Commitments":

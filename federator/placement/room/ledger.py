@@ -16,13 +16,14 @@ from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Former, PodShape, Tier
 from federator.model.fleet import Commitment, FleetSnapshot, copies_of
 from federator.model.resources import UNLIMITED, ZERO, Resources
+from federator.model.rules.namespaces import Room
 from federator.placement.growth.growth import Growth, promised
 from federator.placement.growth.pools import Pools
 from federator.placement.quota import quota
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
-from federator.placement.room import gangs
+from federator.placement.room import gangs, limits
 from federator.placement.room.binding import Ints
 from federator.placement.room.given import Given
 from federator.placement.room.nodes import Nodes
@@ -47,6 +48,7 @@ class Committed(Protocol):
     def tree(self, quotas: tuple[QuotaAccount, ...]) -> Tree: ...
     def world(self, snapshot: FleetSnapshot, reader: object) -> World: ...
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]: ...
+    def uncovered_in(self, cluster: str, includes_seq: int) -> Mapping[str, limits.Charge]: ...
 
 
 class _Charged(Protocol):
@@ -68,6 +70,8 @@ class Ledger:
         self.memo: dict[Any, Any] = {} if memo is None else memo
         """Cache of what depends alone on what filters judge of the clusters, and is read again and
         again (eligibility under a policy); kept from ledger to ledger while that is the same."""
+        self.limits = limits.Charges(snapshot, self.memo)
+        """What ResourceQuotas of members are charged beyond their reports."""
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False
@@ -233,6 +237,11 @@ class Ledger:
         at = self.world.at.get(cluster)
         opened = None if at is None else self.world.opened[at]
         return ZERO if opened is None else opened.base.allocatable
+
+    def quota_left(self, ask: Ask, cluster: str, freed: Resources = ZERO) -> Room | None:
+        """Copies beyond those of its last decision that ResourceQuotas of a cluster leave the
+        workload; None where none bounds them. `freed`: what its own copies there give back."""
+        return self.limits.room(ask, cluster, self._commitments, self.below, freed)
 
     def could_hold(self, cluster: str, shape: PodShape) -> bool:
         """Whether each pod of the shape would fit on some node of the cluster if that were empty.
@@ -454,11 +463,13 @@ class Ledger:
         before = self._commitments.get(uid)
         self._undo.append((uid, uid in self._commitments, before))
         self._commitments[uid] = commitment
+        self.limits.changed(uid)
         self._to_count(uid, commitment, before)
 
     def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
         self.holdings_version += 1
         self._to_count(uid, self._commitments.get(uid), before)
+        self.limits.changed(uid)
         if held:
             self._commitments[uid] = before
         else:

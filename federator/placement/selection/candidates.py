@@ -34,7 +34,9 @@ CONFLICT: Final = "an object of its name there belongs to somebody else"
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
 recorded decisions."""
-BY_CEILING: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.INVARIANT_VIOLATION})
+BY_CEILING: Final = frozenset(
+    {Reason.QUOTA_EXCEEDED, Reason.INVARIANT_VIOLATION, Reason.NAMESPACE_LIMITS}
+)
 """Limits of a candidate that `Ledger.ceilings` sets."""
 NO_REPORTS: Final[Mapping[str, ClusterView]] = MappingProxyType({})
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
@@ -249,7 +251,10 @@ def _likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
     apart = ask.exclusive, ask.guarded
-    return number_of(ask.policy), claim, ask.tier, ask.key.kind, apart, ask.needs
+    stated: tuple[str, Hashable] | None = None
+    if ask.key.namespace in _with_rules(snapshot, ledger):
+        stated = (ask.key.namespace, ask.stated)
+    return number_of(ask.policy), claim, ask.tier, ask.key.kind, apart, ask.needs, stated
 
 
 def number_of(policy: Policy) -> int:
@@ -287,6 +292,16 @@ def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
             view.projects is not None for view in snapshot.clusters.values()
         )
     return closed
+
+
+def _with_rules(snapshot: FleetSnapshot, ledger: Ledger) -> frozenset[str]:
+    """The namespaces in which some cluster has LimitRanges or ResourceQuotas."""
+    every: frozenset[str] | None = ledger.memo.get("with rules")
+    if every is None:
+        views = snapshot.clusters.values()
+        every = frozenset().union(*(view.rules for view in views if view.rules))
+        ledger.memo["with rules"] = every
+    return every
 
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:

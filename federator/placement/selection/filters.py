@@ -16,6 +16,7 @@ from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
 from federator.model.policy import Demand, FailoverWhen, Policy
+from federator.model.rules import namespaces
 from federator.placement.division.shards import Openness
 from federator.placement.policy import conditions, enforcing, tolerating
 from federator.placement.policy.conditions import Scope
@@ -293,6 +294,15 @@ def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
     return f"is open to {len(cluster.projects)} projects, and {ask.project} is not among them"
 
 
+def refuses_by_namespace(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its API server would refuse a pod of the workload, by a LimitRange of the namespace there, or
+    because a ResourceQuota of it bounds what a container does not state."""
+    rules = cluster.rules.get(ask.key.namespace)
+    if rules is None or not ask.stated:
+        return None
+    return namespaces.refusal(ask.key.namespace, rules, ask.stated) or None
+
+
 def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
     """It is not ready: not heard, or one of the reasons of its condition Ready."""
     if cluster.ready:
@@ -353,6 +363,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
     "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
     "project": Filter(Reason.NOT_ALLOWED, refuses_project),
+    "namespace": Filter(Reason.NAMESPACE_LIMITS, refuses_by_namespace),
     "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
     "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
     "clock": Filter(Reason.CLUSTER_UNHEALTHY, refuses_skewed),

@@ -79,7 +79,8 @@ def _evict(simulation: Simulation, running: Running, cluster: str, member: Membe
     if running.is_job:
         running.break_off(simulation.now_s)
     if member is not None:
-        member.unbind(running.ask.shape, running.bound[cluster])
+        namespace = running.ask.key.namespace
+        member.give_back(running.ask.shape, running.bound[cluster], namespace)
     running.displaced += running.copies(cluster)
     hints = simulation.take_away(running, (cluster,))
     running.waits_from(simulation.now_s, "ClusterUnhealthy")
@@ -99,11 +100,12 @@ def _regrow(simulation: Simulation, event: Event) -> int:
         copies = running.copies(event.cluster)
         share = next(share for share in running.shares if share.cluster == event.cluster)
         shape = running.shape_in(share)
-        bound = grown.bind(shape, copies)
+        namespace = running.ask.key.namespace
+        bound = grown.take(shape, copies, namespace)
         if sum(count for _, count in bound) == copies:
             running.bound[event.cluster] = bound
         else:
-            grown.unbind(shape, bound)
+            grown.give_back(shape, bound, namespace)
             harmed += copies
             _evict(simulation, running, event.cluster, former)
     return harmed

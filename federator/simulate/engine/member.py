@@ -19,7 +19,9 @@ from federator.model.ask import PodShape
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.kubernetes import taints
 from federator.model.quickly import quickly
-from federator.model.resources import PODS, UNLIMITED, Resources
+from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
+from federator.model.rules import namespaces
+from federator.model.rules.namespaces import QuotaLeft
 from federator.placement.room import binding, nodes
 from federator.placement.room.nodes import Columned, Nodes
 from federator.simulate.engine.shapes import Shapes, models_of
@@ -71,6 +73,10 @@ class Member:
         self._tell = changed
         rows = view.capacity.rows if view.capacity is not None else ()
         self._packs = view.capacity.packs if view.capacity is not None else False
+        self._quotas = dict(view.capacity.quotas) if view.capacity is not None else {}
+        """What ResourceQuotas leave before the simulation places anything, by namespace."""
+        self._counted: dict[str, Resources] = {}
+        """What copies count for in these."""
         self._makes = [replace(row, count=1, free=row.allocatable) for row in rows]
         self._make_of = np.repeat(np.arange(len(rows)), [row.count for row in rows])
         limited = any(PODS in row.allocatable or row.podless for row in rows)
@@ -212,6 +218,32 @@ class Member:
         """Whether so many copies would fit if the cluster were empty."""
         return self._count(shape, self.allocatable) >= copies
 
+    def take(self, shape: PodShape, copies: int, namespace: str) -> Bound:
+        """`bind` for copies of a namespace, which its ResourceQuotas count."""
+        bound = self.bind(shape, copies)
+        self._count_in(namespace, shape, bound, +1)
+        return bound
+
+    def give_back(self, shape: PodShape, bound: Bound, namespace: str) -> None:
+        """`unbind` for copies of a namespace."""
+        self._count_in(namespace, shape, bound, -1)
+        self.unbind(shape, bound)
+
+    def _count_in(self, namespace: str, shape: PodShape, bound: Bound, sign: int) -> None:
+        if namespace in self._quotas:
+            copies = sign * sum(count for _, count in bound)
+            before = self._counted.get(namespace, ZERO)
+            self._counted[namespace] = before + shape.requests * copies
+
+    def _left_in(self) -> Mapping[str, tuple[QuotaLeft, ...]]:
+        """What the quotas of each namespace leave now."""
+        return {
+            namespace: tuple(
+                namespaces.less(quota, self._counted.get(namespace, ZERO)) for quota in quotas
+            )
+            for namespace, quotas in self._quotas.items()
+        }
+
     def bind(self, shape: PodShape, copies: int) -> Bound:
         """Binds as many of the copies as there is room for, where the member's scheduler would. In
         place of a node, a gang has a number below 0.
@@ -294,6 +326,9 @@ class Member:
             nodes_left = self._summary.nodes(every, counts)
             rows = Columned(nodes_left, functools.partial(self._summary.rows, every, counts))
             capacity = _capacity(rows, self._copies, includes_seq, packs=self._packs)
+            if self._view.rules:
+                rules, quotas = self._view.rules, self._left_in()
+                capacity = replace(capacity, rules=rules, quotas=quotas)
             before, after = self._facts
             self._reported = _seen(*before, capacity, *after)
         return self._reported

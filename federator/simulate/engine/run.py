@@ -190,7 +190,8 @@ class _Simulation:
                 continue
             running.end(simulation.now_s)
             for name, bound in running.bound.items():
-                simulation.fleet.members[name].unbind(running.ask.shape, bound)
+                member, namespace = simulation.fleet.members[name], running.ask.key.namespace
+                member.give_back(running.ask.shape, bound, namespace)
             hints += simulation.take_away(running, tuple(running.bound))
             simulation.ended(running)
             self._notices.forget(key)
@@ -370,9 +371,9 @@ class _Simulation:
             lacking = share.slots - running.copies(name)
             if lacking > 0:
                 shape = running.shape_in(share)
-                running.enter(
-                    name, simulation.fleet.members[name].bind(shape, lacking), simulation.now_s
-                )
+                member = simulation.fleet.members[name]
+                bound = member.take(shape, lacking, key.namespace)
+                running.enter(name, bound, simulation.now_s)
         running.decided(decision, simulation.now_s)
         simulation.decided(running)
         self._start(running)
@@ -390,7 +391,8 @@ class _Simulation:
         hints = []
         for name in [name for name in running.bound if given.get(name, 0) < running.copies(name)]:
             gone = running.shrink(name, given.get(name, 0), simulation.now_s)
-            simulation.fleet.members[name].unbind(running.ask.shape, gone)
+            member, namespace = simulation.fleet.members[name], running.ask.key.namespace
+            member.give_back(running.ask.shape, gone, namespace)
             hints.append(Hint(HintKind.ROOM, name))
             if name not in given:
                 simulation.commitments.release(name, running.ask.uid)

@@ -183,8 +183,11 @@ def _rows(view: ClusterView) -> tuple[NodeRow, ...]:
 
 
 def _with(view: ClusterView, rows: Sequence[NodeRow]) -> ClusterView:
-    packs = view.capacity is not None and view.capacity.packs
-    return replace(view, capacity=Capacity(rows=tuple(rows), packs=packs))
+    before = view.capacity or Capacity()
+    capacity = Capacity(
+        rows=tuple(rows), packs=before.packs, rules=before.rules, quotas=before.quotas
+    )
+    return replace(view, capacity=capacity)
 
 
 def _all_free(view: ClusterView) -> ClusterView:

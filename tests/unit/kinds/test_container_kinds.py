@@ -11,9 +11,9 @@ import pytest
 from federator.kinds import registry
 from federator.kinds.jobset import failures
 from federator.kinds.natives import pod_templates
-from federator.kinds.pods import effective
 from federator.member.expansion import references
 from federator.model.resources import CPU
+from tests.unit.kinds.podshapes import pod_shape
 from tests.unit.kinds.test_natives import expand, profile, slice_of
 from tests.unit.kinds.test_variants import BASES
 
@@ -111,9 +111,9 @@ def template(where: str, **fields: Any) -> dict[str, Any]:
 def test_requests_of_every_kind_of_container_are_charged(where: str, milli: int) -> None:
     """An init container runs before the others, and a sidecar beside them."""
     asked = {"resources": {"requests": {"cpu": "1"}}}
-    assert effective.pod_shape(template(where, **asked)).requests[CPU] == milli
+    assert pod_shape(template(where, **asked)).requests[CPU] == milli
     limited = {"resources": {"limits": {"cpu": "1"}}}
-    assert effective.pod_shape(template(where, **limited)).requests[CPU] == milli
+    assert pod_shape(template(where, **limited)).requests[CPU] == milli
 
 
 @pytest.mark.parametrize("where", ["", *WHERE])

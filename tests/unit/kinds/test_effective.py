@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from federator.kinds.pods import effective
 from federator.model.errors import FieldError
 from federator.model.kubernetes.taints import Toleration
 from federator.model.resources import Resources
+from tests.unit.kinds.podshapes import pod_shape
 
 
 def container(
@@ -88,7 +88,7 @@ SUMS = {
 def test_requests_are_summed_as_the_scheduler_does(
     template: dict[str, Any], amounts: dict[str, int]
 ) -> None:
-    assert effective.pod_shape(template).requests == Resources({**amounts, "pods": 1})
+    assert pod_shape(template).requests == Resources({**amounts, "pods": 1})
 
 
 WRONG = {
@@ -115,7 +115,7 @@ WRONG = {
 @pytest.mark.parametrize(("template", "path"), WRONG.values(), ids=WRONG)
 def test_what_cannot_be_read_is_refused_with_its_path(template: dict[str, Any], path: str) -> None:
     with pytest.raises(FieldError) as caught:
-        effective.pod_shape(template)
+        pod_shape(template)
     assert caught.value.path == path
 
 
@@ -137,9 +137,9 @@ def test_equal_pods_have_equal_shapes_whatever_the_order() -> None:
             {"key": "x", "operator": "Exists"},
         ],
     )
-    assert effective.pod_shape(one) == effective.pod_shape(two)
-    assert effective.pod_shape(one).id == effective.pod_shape(two).id
-    assert effective.pod_shape(one).tolerations == (
+    assert pod_shape(one) == pod_shape(two)
+    assert pod_shape(one).id == pod_shape(two).id
+    assert pod_shape(one).tolerations == (
         Toleration("a", value="b"),
         Toleration("x", "Exists"),
     )
@@ -153,10 +153,10 @@ def test_required_node_affinity_is_part_of_the_shape_and_preferred_is_not() -> N
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
         }
     }
-    shape = effective.pod_shape(pod(containers=[], affinity=affinity, nodeSelector={"a": "b"}))
+    shape = pod_shape(pod(containers=[], affinity=affinity, nodeSelector={"a": "b"}))
     assert json.loads(shape.node_selector) == {"nodeSelector": {"a": "b"}, "nodeAffinity": terms}
-    assert effective.pod_shape(pod(containers=[])).node_selector == ""
-    assert effective.pod_shape(pod(containers=[])).plain
+    assert pod_shape(pod(containers=[])).node_selector == ""
+    assert pod_shape(pod(containers=[])).plain
 
 
 def anti(topology: str = "kubernetes.io/hostname", **term: Any) -> dict[str, Any]:
@@ -190,7 +190,7 @@ ONE_PER_NODE = {
 def test_copies_that_can_never_share_a_node_are_found(
     template: dict[str, Any], alone: bool
 ) -> None:
-    assert effective.pod_shape(template).one_per_node is alone
+    assert pod_shape(template).one_per_node is alone
 
 
 def test_remembered_answers_follow_everything_that_a_shape_depends_on() -> None:
@@ -206,17 +206,13 @@ def test_remembered_answers_follow_everything_that_a_shape_depends_on() -> None:
     }
     plain = pod(containers=[container(cpu="1")])
     shapes = [
-        effective.pod_shape(plain),
-        effective.pod_shape(plain, profile),
-        effective.pod_shape(plain, larger),
-        effective.pod_shape(
-            pod(containers=[container(cpu="1")], initContainers=[container(cpu="9")])
-        ),
-        effective.pod_shape(pod(containers=[container(cpu="1"), container(cpu="9")])),
-        effective.pod_shape(pod(containers=[container(cpu="1")], affinity=anti())),
-        effective.pod_shape(
-            {**pod(containers=[container(cpu="1")], affinity=anti()), "metadata": {}}
-        ),
+        pod_shape(plain),
+        pod_shape(plain, profile),
+        pod_shape(plain, larger),
+        pod_shape(pod(containers=[container(cpu="1")], initContainers=[container(cpu="9")])),
+        pod_shape(pod(containers=[container(cpu="1"), container(cpu="9")])),
+        pod_shape(pod(containers=[container(cpu="1")], affinity=anti())),
+        pod_shape({**pod(containers=[container(cpu="1")], affinity=anti()), "metadata": {}}),
     ]
     assert [shape.requests["cpu"] for shape in shapes] == [
         1000,
@@ -228,4 +224,4 @@ def test_remembered_answers_follow_everything_that_a_shape_depends_on() -> None:
         1000,
     ]
     assert [shape.one_per_node for shape in shapes] == [False] * 5 + [True, False]
-    assert effective.pod_shape(plain, profile) == shapes[1]
+    assert pod_shape(plain, profile) == shapes[1]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from federator.kinds import read
-from federator.kinds.pods import effective
 from federator.kinds.pods.inject import inject, parameter_text
 from federator.model.errors import FieldError
+from tests.unit.kinds.podshapes import pod_shape
 
 PROFILE: dict[str, Any] = {
     "metadata": {"name": "base"},
@@ -89,8 +89,8 @@ def test_a_container_on_request_comes_only_when_it_is_named() -> None:
     traffic = out["spec"]["containers"][-1]
     assert traffic["name"] == "traffic"
     assert traffic["env"] == [{"name": "DEPS", "value": "users,ads"}]
-    assert effective.pod_shape(TEMPLATE, PROFILE).requests["cpu"] == 0
-    assert effective.pod_shape(TEMPLATE, PROFILE, {"traffic": {"deps": []}}).requests["cpu"] == 100
+    assert pod_shape(TEMPLATE, PROFILE).requests["cpu"] == 0
+    assert pod_shape(TEMPLATE, PROFILE, {"traffic": {"deps": []}}).requests["cpu"] == 100
 
 
 def test_pods_of_jobs_get_native_sidecars_only_so_that_they_can_end() -> None:
@@ -135,8 +135,8 @@ def test_a_volume_of_the_profile_s_name_is_refused_also_where_a_shape_is_remembe
     taken = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "volumes": own}}
     fits = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "volumes": own[:1]}}
 
-    assert effective.pod_shape(fits, PROFILE) == effective.pod_shape(TEMPLATE, PROFILE)
-    for judge in (inject, effective.pod_shape):
+    assert pod_shape(fits, PROFILE) == pod_shape(TEMPLATE, PROFILE)
+    for judge in (inject, pod_shape):
         with pytest.raises(FieldError) as refused:
             judge(taken, PROFILE)
         assert str(refused.value) == (
@@ -172,7 +172,7 @@ def test_the_default_profile_is_valid_and_asks_for_little() -> None:
     read.check(profile)
     assert profile["metadata"]["name"] == "default"
     bare = {"spec": {"containers": [{"name": "app"}]}}
-    requests = effective.pod_shape(bare, profile, {"traffic": {"deps": ["x"]}}).requests
+    requests = pod_shape(bare, profile, {"traffic": {"deps": ["x"]}}).requests
     assert 0 < requests["cpu"] <= 100
     assert 0 < requests["memory"] <= 256 << 20
-    assert effective.pod_shape(bare, profile, batch=True).requests.within(requests)
+    assert pod_shape(bare, profile, batch=True).requests.within(requests)

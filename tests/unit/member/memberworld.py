@@ -241,6 +241,8 @@ _NATIVE = {
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses", False),
     "DaemonSet": ("apps/v1", "daemonsets", True),
     "Lease": ("coordination.k8s.io/v1", "leases", True),
+    "ResourceQuota": ("v1", "resourcequotas", True),
+    "LimitRange": ("v1", "limitranges", True),
 }
 
 DEFAULT_NODES = (NodePool(count=4, allocatable={"cpu": "8", "memory": "32Gi", "pods": "50"}),)

@@ -10,7 +10,8 @@ from federator.model.accounts import QuotaAccount, TierQuota
 from federator.model.ask import Tier
 from federator.model.fleet import ClusterView
 from federator.model.policy import Division, Policy, Strategy
-from federator.model.resources import CPU, Resources
+from federator.model.resources import CPU, PODS, Resources
+from federator.model.rules.namespaces import QuotaLeft, Rules
 from federator.placement.policy.policies import Rule
 from federator.simulate.engine import run
 from federator.simulate.inputs import Event, EventKind
@@ -61,6 +62,24 @@ def test_a_service_takes_what_there_is_over_clusters_and_grows_when_room_comes()
         ("a", 3),
         ("b", 4),
     }
+
+
+def test_a_quota_of_a_member_bounds_its_namespace_until_copies_end() -> None:
+    """Two of four places are left to team-a in the only cluster, and all to team-b."""
+    left = QuotaLeft("compute", ((PODS, 2),))
+    view = cluster("a")
+    assert view.capacity is not None
+    rules, quotas = {"team-a": Rules(quotas=(left.bounded,))}, {"team-a": (left,)}
+    capacity = dataclasses.replace(view.capacity, rules=rules, quotas=quotas)
+    view = dataclasses.replace(view, capacity=capacity)
+    works = [job("first", 0, 10, 2), job("second", 3, 5, 2)]
+    works.append(job("other", 4, 5, 2, namespace="team-b"))
+
+    found = lives(simulate(inputs_of([view], works)))
+
+    assert (found["first"].start_s, found["second"].start_s, found["other"].start_s) == (0, 10, 4)
+    (wait,) = found["second"].waits
+    assert wait.reason == "NamespaceLimits"
 
 
 def test_the_higher_tier_and_then_the_higher_priority_gets_the_room_first() -> None:
