@@ -177,7 +177,7 @@ class PreferenceFields(Model):
     selector: Selector | None = None
     """Clusters with these labels are preferred."""
     scorer: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """A scorer by name: FreeCapacity, Fit, Balance, Price, Fragmentation or SpareGPUs."""
+    """A scorer by name: FreeCapacity, Fit, Balance, Success, Price, Fragmentation or SpareGPUs."""
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
@@ -304,6 +304,7 @@ SCORERS_BY_NAME: Final = {
     "FreeCapacity": False,
     "Fit": False,
     "Balance": True,
+    "Success": True,
     "Price": False,
     "Fragmentation": True,
     "SpareGPUs": True,

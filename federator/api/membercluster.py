@@ -33,7 +33,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.maintenance import WINDOWS_MAX
-from federator.api.memberfields import Credentials, StatedFields
+from federator.api.memberfields import Credentials, StatedFields, SuccessFields
 from federator.api.raw import Obj
 from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
 from federator.api.tainttimes import HubTaint, TaintTime
@@ -268,6 +268,8 @@ class Status(Model):
     capacity: CapacityFields | None = None
     """A copy of what the cluster last reported, refreshed when it changes by more than one percent
     or includes other decisions."""
+    success: SuccessFields | None = None
+    """How well copies start and jobs end there; absent while nothing has failed."""
     unknown_slices: Amount = 0
     """Slices of this fleet that no workload and no decision of the host accounts for; they are left
     as they are."""
@@ -490,6 +492,8 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",
         stated=memberfields.stated_of(obj),
+        success_permille=memberfields.success_permille(obj),
+        failing=memberfields.avoided(obj),
     )
 
 

@@ -58,6 +58,16 @@ class StatedFields(Model):
     has the value of the label."""
 
 
+class SuccessFields(Model):
+    """How well copies start and jobs end in the cluster."""
+
+    percent: Annotated[int, Field(ge=0, le=100)]
+    """The share of workloads that start and end well there, over about an hour."""
+    avoided: bool = False
+    """New copies go to other clusters first, because the share fell below 50 percent and has not
+    reached 80 percent since."""
+
+
 def stated_of(obj: Obj) -> Stated:
     """What is known of a MemberCluster. Total: what cannot be read is left out."""
     spec = raw.mapping(obj, "spec")
@@ -75,6 +85,19 @@ def stated_of(obj: Obj) -> Stated:
         },
     )
     return made if made != NOTHING_STATED else NOTHING_STATED
+
+
+def success_permille(obj: Obj) -> int | None:
+    """The success rate that its status records, in thousandths; None where it records none."""
+    status = raw.mapping(obj, "status", "success")
+    if "percent" not in status:
+        return None
+    return 10 * min(max(raw.integer(status, "percent"), 0), 100)
+
+
+def avoided(obj: Obj) -> bool:
+    """Whether its status records that new copies go to other clusters first."""
+    return raw.flag(obj, "status", "success", "avoided")
 
 
 def _is_domain(text: str) -> bool:

@@ -319,6 +319,12 @@ FIGURES: tuple[Row, ...] = (
         ("cluster", "resource"),
     ),
     Row(
+        "federator_cluster_success_ratio",
+        Gauge,
+        "The share of workloads that start and end well in a cluster, over about an hour.",
+        ("cluster",),
+    ),
+    Row(
         "federator_reconcile_waiting",
         Gauge,
         "Changes that still wait for their next step, such as `ready`.",

@@ -140,6 +140,10 @@ class ClusterView:
     stale: bool = False
     """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
     stated: Stated = NOTHING_STATED
+    success_permille: int | None = None
+    """The share of workloads that start and end well there, in thousandths; None while unknown."""
+    failing: bool = False
+    """That share is so low that new copies go elsewhere first."""
 
     def domains(self, key: str) -> tuple[str, ...]:
         """The domains of a topology key in which it lies: those that `spec.topology` states, else

@@ -79,6 +79,10 @@ def _price(view: ClusterView) -> int | None:
     return number(view.stated.price)
 
 
+def _success(view: ClusterView) -> int | None:
+    return None if view.success_permille is None else view.success_permille * (NANO // 1000)
+
+
 def _created(view: ClusterView) -> int | None:
     return int(view.stated.created_s) * NANO if view.stated.created_s > 0 else None
 
@@ -101,6 +105,12 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     "price": Property(_price, Kind.NUMBER, "`spec.pricePerHour` of the MemberCluster."),
     "created": Property(
         _created, Kind.NUMBER, "When the MemberCluster was created, in seconds since 1970."
+    ),
+    "successRate": Property(
+        _success,
+        Kind.NUMBER,
+        "The share of workloads that start and end well there, from 0 to 1 in steps of 0.05.",
+        reported=True,
     ),
     "nodes": Property(_nodes, Kind.NUMBER, "The number of its nodes.", reported=True),
     "freeShare": Property(

@@ -41,6 +41,7 @@ from federator.hub.members.connecting.connection import Connect
 from federator.hub.metering.figures import Figures
 from federator.hub.metering.readiness import Readiness
 from federator.hub.metering.reconcile_times import ReconcileTimes
+from federator.hub.metering.success import SuccessRates
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.security.foreign import Foreign
@@ -150,6 +151,7 @@ class Controllers:
         )
         self.recurring = Recurring(state, client, applier, events, clock=clock, rng=rng)
         self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
+        self.success = SuccessRates(state, clock=clock)
         self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
 
     def _make_leaving(self, around: Surroundings) -> None:
@@ -216,6 +218,7 @@ class Controllers:
             Task("recurring", leading, self.recurring.run),
             Task("expiry", leading, self.expiry.run),
             Task("figures", leading, self.figures.run),
+            Task("success rates", leading, self.success.run),
             Task("drilling", leading, self.drilling.run),
             Task("invariants", leading, self.invariants.run),
             Task("policy status", leading, self.policies.run),

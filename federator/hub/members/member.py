@@ -319,6 +319,8 @@ class Member:
             capacity=report.capacity if report is not None else None,
             capacity_age_s=age,
             stale=age > stale_after_s,
+            success_permille=self.vitals.success.shown,
+            failing=self.vitals.success.avoided,
         )
 
     def readiness(self) -> tuple[bool, str]:

@@ -17,6 +17,7 @@ from federator.hub.members.reachability import ReachabilityState
 from federator.kube import errors
 from federator.model.names import WorkloadKey
 from federator.runtime.fencing import Promise
+from federator.scheduling.success import Rate
 from federator.status.conditions import FALSE, TRUE, Condition
 
 OWNED = (
@@ -146,8 +147,14 @@ class Vitals:
     unlisted: str = ""
     """Why it takes no new work although it is well: its MemberCluster may be gone, as a sentence.
     "" while the host lists it."""
+    success: Rate = field(default_factory=Rate)
+    """How well copies start and jobs end there (`hub/metering/success.py`)."""
     _failing: frozenset[str] = frozenset()
     _met: frozenset[WorkloadKey] = frozenset()
+
+    def observe_success(self, rate: Rate) -> None:
+        """All shares were looked at."""
+        self.success = rate
 
     def observe_renewal(self, trouble: Condition | None) -> None:
         """What prevents renewing our token there; None for nothing."""

@@ -45,6 +45,7 @@ PUBLISHED = (
     "federator_profile_held_back",
     "federator_cluster_capacity",
     "federator_cluster_free",
+    "federator_cluster_success_ratio",
     "federator_reconcile_waiting",
     "federator_reconcile_oldest_seconds",
 )
@@ -169,11 +170,17 @@ class Figures:
             for samples, amounts in (capacity, reported.allocatable), (free, reported.free):
                 for resource, amount in amounts.items():
                     samples[name, resource] = in_units(resource, amount)
+        rates: dict[Labels, float] = {
+            (name,): member.vitals.success.permille / 1000
+            for name, member in sorted(self._state.members.items())
+            if member.vitals.success.as_of_s is not None and not member.abandoned
+        }
         return {
             "federator_cluster_capacity": capacity,
             "federator_cluster_free": free,
             "federator_cluster_lost": lost,
             "federator_member_process_silent": silent,
+            "federator_cluster_success_ratio": rates,
         }
 
 

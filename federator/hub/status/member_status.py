@@ -338,6 +338,11 @@ class Reporting:
         slices = member.contents.slices_held
         if member.heard and live.get("slices") != slices:
             fields["slices"] = slices
+        rate = member.vitals.success
+        shown = {"percent": rate.shown // 10, "avoided": rate.avoided}
+        known = live.get("success")
+        if rate.as_of_s is not None and known != shown and (known or rate.shown < 1000):
+            fields["success"] = shown
         if member.contents.report is not None:
             fresh, copied = member.contents.report.capacity, live.get("capacity")
             permille = self.state.options.capacity_copy_permille

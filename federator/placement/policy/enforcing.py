@@ -146,9 +146,10 @@ def untolerated(
 
 
 def avoided(policy: Policy, cluster: ClusterView) -> int:
-    """How many PreferNoSchedule taints of the cluster are not tolerated."""
+    """How many PreferNoSchedule taints of the cluster are not tolerated, and one more for a cluster
+    in which copies do not start."""
     soft = [taint for taint in cluster.taints if taint.effect == Effect.PREFER_NO_SCHEDULE]
-    return sum(not tolerates(policy, taint) for taint in soft)
+    return sum(not tolerates(policy, taint) for taint in soft) + cluster.failing
 
 
 def excluding(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:

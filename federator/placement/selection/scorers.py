@@ -154,6 +154,11 @@ def balance(ask: Ask, clusters: Facts) -> Ints:
     return points
 
 
+def successful(ask: Ask, clusters: Facts) -> Ints:
+    """The cluster in which most workloads start and end well first, in proportion to that share."""
+    return balance(ask, clusters)
+
+
 def cheapest(ask: Ask, clusters: Facts) -> Ints:
     """The lowest price per hour first; none for a cluster without a price."""
     return _lowest(ask, clusters)
@@ -192,6 +197,7 @@ SCORERS: Final[Mapping[str, Term]] = {
     "FreeCapacity": Term(free_capacity, preferred=True),
     "Fit": Term(fit, preferred=True),
     "Balance": Term(balance, reads_room=False, preferred=True, reads="freeShare"),
+    "Success": Term(successful, reads_room=False, preferred=True, reads="successRate"),
     "Price": Term(cheapest, reads_room=False, preferred=True, reads="price"),
     "Fragmentation": Term(whole_nodes, reads_room=False, preferred=True, reads="cpu.nodeFree"),
     "SpareGPUs": Term(spare_gpus, reads_room=False, preferred=True, reads="gpu.total"),

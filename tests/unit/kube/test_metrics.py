@@ -242,6 +242,7 @@ ASSERTED = {
         "federator_cluster_capacity",
         "federator_cluster_free",
     },
+    "tests/unit/hub/test_success_rates.py": {"federator_cluster_success_ratio"},
     "tests/unit/hub/test_product_metrics.py": {
         "federator_reconcile_seconds",
         "federator_reconcile_waiting",
