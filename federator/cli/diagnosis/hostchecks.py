@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from federator.api import federatedquota, membercluster, raw
-from federator.cli import banner
+from federator.hub.query import banner
 from federator.cli.diagnosis import checks
 from federator.cli.diagnosis.checks import Check, Findings, Obj, Patient
 from federator.cli.diagnosis.findings import Finding, Result
