@@ -17,6 +17,8 @@ from prometheus_client.registry import Collector
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _MINUTES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
+_PARTS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -27,7 +29,7 @@ class Row:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = _SECONDS
-    """Upper bounds of a histogram's buckets, in seconds."""
+    """Upper bounds of a histogram's buckets, in the unit of its name: seconds, or a ratio."""
 
 
 TABLE: tuple[Row, ...] = (
@@ -204,6 +206,14 @@ TABLE: tuple[Row, ...] = (
         Counter,
         "Decisions written, by kind and by what binds; Chosen where nothing lacks.",
         ("kind", "reason"),
+    ),
+    Row(
+        "federator_batch_gap_ratio",
+        Histogram,
+        "Of batches that left copies without a place for want of room, at most one in 15 s: which"
+        " part of the bound of the linear relaxation was not placed, by resources; 0.02 is 2 %.",
+        (),
+        _PARTS,
     ),
     Row(
         "federator_moves_total",

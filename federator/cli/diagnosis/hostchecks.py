@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from federator.api import federatedquota, membercluster, raw
-from federator.hub.query import banner
 from federator.cli.diagnosis import checks
 from federator.cli.diagnosis.checks import Check, Findings, Obj, Patient
 from federator.cli.diagnosis.findings import Finding, Result
-from federator.hub.query import announcing
+from federator.hub.query import announcing, banner
 from federator.hub.security import hardening
 from federator.kinds import crds, registry
 from federator.kube import errors, selfsigned, tokens

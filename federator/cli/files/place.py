@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from federator.hub.placing.offline import Situation
     from federator.model.ask import Ask
     from federator.model.decision import Decision
+    from federator.scheduling.optimality import Gap
 
 SHORTFALL_EXIT = 3
 
@@ -77,9 +78,9 @@ def place(
         _fail_without_workloads()
     for warning in warnings(situation):
         common.say(f"warning: {warning}", err=True)
-    made = situation.decide_all()
+    made, gap = situation.decide_batch()
     decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in made]
-    common.show(rendered(decisions, output, _outcome(situation, made)))
+    common.show(rendered(decisions, output, _outcome(situation, made), gap))
     sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
 
 
@@ -363,13 +364,35 @@ def _outcome(
 
 
 def rendered(
-    decisions: Sequence[Mapping[str, Any]], output: str, outcome: Mapping[str, Any] | None = None
+    decisions: Sequence[Mapping[str, Any]],
+    output: str,
+    outcome: Mapping[str, Any] | None = None,
+    gap: "Gap | None" = None,
 ) -> str:
-    """PlacementDecision objects as a table, or as JSON or YAML, there with the outcome."""
+    """PlacementDecision objects as a table, or as JSON or YAML, there with the outcome. The table
+    names the optimality gap only if something is short."""
     if output == "table":
-        return table(decisions)
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(decisions)}
-    return common.dump(listed | dict(outcome or {}), output)
+        short = gap is not None and any(map(_short, decisions))
+        return f"{table(decisions)}\n\n{_gap_line(gap)}" if gap and short else table(decisions)
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(decisions)} | dict(outcome or {})
+    if gap is not None:
+        listed["optimality"] = {
+            "placedWork": _percent(gap.placed),
+            "boundWork": _percent(gap.bound),
+            "gapPercent": _percent(gap.ratio),
+        }
+    return common.dump(listed, output)
+
+
+def _gap_line(gap: "Gap") -> str:
+    return (
+        f"Optimality gap: at most {_percent(gap.ratio)} % (placed work {_percent(gap.placed)}; no"
+        f" placement exceeds {_percent(gap.bound)})"
+    )
+
+
+def _percent(part: float) -> float:
+    return round(100 * part, 2)
 
 
 def table(decisions: Sequence[Mapping[str, Any]]) -> str:

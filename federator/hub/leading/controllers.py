@@ -219,6 +219,7 @@ class Controllers:
             Task("expiry", leading, self.expiry.run),
             Task("figures", leading, self.figures.run),
             Task("success rates", leading, self.success.run),
+            Task("optimality gaps", leading, self.placing.gaps.run),
             Task("drilling", leading, self.drilling.run),
             Task("invariants", leading, self.invariants.run),
             Task("policy status", leading, self.policies.run),

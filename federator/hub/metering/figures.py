@@ -2,6 +2,8 @@
 a minute: workloads by state and reason, copies, quota by account, room by cluster, lost clusters,
 and changes under way.
 
+The optimality gap of batches is observed here too.
+
 A pass over a hundred thousand workloads takes a third of a second in all; other work gets its turn
 in between, so that a reading may mix two moments a blink apart.
 """
@@ -20,13 +22,20 @@ from federator.hub.records.workloads import Workload
 from federator.kube.metrics import Metrics
 from federator.model.ask import Tier
 from federator.model.decision import Decision, Reason, Share
+from federator.model.fleet import FleetSnapshot
 from federator.model.resources import CPU
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
+from federator.placement.room.commitments import Commitments
+from federator.scheduling import optimality
 from federator.scheduling.governor import Health
+from federator.scheduling.optimality import Batch
+from federator.scheduling.write_order import Decided
 
 PASS_S = 15.0
 """Seconds between two readings."""
+GAPS_S = 15.0
+"""Seconds from one measured batch to the next."""
 AT_ONCE = 1000
 """Workloads that are looked at before other work gets its turn."""
 
@@ -221,6 +230,50 @@ def _balances(tree: Tree, uses: Uses) -> dict[Labels, float]:
                         labels = (account, tier.value, resource, figure)
                         samples[labels] = in_units(resource, amount)
     return samples
+
+
+class Gaps:
+    """How far batches are from the best placement that a bound allows, while this hub leads.
+
+    Only batches that left copies without a place for want of room are measured, one at a time and
+    one every quarter of a minute at most. The search for the bound gives other work its turn after
+    every few milliseconds. Decisions do not wait for it.
+    """
+
+    def __init__(self, commitments: Commitments, metrics: Metrics | None) -> None:
+        self._commitments = commitments
+        self._metrics = metrics
+        self._batch: Batch | None = None
+        self._noted = asyncio.Event()
+        self._listens = False
+
+    def note(self, decided: Sequence[Decided], snapshot: FleetSnapshot) -> None:
+        """A cycle has decided; its decisions are not in the commitments yet. Kept is only what the
+        bound is computed from."""
+        if self._listens and not self._noted.is_set() and optimality.lacks_room(decided):
+            self._batch = optimality.of_cycle(decided, self._commitments.open(snapshot))
+            self._noted.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self._metrics is None:
+            return
+        self._listens = True
+        try:
+            while True:
+                await self._noted.wait()
+                batch, self._batch = self._batch, None
+                assert batch is not None
+                ratio = 0.0
+                for gap in batch.gaps(batch.few):
+                    ratio = gap.ratio
+                    await asyncio.sleep(0)
+                self._metrics.child("federator_batch_gap_ratio").observe(ratio)
+                await asyncio.sleep(GAPS_S)
+                self._noted.clear()
+        finally:
+            self._listens = False
+            self._noted.clear()
 
 
 def standing(workload: Workload, record: Record | None) -> tuple[str, str]:

@@ -33,9 +33,10 @@ from federator.placement.policy.hostclaims import HostClaims
 from federator.placement.policy.policies import Policies
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection import candidates
-from federator.scheduling import cycle
+from federator.scheduling import cycle, optimality
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
+from federator.scheduling.optimality import Gap
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import FOR_ROOM, Waiting
 from federator.status import reasons
@@ -278,14 +279,26 @@ class Situation:
 
     def decide_all(self) -> list[tuple[Ask, Decision]]:
         """Places every workload in one cycle, and charges the result."""
+        return self._charged(self._decide_all())
+
+    def decide_batch(self) -> tuple[list[tuple[Ask, Decision]], Gap]:
+        """As `decide_all`, with how far the batch is from the best placement."""
+        made = self._decide_all()
+        gap = optimality.of_cycle(made.decided, self.commitments.open(self.snapshot)).gap()
+        return self._charged(made), gap
+
+    def _decide_all(self) -> Cycle:
         asked = [
             (workload, ask)
             for workload in self.workloads.values()
             if (ask := self.ask_of(workload)) is not None
         ]
-        made = self.decide(
+        return self.decide(
             [self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot
         )
+
+    def _charged(self, made: Cycle) -> list[tuple[Ask, Decision]]:
+        """The decisions by key, once they are charged."""
         for decided in made.decided:
             self.commitments.record(decided.after)
         return sorted(

@@ -102,6 +102,7 @@ class Placing:
         self.inadmissible = Queue()
         """Workloads that wait for something, and the hints that could help each."""
         self.moves = MoveBuckets(state, clock=clock, later=self.queue.add_after)
+        self.gaps = figures.Gaps(state.commitments, state.metrics)
         self._pledges = Pledges()
         self._asks = policying.Asks()
         self._unheard: dict[WorkloadKey, str] = {}
@@ -172,6 +173,7 @@ class Placing:
             others=functools.partial(self._victim, snapshot, due, batch),
             pace=self._pace(),
         )
+        self.gaps.note(made.decided, snapshot)
         self._assume(made, due)
         for key, bug in made.failed.items():
             batch.ended(key, bug)

@@ -45,6 +45,24 @@ def test_a_shortfall_has_exit_code_3_and_its_reason(tmp_path: Path) -> None:
     assert "InsufficientCapacity: 8 of 20 copies are placed, 12 are missing" in done.stdout
 
 
+def test_the_optimality_gap_is_shown_where_something_is_short(tmp_path: Path) -> None:
+    # Each node of 8 cores holds one copy of 5 or two of 4: the first are placed first.
+    first = psvc("first", 4, cpu="5", tier="Reserved")
+    second = psvc("second", 8, cpu="4")
+    fleet = member("a", 4, cpu="8")
+    file = write(tmp_path, "all.yaml", fleet, first, second)
+
+    table = run("place", "-f", file).stdout
+    listed = json.loads(run("place", "-f", file, "-o", "json").stdout)
+    fits = run("place", "-f", write(tmp_path, "one.yaml", fleet, first))
+
+    assert listed["optimality"] == {"placedWork": 62.5, "boundWork": 100.0, "gapPercent": 37.5}
+    assert table.splitlines()[-1] == (
+        "Optimality gap: at most 37.5 % (placed work 62.5; no placement exceeds 100.0)"
+    )
+    assert "Optimality" not in fits.stdout
+
+
 def test_workloads_are_placed_in_the_order_of_the_hub_fewest_places_first(tmp_path: Path) -> None:
     wide, narrow = psvc("any", 12), psvc("only-a", 4, placement={"clusters": {"names": ["a"]}})
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), wide, narrow))
