@@ -4,8 +4,9 @@
 a cluster that can grow is never more than all its nodes hold at their most, as its MemberCluster
 states them, whenever it gets more and has fewer nodes. Free room and promises are of that volume
 too, so a node that is promised twice breaks the rule. Seed n has the n-th fault: none, nodes that
-never come, that come smaller than stated, or that come and vanish. At the end copies run on all
-nodes that came, and late nodes have an Event.
+never come, that come smaller than stated, or that come and vanish; from seed 50 on a price changes.
+A decision records no price but one that was stated. At the end copies run on all nodes that came,
+and late nodes have an Event.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ import dataclasses
 import random
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from federator.hub.options import HubOptions
@@ -22,7 +25,10 @@ from tests.unit.hub.world import World, service
 
 ONCE: Final = "2 nodes are promised once"
 ENDS: Final = "10 growth ends"
+STATED: Final = "11 prices are those that were stated"
 FAULTS: Final = ("none", "never", "smaller", "vanish")
+PRICE: Final = "price"
+"""The fault of seeds 50 to 99 of each hundred."""
 PSVC: Final = "PinterestService"
 NODE_CPU: Final = 8
 SLACK_CPU: Final = 3
@@ -38,7 +44,8 @@ class Play:
     """One world and its services."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.fault = seed, FAULTS[seed % len(FAULTS)]
+        self.seed = seed
+        self.fault = PRICE if seed % 100 >= 50 else FAULTS[seed % len(FAULTS)]
         self.rng = random.Random(f"{seed}/growing")
         self.most = {name: self.rng.randint(2, 5) for name in "ab"[: self.rng.randint(1, 2)]}
         """Cluster that can grow -> its nodes at most."""
@@ -49,6 +56,8 @@ class Play:
         """Service -> cpus of a copy."""
         self.given: Counter[str] = Counter()
         """Cluster -> cpus that decisions gave it at the last look."""
+        self.prices = {Decimal("0.5")}
+        """Of a node, as they were stated until now."""
         self.seen: Counter[str] = Counter({self.fault: 1})
 
     @property
@@ -62,6 +71,7 @@ class Play:
             "never": {"start_s": None},
             "smaller": {"allocatable": SMALLER},
             "vanish": {"lives_s": 600.0},
+            PRICE: {},
         }
         for name in self.most:
             controllers = self.world.federation.members[name].controllers
@@ -83,6 +93,8 @@ class Play:
                 asked = service(self.rng.randint(2, 14), cpu=str(cpu))
                 await self.world.create(PSVC, "feed", name, asked)
             await asyncio.sleep(self.rng.uniform(20.0, 240.0))
+            if self.fault == PRICE:
+                await self.reprice()
             name = self.rng.choice(sorted(self.cpus))
             if self.rng.random() < 0.3:
                 await self.world.delete(PSVC, "feed", name)
@@ -92,6 +104,15 @@ class Play:
                 await self.world.patch(PSVC, "feed", name, {"spec": replicas})
             await asyncio.sleep(self.rng.uniform(5.0, 120.0))
 
+    async def reprice(self) -> None:
+        """The nodes of one cluster cost something else from now on."""
+        name, price = self.rng.choice(sorted(self.most)), self.rng.choice(("0.25", "0.75", "3"))
+        self.prices.add(Decimal(price))
+        member = await self.world.get("MemberCluster", "", name)
+        assert member is not None
+        classes = [{**each, "pricePerHour": price} for each in member["spec"]["scaleUp"]]
+        await self.world.patch("MemberCluster", "", name, {"spec": {"scaleUp": classes}})
+
     async def look(self) -> None:
         """Judges what all decisions give to each cluster that can grow."""
         given: Counter[str] = Counter()
@@ -99,6 +120,8 @@ class Play:
             spec = decision["spec"]
             cpu = self.cpus.get(spec["workload"]["name"], 0)
             self.seen["promised"] += bool(spec.get("scaleUp"))
+            for added in spec.get("scaleUp", ()):
+                self._judge_price(added)
             for share in spec["shares"]:
                 given[share["cluster"]] += share["replicas"] * cpu
         for name, most in self.most.items():
@@ -110,6 +133,12 @@ class Play:
                 what = f"{name} has {most} nodes at most, and copies of {given[name]} cpus"
                 raise Broken(self.seed, ONCE, what)
 
+    def _judge_price(self, added: Mapping[str, Any]) -> None:
+        """The price of all nodes that a decision has to wait for."""
+        nodes, price = added["nodes"], added.get("pricePerHour")
+        if price is None or Decimal(price) not in {nodes * each for each in self.prices}:
+            raise Broken(self.seed, STATED, f"{nodes} nodes at {price}, of {sorted(self.prices)}")
+
     async def end(self) -> None:
         """What came is used, and what did not is told."""
         events = await self.world.host.list("events.k8s.io/v1", "events")
@@ -117,7 +146,7 @@ class Play:
         self.seen["late"] += late
         if self.fault == "never" and self.seen["promised"] and not late:
             raise Broken(self.seed, ENDS, "nodes never came, and nothing was said of it")
-        if self.fault != "none":
+        if self.fault not in ("none", PRICE):
             return
         for name in self.cpus:
             shares = sum((await self.world.shares("feed", name)).values())
@@ -130,7 +159,9 @@ def _pool(most: int | None = None) -> Pool:
     pool = Pool(count=1, cpu=str(NODE_CPU), memory="32Gi")
     if most is None:
         return pool
-    return pool.model_copy(update={"scale_up": ScaleUp(max=most, minutes=MINUTES)})
+    return pool.model_copy(
+        update={"scale_up": ScaleUp(max=most, minutes=MINUTES, pricePerHour="0.5")}
+    )
 
 
 async def _play(seed: int) -> Counter[str]:
