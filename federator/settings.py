@@ -30,6 +30,7 @@ MAY_BE_ZERO = frozenset(
         "hub.batch_linger_s",  # a batch is taken at once
         "hub.capacity_copy_permille",  # every change is worth a copy
         "hub.deletions_permille",  # only the floor goes without waiting
+        "hub.workload_probe_interval_s",  # no cluster is probed on a schedule
         "member.capacity_small_permille",  # no change is small
         "query.port",  # any free one
         "serve.port",  # any free one

@@ -68,6 +68,9 @@ def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
         case Reason.CORDONED if view.draining:
             if made := in_member(world, name, ("spec", "drain"), None):
                 yield Change(f"end the drain of {name}", made)
+        case Reason.CORDONED if view.unproven and not view.cordoned and not view.maintained:
+            proven = world.with_view(replace(view, unproven=""))
+            yield Change(f"{name} passes a probe", proven, f"federator probe run {name}")
         case Reason.CORDONED:
             if made := in_member(world, name, ("spec", "cordoned"), None):
                 yield Change(f"uncordon {name}", made)

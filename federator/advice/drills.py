@@ -9,7 +9,7 @@ from dataclasses import replace
 from federator.hub.placing.offline import Situation
 from federator.hub.snapshot.world import World
 from federator.kube.threads import Stop
-from federator.model.names import WorkloadKey
+from federator.model.names import WorkloadKey, is_probe
 from federator.placement.selection import filters
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
@@ -57,6 +57,8 @@ def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
         ask = situation.ask_of(workload)
         if ask is None or ask.suspended or workload.deleting or not record.clusters:
             continue
+        if is_probe(key):
+            continue
         entry = situation.entry(workload, ask, situation.snapshot)
         for name in record.clusters:
             held.setdefault(name, []).append(entry)
@@ -67,7 +69,7 @@ def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
     """The workloads with anything in these clusters, in the order of an evacuation."""
     names, entries = frozenset(clusters), []
     for key, record in situation.records.items():
-        if names.isdisjoint(record.clusters):
+        if names.isdisjoint(record.clusters) or is_probe(key):
             continue
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)

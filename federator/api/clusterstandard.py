@@ -1,7 +1,7 @@
 """ClusterStandard: what every cluster of the fleet, or every one with some labels, must hold before
 it takes work. Schema and conversion."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -9,12 +9,24 @@ from pydantic import ConfigDict, Field
 
 from federator.api import raw
 from federator.api.clusterchoice import Selector
-from federator.api.common import Metadata, Model, ShortText, list_map, rules
+from federator.api.common import (
+    LIST_SET,
+    Metadata,
+    Model,
+    ShortText,
+    TierName,
+    list_map,
+    rules,
+)
 from federator.api.raw import Obj
+from federator.model.ask import Tier
+from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
+from federator.model.kubernetes.selectors import LabelSelector
 
 KIND: Final = "ClusterStandard"
 MANIFESTS_MAX: Final = 64
+PROBE_EVERY_MIN_S: Final = 60
 
 Manifest = Annotated[
     dict[str, Any],
@@ -58,6 +70,20 @@ class Probe(Model):
     """Such as /apis/metrics.k8s.io/v1beta1/nodes?limit=1."""
 
 
+class WorkloadProbe(Model):
+    """Probe workloads that the hub runs in these clusters: a small service and a job set."""
+
+    gate: bool | None = None
+    """True: a cluster that joins, or becomes ready again, takes work only after it has passed a
+    probe. A cluster that is ready when the gate is set is not affected until it is not ready."""
+    every_seconds: Annotated[int, Field(ge=PROBE_EVERY_MIN_S, le=604_800)] | None = None
+    """How often a cluster is probed; as hub.workload_probe_interval_s says when left out."""
+    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Tiers that are probed; all that the cluster takes when empty."""
+
+
 class Clusters(Model):
     """Which clusters it is for."""
 
@@ -83,6 +109,8 @@ class Spec(Model):
         Field(default_factory=list)
     )
     """Paths that must answer."""
+    workload_probe: WorkloadProbe | None = None
+    """Probe workloads that the hub runs there, on a schedule or before the cluster takes work."""
 
 
 class ClusterStandard(Model):
@@ -139,4 +167,59 @@ def to_standard(obj: Obj) -> Standard:
             (raw.text(entry, "name"), raw.text(entry, "path"))
             for entry in raw.objects(obj, "spec", "probes")
         ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRule:
+    """What one ClusterStandard says of workload probes."""
+
+    selector: LabelSelector | None
+    """None: for every cluster."""
+    gate: bool
+    every_s: float
+    """Seconds; 0 when it says nothing."""
+    tiers: frozenset[Tier]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeWish:
+    """What all standards together say of the workload probes of one cluster."""
+
+    gate: bool = False
+    every_s: float = 0.0
+    """Seconds; 0 when none says anything."""
+    tiers: frozenset[Tier] = frozenset()
+    """Empty: all that the cluster takes."""
+
+
+def to_probe_rule(obj: Obj) -> ProbeRule | None:
+    """What it says of workload probes. None when it says nothing, or its selector cannot be read:
+    then it is for no cluster."""
+    if not isinstance(raw.at(obj, "spec", "workloadProbe"), dict):
+        return None
+    fields = raw.mapping(obj, "spec", "workloadProbe")
+    asked = raw.at(obj, "spec", "clusters", "selector")
+    try:
+        path = "spec.clusters.selector"
+        selector = None if asked is None else selectors.from_dict(asked, path)
+    except FieldError:
+        return None
+    return ProbeRule(
+        selector,
+        raw.flag(fields, "gate"),
+        float(max(raw.integer(fields, "everySeconds"), 0)),
+        frozenset(tier for tier in Tier if tier in raw.texts(fields, "tiers")),
+    )
+
+
+def probe_wish(rules_: Iterable[ProbeRule], labels: Mapping[str, str]) -> ProbeWish:
+    """What the rules say of a cluster with these labels: a gate when one asks for it, the shortest
+    interval, and the tiers of all of them."""
+    ours = [rule for rule in rules_ if rule.selector is None or rule.selector.matches(labels)]
+    tiers = frozenset[Tier]().union(*(rule.tiers for rule in ours))
+    return ProbeWish(
+        gate=any(rule.gate for rule in ours),
+        every_s=min((rule.every_s for rule in ours if rule.every_s), default=0.0),
+        tiers=tiers if all(rule.tiers for rule in ours) else frozenset(),
     )

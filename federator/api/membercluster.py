@@ -33,7 +33,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.maintenance import WINDOWS_MAX
-from federator.api.memberfields import Credentials, StatedFields, SuccessFields
+from federator.api.memberfields import Credentials, ProbeStatus, StatedFields, SuccessFields
 from federator.api.raw import Obj
 from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
 from federator.api.tainttimes import HubTaint, TaintTime
@@ -294,6 +294,8 @@ class Status(Model):
     last_heard: Moment | None = None
     """When it, or its member process, was last heard of before it fell silent; absent while it is
     heard."""
+    probe: ProbeStatus | None = None
+    """The last probe with workloads; absent when there was none and none is asked for."""
 
 
 class MemberCluster(Model):
@@ -482,6 +484,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         and raw.condition(obj, DRAINING).get("status") != "False",
         untrustworthy=_contradiction(obj),
         skewed=_skewed(obj),
+        unproven=memberfields.unproven(obj),
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else _EVERY_API,
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,

@@ -1,12 +1,23 @@
 """What operators state of a MemberCluster beside its state: how it is reached, its properties, its
 price and the domains that it lies in. Fields and conversion."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from federator.api import raw
-from federator.api.common import LIST_SET, LabelKey, LabelValue, Model, ObjectName
+from federator.api.common import (
+    LIST_SET,
+    LabelKey,
+    LabelValue,
+    Model,
+    Moment,
+    ObjectName,
+    Sentence,
+    ShortText,
+    TierName,
+    list_map,
+)
 from federator.api.raw import Obj
 from federator.model import properties
 from federator.model.kubernetes import selectors
@@ -66,6 +77,71 @@ class SuccessFields(Model):
     avoided: bool = False
     """New copies go to other clusters first, because the share fell below 50 percent and has not
     reached 80 percent since."""
+
+
+ProbeResult = Literal["Passed", "Failed", "Busy", "NotRun"]
+PROBE_PASSED: Final = "ProbePassed"
+"""Condition of a cluster that was probed, or takes no work until it was."""
+
+
+class TierProbe(Model):
+    """What came of the probe in one tier."""
+
+    tier: TierName
+    """The tier."""
+    result: ProbeResult
+    """Passed; Failed; Busy: the cluster has no room for it now; NotRun: something outside of the
+    cluster prevented it."""
+    stage: ShortText = ""
+    """The stage that was not passed: Placed, Ready, Reached, Rolled or Removed."""
+    message: Sentence = ""
+    """Why, as a sentence."""
+
+
+class ProbeStatus(Model):
+    """The last probe of the cluster with workloads."""
+
+    result: ProbeResult | None = None
+    """The worst result of its tiers; absent before the first probe has ended."""
+    stage: ShortText = ""
+    """The stage that was not passed."""
+    message: Sentence = ""
+    """Why, as a sentence."""
+    request: ShortText = ""
+    """The last request of `federator probe run` that was dealt with."""
+    running_since: Moment | None = None
+    """When the probe that runs now began; absent while none does."""
+    started_at: Moment | None = None
+    """When the last probe that has ended began."""
+    finished_at: Moment | None = None
+    """When it ended."""
+    passed_at: Moment | None = None
+    """When the last probe that passed began."""
+    gate_since: Moment | None = None
+    """Since when a ClusterStandard asks for a passed probe before the cluster takes work; absent
+    when none does."""
+    tiers: Annotated[list[TierProbe], Field(max_length=3, json_schema_extra=list_map("tier"))] = (
+        Field(default_factory=list)
+    )
+    """Each tier of the last probe that has ended."""
+
+
+def unproven(obj: Obj) -> str:
+    """Why a MemberCluster takes no work until it has passed a probe, as a part of a sentence; ""
+    when it may. It has to pass one each time that it became Ready under a gate."""
+    probe = raw.mapping(obj, "status", "probe")
+    gate_since = raw.text(probe, "gateSince")
+    ready = raw.condition(obj, "Ready")
+    since = raw.text(ready, "lastTransitionTime")
+    if not gate_since or ready.get("status") != "True" or since < gate_since:
+        return ""
+    if raw.text(probe, "passedAt") >= since:
+        return ""
+    result, ended = raw.word(probe, "result"), raw.text(probe, "finishedAt")
+    if not result or ended < since:
+        return "has not been probed since it became ready"
+    message = raw.sentence(probe, "message").removesuffix(".")
+    return f"has not passed its last probe ({result}{': ' if message else ''}{message})"
 
 
 def stated_of(obj: Obj) -> Stated:

@@ -114,6 +114,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Convert Kubernetes manifests to Pinterest workloads.",
     ),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
+    "probe": (
+        "federator.cli.clusters.probing",
+        "Probe clusters with workloads, and show what came of it.",
+    ),
     "fence": (
         "federator.cli.clusters.draining",
         "Vouch that nothing runs any more in a silent cluster: Exclusive shards leave it too.",

@@ -43,6 +43,14 @@ class HubOptions:
     """How often a member's /readyz is asked; a tenth of jitter is added."""
     probe_timeout_s: float = 5.0
     """A probe without an answer by then counts as silence."""
+    workload_probe_interval_s: float = 0.0
+    """How often each cluster is probed with workloads of the hub's; 0: never, unless a
+    ClusterStandard says how often, or somebody asks."""
+    workload_probe_image: str = ""
+    """Image of the pods of these probes, one of federator; empty: that of spec.guard.image of the
+    RuntimeProfile default, else federator of the hub's version."""
+    workload_probes_at_once: Annotated[int, Field(ge=1, le=64)] = 4
+    """Clusters that are probed at the same time: each has up to three pods for each tier."""
     unready_after_s: float = 40.0
     """Silence longer than this makes a member NotReady; shorter blips flip nothing."""
     capacity_stale_after_s: float = 300.0

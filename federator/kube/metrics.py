@@ -221,6 +221,13 @@ TABLE: tuple[Row, ...] = (
         "Copies that a decision took from one cluster while it gave as many to others.",
         ("kind",),
     ),
+    Row(
+        "federator_workload_probes_total",
+        Counter,
+        "Probes of clusters with workloads that have ended, by the worst result of their tiers:"
+        " Passed, Failed, Busy or NotRun.",
+        ("cluster", "result"),
+    ),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row(
         "workqueue_adds_total",
@@ -362,6 +369,13 @@ FIGURES: tuple[Row, ...] = (
         "federator_drill_recovery_seconds",
         Gauge,
         "How long all others there would take to get another place, at the budget of failovers.",
+        ("cluster",),
+    ),
+    Row(
+        "federator_workload_probe_failed",
+        Gauge,
+        "1 if the last probe of the cluster with workloads failed, 0 if it passed or the cluster"
+        " was busy; none before the first.",
         ("cluster",),
     ),
     Row(

@@ -122,6 +122,9 @@ class ClusterView:
     """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
     skewed: str = ""
     """How far its clock is off the hub's, as a part of a sentence; "" while it is right."""
+    unproven: str = ""
+    """Why it takes no work until it has passed a probe, as a part of a sentence; "" when it
+    may."""
     apis: frozenset[str] = frozenset()
     """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
     tiers: frozenset[Tier] = frozenset(Tier)

@@ -49,6 +49,12 @@ REMOVAL_ANNOTATION = f"{FEDERATION}/removal"
 TRUST_ANNOTATION = f"{FEDERATION}/trust-again"
 """On a MemberCluster: the lastTransitionTime of the condition Untrustworthy that an operator ends
 with it."""
+PROBE_ANNOTATION = f"{FEDERATION}/probe-requested"
+"""On a MemberCluster: a text that is another one with every request for a probe."""
+PROBE_LABEL = f"{FEDERATION}/probe"
+"""On the workloads of a probe: the cluster that they probe."""
+PROBES = "federator-probes"
+"""Namespace of the host in which the hub makes probes, and their project."""
 CATCHING_UP = f"{FEDERATION}/catching-up"
 """Annotation of a member process's lease until it has read everything once since it started."""
 VERSION_ANNOTATION = f"{FEDERATION}/version"
@@ -90,6 +96,11 @@ def is_system_namespace(namespace: str) -> bool:
     """Whether a namespace belongs to the cluster or to the federation: no workload is placed
     there."""
     return namespace.startswith("kube-") or namespace in ("federator-system", "federator-clusters")
+
+
+def is_probe(key: WorkloadKey) -> bool:
+    """Whether the workload is a probe of the hub's: nobody else may write in its namespace."""
+    return key.namespace == PROBES
 
 
 def short_hash(*parts: str, length: int = 8) -> str:

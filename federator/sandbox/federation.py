@@ -34,6 +34,7 @@ from federator.kube.store import Store
 from federator.kube.wire.transport import Transport
 from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
+from federator.model import names
 from federator.model.steps import ObjectRef
 from federator.sandbox import fleetfile, operators
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec
@@ -180,6 +181,7 @@ class Federation:
         for namespace in (
             self.hub_options.credentials_namespace,
             self.hub_options.system_namespace,
+            names.PROBES,
         ):
             await ensure(
                 host,

@@ -87,6 +87,9 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Draining": frozenset(
         {"Emptying", "Waiting", "Emptied", "Paused", "Refused", "NotHeard"}
     ),
+    "MemberCluster ProbePassed": frozenset(
+        {"Passed", "ProbeFailed", "ClusterBusy", "ProbeNotRun", "ProbeAwaited"}
+    ),
     "MemberCluster Maintenance": frozenset({"Scheduled", "Announced", "UnderWay", "NeverComes"}),
     "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
     "PlacementInvariant Holds": frozenset({"InvariantHolds", "InvariantBroken", "NotDrilled"}),
@@ -117,6 +120,7 @@ OWN: Mapping[str, frozenset[str]] = {
     | {"FailingOver", "Moved", "HeardAgain"}
     | {"FailoverHeld", "FailoverReleased", "HeardByStandby"}
     | {"Drained", "Draining", "DrainRefused", "Emptied", "DrainEnded"}
+    | {"ProbeFailed", "ProbePassed"}
     | {"MaintenanceAnnounced", "MaintenanceBegun", "MaintenanceEnded", "MaintenanceNeverComes"}
     | {
         "DeletionBlocked",

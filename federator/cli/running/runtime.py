@@ -65,3 +65,37 @@ def guard(
         guards.main(made.run(host or None, port))
     except OSError as bad:
         raise click.ClickException(f"cannot listen on port {port}: {bad}") from None
+
+
+@runtime.command()
+@click.option("--port", default=8080, show_default=True, help="Port to listen on.")
+@click.option("--host", default="", help="Address to listen on (default: all of the pod).")
+@click.option("--text", required=True, help="What every request is answered with.")
+def answer(port: int, host: str, text: str) -> None:
+    """Answer every request with one text: the service of a probe."""
+    from federator.runtime import reaching
+
+    try:
+        reaching.serve(host, port, text)
+    except OSError as bad:
+        raise click.ClickException(f"cannot listen on port {port}: {bad}") from None
+
+
+@runtime.command()
+@click.argument("url")
+@click.option("--text", required=True, help="The answer that is expected.")
+@click.option(
+    "--within",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which no further try begins.",
+)
+def reach(url: str, text: str, within: float) -> None:
+    """Ask a URL until it answers with the expected text: the job set of a probe. Exit 1: it did
+    not."""
+    from federator.runtime import reaching
+
+    trouble = reaching.reach(url, text, within)
+    if trouble:
+        raise click.ClickException(trouble)

@@ -213,6 +213,19 @@ def address_of(uid: str) -> str:
     return f"198.{18 + digest[0] % 2}.{digest[1]}.{1 + digest[2] % 254}"
 
 
+def reachable(tools: Tools, namespace: str, service: str) -> bool:
+    """Whether an EndpointSlice of the Service has a ready endpoint: all that can be known of a
+    connection where there is no traffic."""
+    if tools.get(tools.kinds.services, (namespace, service)) is None:
+        return False
+    number, resource = 0, tools.kinds.endpointslices
+    while (obj := tools.get(resource, (namespace, slice_name(service, number)))) is not None:
+        if any(endpoint["conditions"]["ready"] for endpoint in obj["endpoints"]):
+            return True
+        number += 1
+    return False
+
+
 def slice_name(service: str, number: int) -> str:
     """The name of a Service's n-th EndpointSlice: as long and as odd as a generated one, yet always
     the same."""

@@ -156,12 +156,20 @@ class MemberTurn(StrEnum):
     """Requeues inadmissible workloads that room there may help."""
     RESYNC = "resync"
     """Queues all workloads that concern it."""
+    PROBE = "workload probe"
+    """Begins a probe with workloads if one is due, and goes on with the one that runs."""
     RELEASE = "held steps"
     """Plans the steps again that wait for what it reports."""
 
 
 LEADERS: Final = frozenset(
-    {MemberTurn.ORPHANS, MemberTurn.HINT_CLUSTER, MemberTurn.RESYNC, MemberTurn.DRAIN}
+    {
+        MemberTurn.ORPHANS,
+        MemberTurn.HINT_CLUSTER,
+        MemberTurn.RESYNC,
+        MemberTurn.DRAIN,
+        MemberTurn.PROBE,
+    }
 )
 """Queued only while this hub leads."""
 
@@ -204,7 +212,12 @@ _ALL_BUT_ROOM: Final = (
 
 MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.APPEARED: (MemberTurn.REMOVE,),
-    MemberChanged.EDITED: (MemberTurn.REMOVE, MemberTurn.DRAIN, MemberTurn.REPORT),
+    MemberChanged.EDITED: (
+        MemberTurn.REMOVE,
+        MemberTurn.DRAIN,
+        MemberTurn.REPORT,
+        MemberTurn.PROBE,
+    ),
     MemberChanged.DISPUTED: (MemberTurn.ASK,),
     MemberChanged.REACHED: (*_ALL_BUT_ROOM, MemberTurn.DRAIN),
     MemberChanged.DOUBTED: _ALL_BUT_ROOM,
@@ -217,7 +230,12 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.UNCLAIMED: (MemberTurn.CLAIM,),
     MemberChanged.OPENED: (MemberTurn.REPORT, MemberTurn.HINT_CLUSTER),
     MemberChanged.SAID: (MemberTurn.REPORT,),
-    MemberChanged.LEADING: (MemberTurn.REPORT, MemberTurn.ORPHANS, MemberTurn.DRAIN),
+    MemberChanged.LEADING: (
+        MemberTurn.REPORT,
+        MemberTurn.ORPHANS,
+        MemberTurn.DRAIN,
+        MemberTurn.PROBE,
+    ),
     MemberChanged.LEFT: (MemberTurn.DUPLICATES, MemberTurn.REQUEUE),
 }
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import raw
+from federator.api import clusterstandard, raw
+from federator.api.clusterstandard import ProbeRule, ProbeWish
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
 from federator.hub.cache.policying import InForce, nearby
@@ -90,6 +91,8 @@ class HubState:
     """Signatures by which the hub recognises its own decisions."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
     invariants: dict[str, Invariant] = field(default_factory=dict)
+    probe_rules: dict[str, ProbeRule] = field(default_factory=dict)
+    """What ClusterStandards say of workload probes, by name."""
     spaces: dict[str, Enforced] = field(default_factory=dict)
     """Namespace of the host -> the Pod Security level that it enforces."""
     levels: Mapping[str, Level] = field(default_factory=dict)
@@ -140,7 +143,7 @@ class HubState:
         """The fleet as it is in memory now."""
         now, stale_after_s = clock.now(), self.options.capacity_stale_after_s
         views = {
-            name: member.view(now, clock, stale_after_s=stale_after_s)
+            name: member.view(now, clock, stale_after_s=stale_after_s, gated=self.gated(member))
             for name, member in sorted(self.members.items())
             if not member.abandoned
         }
@@ -286,6 +289,19 @@ class HubState:
     def observe_invariant(self, name: str, invariant: Invariant | None) -> None:
         """Stores a PlacementInvariant; None removes it."""
         store.put(self.invariants, name, invariant)
+
+    def observe_probe_rule(self, name: str, rule: ProbeRule | None) -> None:
+        """Stores what a ClusterStandard says of workload probes; None for nothing."""
+        store.put(self.probe_rules, name, rule)
+
+    def probe_wish(self, member: Member) -> ProbeWish:
+        """What the ClusterStandards say of the workload probes of a member."""
+        labels = raw.text_map(member.obj, "metadata", "labels")
+        return clusterstandard.probe_wish(self.probe_rules.values(), labels)
+
+    def gated(self, member: Member) -> bool:
+        """Whether a member takes work only after it has passed a probe."""
+        return bool(self.probe_rules) and self.probe_wish(member).gate
 
     def observe_profile(self, name: str, profile: Mapping[str, Any] | None) -> None:
         """Stores a RuntimeProfile (object, hash and the copy for members); None removes it."""

@@ -18,7 +18,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.placing.placer import Placing
 from federator.kube.clock import Clock
 from federator.model.ask import Tier
-from federator.model.names import WorkloadKey
+from federator.model.names import WorkloadKey, is_probe
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
 from federator.scheduling.entry import Entry
@@ -43,9 +43,10 @@ Elsewhere = Callable[[Loss], Awaitable[Outcome | None]]
 
 
 def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | None:
-    """A workload as it is now, for a rehearsal; None when there is nothing to move."""
+    """A workload as it is now, for a rehearsal; None when there is nothing to move. A probe has no
+    other place, and ends with the cluster that it probes."""
     workload = state.workloads.get(key)
-    if workload is None or workload.deleting:
+    if workload is None or workload.deleting or is_probe(key):
         return None
     record, ask = state.record_of(workload), placing.asked(workload)
     if record is None or record.deleting or ask is None or ask.suspended:

@@ -12,10 +12,11 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, membercluster, raw
+from federator.api import clusterstandard, federatedquota, membercluster, raw
+from federator.api.clusterstandard import ProbeRule
 from federator.api.placement import placementinvariant
 from federator.hub.cache import policying, profile_versions, progress
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.host import requeueing
 from federator.hub.host.crowding import Crowding
@@ -93,8 +94,12 @@ class Hosting:
         self._invariants = self._reflector(
             placementinvariant.KIND, placementinvariant.to_invariant, self._invariant_changed
         )
+        self._standards = self._reflector(
+            clusterstandard.KIND, clusterstandard.to_probe_rule, self._standard_changed
+        )
         self._others = [
             self._invariants,
+            self._standards,
             self._reflector(
                 "PlacementDecision", state.read_record, self._record_changed, own_version
             ),
@@ -151,12 +156,12 @@ class Hosting:
                     )
 
     def _came_later(self, reflector: Reflector[Any]) -> bool:
-        """Whether the host does not serve a workload kind or invariants, because its definition
-        came with this version and is still to be installed. Not where it serves none of our kinds,
-        or has had this one: a decision names it then."""
+        """Whether the host does not serve a workload kind, invariants or standards, because its
+        definition came with this version and is still to be installed. Not where it serves none of
+        our kinds, or has had this one: a decision names it then."""
         if not isinstance(reflector.trouble, errors.NotFound):
             return False
-        if reflector is self._invariants:
+        if reflector in (self._invariants, self._standards):
             return True
         if reflector not in self._workloads:
             return False
@@ -416,6 +421,13 @@ class Hosting:
         self.state.observe_invariant(key[1], new)
         self.state.signals.invariant()
         self.state.signals.freed()  # it may refuse less now
+
+    def _standard_changed(self, key: ObjectName, old: Any, new: ProbeRule | None) -> None:
+        if old == new:
+            return
+        self.state.observe_probe_rule(key[1], new)
+        for _, member in sorted(self.state.members.items()):
+            self.state.signals.member_changed(MemberChanged.EDITED, member)
 
     def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         """Brings all workloads that use the profile up to date, also when it was deleted."""

@@ -44,6 +44,7 @@ from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.metering.success import SuccessRates
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.unschedulable import UnschedulableCaps
+from federator.hub.probing.probing import Probing
 from federator.hub.security.foreign import Foreign
 from federator.hub.security.renewing import Renewing
 from federator.hub.security.sealing import Sealing
@@ -153,6 +154,8 @@ class Controllers:
         self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
         self.success = SuccessRates(state, clock=clock)
         self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
+        self.probing = Probing(state, applier, events, clock=clock, rng=rng)
+        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock))
 
     def _make_leaving(self, around: Surroundings) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign
@@ -217,6 +220,7 @@ class Controllers:
             Task("removing", leading, self.removing.run),
             Task("recurring", leading, self.recurring.run),
             Task("expiry", leading, self.expiry.run),
+            Task("probing", leading, self.probing.run),
             Task("figures", leading, self.figures.run),
             Task("success rates", leading, self.success.run),
             Task("optimality gaps", leading, self.placing.gaps.run),

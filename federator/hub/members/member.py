@@ -293,8 +293,11 @@ class Member:
             return f"the cluster answers as {uid}, but {joined} was joined (kube-system uid)"
         return ""
 
-    def view(self, now_s: float, clock: Clock, *, stale_after_s: float) -> ClusterView:
-        """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
+    def view(
+        self, now_s: float, clock: Clock, *, stale_after_s: float, gated: bool = False
+    ) -> ClusterView:
+        """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot.
+        `gated`: it takes work only after it has passed a probe."""
         declared = membercluster.to_view(self.obj, now_s)
         ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()
         report = self.contents.report
@@ -310,6 +313,7 @@ class Member:
             unready_reason=why,
             untrustworthy=self.trust.why,
             skewed=self.vitals.clock.off,
+            unproven=self._unproven(declared.unproven) if gated else "",
             draining=self.draining,
             dead=self.dead,
             fenced=self.dead and declared.fenced,
@@ -322,6 +326,13 @@ class Member:
             success_permille=self.vitals.success.shown,
             failing=self.vitals.success.avoided,
         )
+
+    def _unproven(self, recorded: str) -> str:
+        """Why it takes no work although a gate may be open by its status as it is on the host: that
+        it is ready again is not recorded there yet."""
+        if raw.text(raw.condition(self.obj, "Ready"), "status") != TRUE:
+            return "has not been probed since it became ready"
+        return recorded
 
     def readiness(self) -> tuple[bool, str]:
         """Whether it accepts new work, and the sentence why not."""

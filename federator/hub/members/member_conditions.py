@@ -144,6 +144,9 @@ class Vitals:
     """Those that do not hear it either."""
     maintenance: Condition | None = None
     """How it stands to its maintenance windows; None without any."""
+    probe: Mapping[str, Any] | None = None
+    """What this process has to say in `status.probe`, None for a field that ends; None as a whole
+    for nothing."""
     unlisted: str = ""
     """Why it takes no new work although it is well: its MemberCluster may be gone, as a sentence.
     "" while the host lists it."""
@@ -183,6 +186,10 @@ class Vitals:
     def observe_maintenance(self, phase: Condition | None) -> None:
         """How it stands to its maintenance windows; None without any."""
         self.maintenance = phase
+
+    def observe_probe(self, news: Mapping[str, Any]) -> None:
+        """Fields of `status.probe` that are new; None for one that ends."""
+        self.probe = {**(self.probe or {}), **news}
 
     def observe_unlisted(self, why: str) -> None:
         """The host does not list its MemberCluster; "" when it does."""

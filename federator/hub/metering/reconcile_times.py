@@ -20,7 +20,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
 from federator.model.ask import Unit
-from federator.model.names import WorkloadKey
+from federator.model.names import WorkloadKey, is_probe
 
 MOST = 10_000
 """Changes that are followed at once; the memory for them is bounded, and of a flood of changes the
@@ -68,6 +68,8 @@ class ReconcileTimes:
 
     def note(self, what: Changed, key: WorkloadKey) -> None:
         """Something changed about a workload."""
+        if is_probe(key):
+            return  # of a broken cluster it tells nothing of what users wait for
         if what is Changed.ASKED:
             self._heard(key)
         elif key in self._open:

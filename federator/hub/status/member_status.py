@@ -20,6 +20,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.members import claims, member_conditions
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
+from federator.hub.status import probe_status
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import clock as clocks
@@ -232,13 +233,17 @@ class Reporting:
             )
         await self._look_for_strangers(member)
         self._heed_pardon(member, live)
-        want = self._verdict(member, live)
+        now = self.clock.rfc3339()
+        want = probe_status.told(
+            member, live, self._verdict(member, live), gated=self.state.gated(member), now=now
+        )
         wait_s = 0.0
         figures = self._figures(member, live)
         if figures:
             wait_s = max(0.0, self._figures_due.get(name, 0.0) - self.clock.monotonic())
             want |= {} if wait_s else figures
-        patch = diffs.replacement_patch(live, self._without_drain(member, {**live, **want}))
+        shown = probe_status.kept(self._without_drain(member, {**live, **want}), want)
+        patch = diffs.replacement_patch(live, shown)
         member.observe_reported()
         if patch:
             meta = member.obj["metadata"]
@@ -252,6 +257,8 @@ class Reporting:
                     member, await self.host.patch(ref, body, subresource="status")
                 )
                 self._tell_turn(member, live, want)
+                if probe_status.opened(live, want):
+                    self.state.signals.member_changed(MemberChanged.OPENED, member)
             except errors.NotFound:
                 return None
             except errors.Conflict:

@@ -236,9 +236,9 @@ def _memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMappin
 
 
 def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
-    """All that the filters read of an ask: policy, tier, kind, what that becomes and whether two of
-    it may run at once, its project where a cluster is not open to all, and what other workloads
-    decide. For a project claim without a binding the refusal names the namespace.
+    """All that the filters read of an ask: policy, tier, kind, what that becomes, whether two of it
+    may run at once, whether it is a probe, its project where a cluster is not open to all, and what
+    other workloads decide. For a project claim without a binding the refusal names the namespace.
     """
     ask = tolerating.resolved(ask, snapshot)
     alike = _likeness(ask, snapshot, ledger)
@@ -250,7 +250,7 @@ def _likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     claim: tuple[str, str] | None = None
     if _closed_to_some(snapshot, ledger):
         claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    apart = ask.exclusive, ask.guarded
+    apart = ask.exclusive, ask.guarded, names.is_probe(ask.key)
     stated: tuple[str, Hashable] | None = None
     if ask.key.namespace in _with_rules(snapshot, ledger):
         stated = (ask.key.namespace, ask.stated)

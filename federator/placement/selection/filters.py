@@ -15,6 +15,7 @@ from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
+from federator.model.names import is_probe
 from federator.model.policy import Demand, FailoverWhen, Policy
 from federator.model.rules import namespaces
 from federator.placement.division.shards import Openness
@@ -273,8 +274,17 @@ def refuses_by_neighbours(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
-    """It is cordoned (`spec.cordoned`), or a maintenance window is near (`spec.maintenance`)."""
-    return "is cordoned (spec.cordoned)" if cluster.cordoned else cluster.maintained or None
+    """It is cordoned (`spec.cordoned`), or a maintenance window is near (`spec.maintenance`). A
+    cordon does not keep probes out."""
+    if cluster.cordoned and not is_probe(ask.key):
+        return "is cordoned (spec.cordoned)"
+    return cluster.maintained or None
+
+
+def refuses_unproven(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its ClusterStandard asks for a passed probe before it takes work, and it has passed none
+    since it became ready."""
+    return cluster.unproven or None if not is_probe(ask.key) else None
 
 
 def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
@@ -286,7 +296,7 @@ def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
     """It is open to other projects only (`spec.projects`)."""
-    if cluster.projects is None:
+    if cluster.projects is None or is_probe(ask.key):
         return None
     if ask.project in cluster.projects:
         claims = f"is open to project {ask.project} (spec.projects), and no FederatedQuota binds"
@@ -361,6 +371,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "taint": Filter(Reason.TAINTED, refuses_tainted),
     "timed-taint": Filter(Reason.TAINTED, refuses_timed_taint),
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
+    "probe": Filter(Reason.CORDONED, refuses_unproven),
     "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
     "project": Filter(Reason.NOT_ALLOWED, refuses_project),
     "namespace": Filter(Reason.NAMESPACE_LIMITS, refuses_by_namespace),

@@ -15,6 +15,8 @@ or absent) |
 absent) |
 | `index-base-env` | `SHARD_BASE` | a variable of the first container, added to the index for
 `fail-indexes` |
+| `reaches` | name of a Service | there is no traffic: containers that exit do so with 1 unless an
+EndpointSlice of that Service, in the namespace of the pod, has a ready endpoint at that moment |
 | `stop-seconds` | as above | from deletion to gone, at most the grace period |
 | `log-every-seconds` | `5`, `0.5` | its log has a numbered line at this pace after the first
 (`podlogs`) |
@@ -76,6 +78,8 @@ class Behaviour:
     unpulled: tuple[str, ...] = ()
     """Names of the containers with an image that cannot be pulled; of init containers if they fail
     first."""
+    reaches: str = ""
+    """Name of a Service that must have a ready endpoint when the containers exit; "" for none."""
 
 
 def of(
@@ -107,6 +111,7 @@ def of(
         ),
         never_ready=text("never-ready") == "true",
         unpulled=_unpulled(pod["spec"], everything=text("image-pull-error") == "true"),
+        reaches=text("reaches") or "",
     )
 
 

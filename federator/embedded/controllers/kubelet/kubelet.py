@@ -14,6 +14,7 @@ from federator.embedded.controllers.kubelet import behaviour, mounts, podstatus
 from federator.embedded.controllers.kubelet.behaviour import Behaviour, Defaults
 from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
+from federator.embedded.controllers.services import reachable
 from federator.embedded.controllers.tools import KUBELET, Tools
 from federator.embedded.storage.revisions import Event, JsonObject
 from federator.kube import clock as clocks
@@ -199,7 +200,9 @@ class Kubelet:
     def _finish(self, pod: Pod) -> None:
         if pod.phase != "Running" or pod.deleting:
             return
-        code, now = self._plan(pod).exit_code, self._tools.now()
+        plan, now = self._plan(pod), self._tools.now()
+        missed = plan.reaches and not reachable(self._tools, pod.key[0], plan.reaches)
+        code = plan.exit_code or int(bool(missed))
         policy = pod.obj["spec"].get("restartPolicy", "Always")
         if policy == "Never" or (policy == "OnFailure" and code == 0):
             self._write(pod, podstatus.ended(pod.obj, "Failed" if code else "Succeeded", code, now))

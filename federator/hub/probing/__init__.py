@@ -1,0 +1,1 @@
+"""Probes of clusters with workloads of the hub's own."""
