@@ -18,6 +18,8 @@ CALLED_BY_LIBRARIES: Final = [
 _TESTS = "how tests prepare or look at "
 REVIEWED: Final[Mapping[str, str]] = {
     "format_commands": "click calls it",
+    "do_GET": "http.server calls it",
+    "log_message": "http.server calls it",
     "get_command": "click calls it",
     "list_commands": "click calls it",
     "ignore_aliases": "PyYAML calls it",

@@ -29,6 +29,7 @@ UNVERSIONED = {
         "a person who renews credentials by hand replaces whatever stands there",
     ],
     "federator/cli/clusters/joining.py::forget patch": [1, PERSON],
+    "federator/cli/clusters/probing.py::_ask patch": [1, PERSON],
     "federator/cli/clusters/removal.py::ask patch": [2, PERSON],
     "federator/cli/clusters/removal.py::drain patch": [1, PERSON],
     "federator/cli/clusters/removal.py::cancel patch": [1, PERSON],
@@ -69,6 +70,11 @@ UNVERSIONED = {
     "federator/hub/host/in_force.py::SpecsInForce.drop Delete": [1, "a revision never changes"],
     "federator/hub/host/revisions.py::Revisions._keep Delete": [1, "a revision never changes"],
     "federator/hub/host/revisions.py::Revisions._prune Delete": [1, "a revision never changes"],
+    "federator/hub/probing/probing.py::Probing._carry_out Patch": [
+        1,
+        "the next revision of a service that only the hub writes, whatever its status is by now",
+    ],
+    "federator/hub/probing/probing.py::Probing._delete Delete": [1, UID],
     "federator/hub/security/foreign.py::Foreign.turn delete": [
         1,
         "follows a patch by version, and the uid names the same object",

@@ -137,8 +137,8 @@ def name_of(obj: Obj) -> str:
 
 def probe_of(obj: Obj) -> Obj:
     """Its `status.probe`."""
-    found: Obj = (obj.get("status") or {}).get("probe") or {}
-    return found
+    last: Obj = (obj.get("status") or {}).get("probe") or {}
+    return last
 
 
 def _print(clusters: Sequence[Obj], output: str) -> None:
@@ -163,17 +163,17 @@ def _row(obj: Obj) -> list[str]:
         result,
         str(probe.get("stage") or "-"),
         ago,
-        gate_of(obj),
+        gate_of(obj) or "-",
         str(probe.get("message") or ""),
     ]
 
 
 def gate_of(obj: Obj) -> str:
-    """Open or Closed where a ClusterStandard asks for a passed probe; None where none does."""
+    """Open or Closed where a ClusterStandard asks for a passed probe; "" where none does."""
     from federator.api import memberfields
 
     if not probe_of(obj).get("gateSince"):
-        return "None"
+        return ""
     ready = [
         condition.get("status")
         for condition in (obj.get("status") or {}).get("conditions") or ()

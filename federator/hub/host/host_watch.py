@@ -159,6 +159,8 @@ class Hosting:
         """Whether the host does not serve a workload kind, invariants or standards, because its
         definition came with this version and is still to be installed. Not where it serves none of
         our kinds, or has had this one: a decision names it then."""
+        if reflector is self._standards and isinstance(reflector.trouble, errors.Denied):
+            return True  # the hub's roles are of an earlier release: it knows of no gate
         if not isinstance(reflector.trouble, errors.NotFound):
             return False
         if reflector in (self._invariants, self._standards):

@@ -19,10 +19,22 @@ from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
-from federator.hub.probing import due, objects, stages
-from federator.hub.probing.stages import SEVERITY, Do, Probe, Result, Room, Seen, Verdict, Work
+from federator.hub.probing import stages
+from federator.hub.probing.stages import (
+    RETRY_S,
+    SEVERITY,
+    Cause,
+    Do,
+    Probe,
+    Result,
+    Room,
+    Seen,
+    Verdict,
+    Want,
+    Work,
+)
 from federator.hub.records.workloads import Workload
-from federator.kinds.jobset import guards
+from federator.kinds import probes
 from federator.kinds.verbs import DEFAULT_PROFILE
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -55,11 +67,11 @@ class Run:
     began: str
     """RFC 3339."""
     image: str
-    probes: dict[Tier, Probe] = field(default_factory=dict)
+    parts: dict[Tier, Probe] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
-        return all(probe.over for probe in self.probes.values())
+        return all(probe.over for probe in self.parts.values())
 
 
 class Probing:
@@ -132,27 +144,27 @@ class Probing:
     def _begin(self, member: Member) -> RequeueAfter | None:
         """Begins a probe when one is due."""
         name, last = member.name, raw.mapping(member.obj, "status", "probe")
-        cause, left_s = due.due(self._want(member), last, self.clock.now())
+        cause, left_s = stages.due(self._want(member), last, self.clock.now())
         if cause is None:
             if raw.text(last, "runningSince"):
                 self._say(member, {"runningSince": None})  # it began with a former leader
-            until_s = min(left_s, due.RETRY_S)  # a clock may be set
+            until_s = min(left_s, RETRY_S)  # a clock may be set
             return RequeueAfter(name, until_s, "its next probe") if left_s < 1e9 else None
         why = self._unable(member)
         request, now = self._request(member), self.clock.rfc3339()
         tiers = self._tiers(member)
         if why:
-            if cause is due.Cause.ASKED:
+            if cause is Cause.ASKED:
                 verdict = Verdict(Result.NOT_RUN, None, why)
                 self._report(member, request, now, dict.fromkeys(tiers, verdict))
-            return None if cause is not due.Cause.SCHEDULE else self._later(name, due.RETRY_S)
+            return None if cause is not Cause.SCHEDULE else self._later(name, RETRY_S)
         if any(self.state.records_of(key) for tier in Tier for key in _keys(name, tier)):
             return RequeueAfter(name, LOOK_S, "what an earlier probe left is being removed")
         if len(self._runs) >= self.state.options.workload_probes_at_once:
             return self._later(name, TURN_S)
         run = self._runs[name] = Run(_uid(member), request, now, self._image())
         for tier in tiers:
-            run.probes[tier] = stages.begun(tier, self.clock.monotonic())
+            run.parts[tier] = stages.begun(tier, self.clock.monotonic())
         log.info("probing %s in %s (%s)", name, ", ".join(tiers), cause)
         self._say(member, {"runningSince": now})
         return RequeueAfter(name, 0.0, "its probe begins")
@@ -160,10 +172,10 @@ class Probing:
     def _later(self, name: str, after_s: float) -> RequeueAfter:
         return RequeueAfter(name, after_s, "it waits for its turn")
 
-    def _want(self, member: Member) -> due.Want:
+    def _want(self, member: Member) -> Want:
         wish = self.state.probe_wish(member)
         ready = raw.text(raw.condition(member.obj, "Ready"), "status") == "True"
-        return due.Want(
+        return Want(
             request=self._request(member),
             waits=wish.gate and ready and bool(memberfields.unproven(member.obj)),
             every_s=wish.every_s or self.state.options.workload_probe_interval_s,
@@ -210,9 +222,8 @@ class Probing:
     def _image(self) -> str:
         """The image of a probe's pods."""
         entry = self.state.profiles.get(DEFAULT_PROFILE)
-        profile = entry["object"] if entry is not None else {}
-        stated = self.state.options.workload_probe_image
-        return stated or raw.text(profile, "spec", "guard", "image") or guards.IMAGE
+        profile = entry["object"] if entry is not None else None
+        return probes.image_of(self.state.options.workload_probe_image, profile)
 
     # -- going on ----------------------------------------------------------------------------------
 
@@ -220,20 +231,20 @@ class Probing:
         member = self.state.members.get(name)
         if member is not None and _uid(member) != run.uid:
             member = None  # another cluster has joined under its name
-        for tier, before in list(run.probes.items()):
+        for tier, before in list(run.parts.items()):
             seen = self._seen(name, tier, member)
             probe, do = stages.step(before, seen, self.clock.monotonic())
-            run.probes[tier] = await self._carry_out(name, run, probe, do)
+            run.parts[tier] = await self._carry_out(name, run, probe, do)
 
     def _seen(self, name: str, tier: Tier, member: Member | None) -> Seen:
         works = {key.kind: self._work(key, member) for key in _keys(name, tier)}
-        room = self._room(objects.key_of(objects.SERVICE, name, tier), member)
+        room = self._room(probes.key_of(probes.SERVICE, name, tier), member)
         silence = ""
         if member is not None and not member.heard:
             silence = member.readiness()[1] or "the cluster is not heard"
         return Seen(
-            service=works[objects.SERVICE],
-            jobs=works[objects.JOB_SET],
+            service=works[probes.SERVICE],
+            jobs=works[probes.JOB_SET],
             traces=any(self.state.records_of(key) for key in _keys(name, tier)),
             room=room,
             silence=silence,
@@ -267,13 +278,13 @@ class Probing:
                     await self._delete(key)
                 return probe
             case Do.MAKE_SERVICE:
-                outcome = await self._create(objects.service(name, tier, image))
+                outcome = await self._create(probes.service(name, tier, image))
             case Do.MAKE_JOBS:
-                outcome = await self._create(objects.jobs(name, tier, image))
+                outcome = await self._create(probes.jobs(name, tier, image))
             case Do.ROLL:
-                key = objects.key_of(objects.SERVICE, name, tier)
-                body = objects.next_revision(name, tier, image)
-                outcome = await self.applier.apply(Patch(objects.ref_of(key), body), key)
+                key = probes.key_of(probes.SERVICE, name, tier)
+                body = probes.next_revision(name, tier, image)
+                outcome = await self.applier.apply(Patch(probes.ref_of(key), body), key)
                 if outcome.obj is not None:
                     return stages.rolled(probe, raw.integer(outcome.obj, "metadata", "generation"))
         error = outcome.error
@@ -283,13 +294,13 @@ class Probing:
 
     async def _create(self, obj: Mapping[str, Any]) -> StepResult:
         key = names.key(obj["kind"], names.PROBES, obj["metadata"]["name"])
-        return await self.applier.apply(Create(objects.ref_of(key), obj), key)
+        return await self.applier.apply(Create(probes.ref_of(key), obj), key)
 
     async def _delete(self, key: WorkloadKey) -> None:
         workload = self.state.workloads.get(key)
         if workload is None or workload.deleting:
             return
-        outcome = await self.applier.apply(Delete(objects.ref_of(key), workload.uid), key)
+        outcome = await self.applier.apply(Delete(probes.ref_of(key), workload.uid), key)
         if outcome.error is not None and not outcome.gone and not outcome.error.transient:
             log.warning("the probe %s could not be deleted: %s", key, outcome.error)
 
@@ -299,7 +310,7 @@ class Probing:
         member = self.state.members.get(name)
         if member is None or _uid(member) != run.uid:
             return
-        verdicts = {tier: probe.verdict for tier, probe in run.probes.items()}
+        verdicts = {tier: probe.verdict for tier, probe in run.parts.items()}
         known = {tier: verdict for tier, verdict in verdicts.items() if verdict is not None}
         self._report(member, run.request, run.began, known)
 
@@ -308,7 +319,7 @@ class Probing:
     ) -> None:
         """Writes down what came of a probe, and tells people of a change."""
         worst = max(verdicts.values(), key=lambda verdict: SEVERITY.index(verdict.result))
-        news = told(verdicts, worst)
+        news = fields_of(verdicts, worst)
         news |= {"startedAt": began, "finishedAt": self.clock.rfc3339(), "runningSince": None}
         if request:
             news["request"] = request
@@ -342,7 +353,7 @@ class Probing:
             self.state.metrics.publish(samples)
 
 
-def told(verdicts: Mapping[Tier, Verdict], worst: Verdict) -> dict[str, Any]:
+def fields_of(verdicts: Mapping[Tier, Verdict], worst: Verdict) -> dict[str, Any]:
     """Results as fields of `status.probe`; empty texts are None."""
     tier = next(tier for tier, verdict in verdicts.items() if verdict is worst)
     message = f"{tier.value}: {worst.message}" if worst.message and worst.stage else worst.message
@@ -390,7 +401,7 @@ def work_of(workload: Workload, unschedulable: bool) -> Work:
 
 
 def _keys(cluster: str, tier: Tier) -> list[WorkloadKey]:
-    return [objects.key_of(kind, cluster, tier) for kind in objects.KINDS]
+    return [probes.key_of(kind, cluster, tier) for kind in probes.KINDS]
 
 
 def _uid(member: Member) -> str:

@@ -4,14 +4,18 @@ A small service is placed in the cluster, becomes ready, is reached through its 
 in the same cluster, is rolled to another revision, and is removed with the job set. Each stage has
 a deadline. A probe that cannot go on ends with a verdict, and removes what it made.
 
-Pure: time is an argument, in monotonic seconds. Effects are data (`Do`).
+When a probe is due follows from what MemberCluster and standards say (`due`).
+
+Pure: time is an argument, in monotonic seconds, of `due` in epoch seconds. Effects are data (`Do`).
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from federator.api import raw
 from federator.model.ask import Tier
 from federator.model.decision import Reason
 
@@ -281,3 +285,45 @@ def _removing(probe: Probe, seen: Seen, now_s: float) -> tuple[Probe, Do | None]
         late = Verdict(Result.FAILED, Stage.REMOVED, message)
         return replace(probe, over=True, verdict=probe.verdict or late), Do.REMOVE
     return probe, Do.REMOVE
+
+
+RETRY_S: Final = 60.0
+"""A cluster that waits at its gate is probed again so long after a probe that did not pass."""
+
+
+class Cause(StrEnum):
+    """Why a probe begins."""
+
+    ASKED = "asked"
+    GATE = "gate"
+    SCHEDULE = "schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What is asked of one cluster now."""
+
+    request: str = ""
+    """A request that was not dealt with; "" for none."""
+    waits: bool = False
+    """It takes no work until it has passed a probe, and is ready by its own status."""
+    every_s: float = 0.0
+    """Seconds between two probes; 0: no schedule."""
+
+
+def due(want: Want, last: Mapping[str, Any], now_s: float) -> tuple[Cause | None, float]:
+    """Why a probe is due now, else None and the seconds until one is; infinity when none will be.
+    `last`: `status.probe`."""
+    if want.request:
+        return Cause.ASKED, 0.0
+    text = raw.text(last, "finishedAt")
+    finished_s = raw.epoch_s(text) if text else -math.inf
+    waits: dict[Cause, float] = {}
+    if want.waits:
+        waits[Cause.GATE] = finished_s + RETRY_S - now_s
+    if want.every_s:
+        waits[Cause.SCHEDULE] = finished_s + want.every_s - now_s
+    if not waits:
+        return None, math.inf
+    cause, left_s = min(waits.items(), key=lambda entry: entry[1])
+    return (cause, 0.0) if left_s <= 0 else (None, left_s)

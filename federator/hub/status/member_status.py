@@ -233,17 +233,13 @@ class Reporting:
             )
         await self._look_for_strangers(member)
         self._heed_pardon(member, live)
-        now = self.clock.rfc3339()
-        want = probe_status.told(
-            member, live, self._verdict(member, live), gated=self.state.gated(member), now=now
-        )
+        want = self._probed(member, live, self._verdict(member, live))
         wait_s = 0.0
         figures = self._figures(member, live)
         if figures:
             wait_s = max(0.0, self._figures_due.get(name, 0.0) - self.clock.monotonic())
             want |= {} if wait_s else figures
-        shown = probe_status.kept(self._without_drain(member, {**live, **want}), want)
-        patch = diffs.replacement_patch(live, shown)
+        patch = diffs.replacement_patch(live, self._without_drain(member, {**live, **want}))
         member.observe_reported()
         if patch:
             meta = member.obj["metadata"]
@@ -257,8 +253,6 @@ class Reporting:
                     member, await self.host.patch(ref, body, subresource="status")
                 )
                 self._tell_turn(member, live, want)
-                if probe_status.opened(live, want):
-                    self.state.signals.member_changed(MemberChanged.OPENED, member)
             except errors.NotFound:
                 return None
             except errors.Conflict:
@@ -427,7 +421,15 @@ class Reporting:
             return {"taints": membercluster.hub_taint(self.clock.rfc3339()), **timed}
         return {"taints": [], **timed} if has and member.is_current else timed
 
+    def _probed(
+        self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        gated, now = self.state.gated(member), self.clock.rfc3339()
+        return probe_status.with_probe(member, live, want, gated=gated, now=now)
+
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+        if probe_status.opened(live, want):
+            self.state.signals.member_changed(MemberChanged.OPENED, member)
         was, now = (
             conditions.find(status.get("conditions"), "Ready") or {} for status in (live, want)
         )

@@ -24,7 +24,7 @@ _REASONS: Final = {
 """Result -> status, reason and message of the condition."""
 
 
-def told(
+def with_probe(
     member: Member, live: Mapping[str, Any], want: Mapping[str, Any], *, gated: bool, now: str
 ) -> dict[str, Any]:
     """`want` with the probe and its condition. `now`: RFC 3339."""
@@ -39,14 +39,8 @@ def told(
     merged = conditions.merge(
         want["conditions"], () if said is None else (said,), now, (PROBE_PASSED,)
     )
-    return {**want, "conditions": merged, **({"probe": probe} if probe else {})}
-
-
-def kept(status: dict[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
-    """The status without a probe of which there is nothing left to say."""
-    if "probe" not in want:
-        status.pop("probe", None)
-    return status
+    shown = {"probe": probe} if probe or "probe" in live else {}
+    return {**want, "conditions": merged, **shown}
 
 
 def opened(live: Mapping[str, Any], want: Mapping[str, Any]) -> bool:

@@ -9,9 +9,19 @@ import pytest
 
 from federator.api.clusterstandard import ProbeWish, probe_wish, to_probe_rule
 from federator.api.memberfields import unproven
-from federator.hub.probing import due, objects, stages
-from federator.hub.probing.due import Cause, Want
-from federator.hub.probing.stages import Do, Probe, Result, Room, Seen, Stage, Work
+from federator.hub.probing import stages
+from federator.hub.probing.stages import (
+    Cause,
+    Do,
+    Probe,
+    Result,
+    Room,
+    Seen,
+    Stage,
+    Want,
+    Work,
+)
+from federator.kinds import probes as objects
 from federator.model.ask import Tier
 from federator.model.decision import Reason
 
@@ -56,8 +66,11 @@ def test_a_probe_takes_every_stage_and_passes() -> None:
     probe, do = stages.step(probe, Seen(traces=True), now_s)
     assert (probe.over, do) == (False, Do.REMOVE)
     probe, do = stages.step(probe, Seen(), now_s)
-    assert probe.over and do is None and probe.verdict == stages.Verdict(Result.PASSED)
-    assert trail[-1] is Stage.ROLLED and trail[3] is Stage.REACHED
+    assert probe.over
+    assert do is None
+    assert probe.verdict == stages.Verdict(Result.PASSED)
+    assert trail[-1] is Stage.ROLLED
+    assert trail[3] is Stage.REACHED
 
 
 @pytest.mark.parametrize(
@@ -117,22 +130,28 @@ def test_a_missed_deadline_tells_a_broken_cluster_from_a_busy_one(
 def test_a_failed_job_and_a_halt_end_a_probe_before_its_deadline() -> None:
     lost = Work(failed=1, message="shard 0 failed")
     probe, do = stages.step(at(Stage.REACHED), Seen(READY, lost, room=EMPTY), 1.0)
-    assert probe.verdict is not None and probe.verdict.result is Result.FAILED
-    assert "shard 0 failed" in probe.verdict.message and do is Do.REMOVE
+    assert probe.verdict is not None
+    assert probe.verdict.result is Result.FAILED
+    assert "shard 0 failed" in probe.verdict.message
+    assert do is Do.REMOVE
     for stage in list(Stage)[:-1]:
         halted = Seen(READY, DONE, halted="The cluster is being drained.")
         probe, do = stages.step(at(stage), halted, 1.0)
-        assert probe.verdict is not None and do is Do.REMOVE
+        assert probe.verdict is not None
+        assert do is Do.REMOVE
         assert probe.verdict.result is Result.NOT_RUN
     probe = stages.refused(at(Stage.PLACED), "namespace not found", 1.0)
-    assert probe.verdict is not None and probe.verdict.result is Result.NOT_RUN
+    assert probe.verdict is not None
+    assert probe.verdict.result is Result.NOT_RUN
 
 
 def test_what_is_not_removed_in_time_fails_the_probe_and_is_removed_further() -> None:
     late_s = stages.WITHIN_S[Stage.REMOVED]
     probe, do = stages.step(at(Stage.REMOVED), Seen(traces=True), late_s)
-    assert probe.over and do is Do.REMOVE
-    assert probe.verdict is not None and probe.verdict.stage is Stage.REMOVED
+    assert probe.over
+    assert do is Do.REMOVE
+    assert probe.verdict is not None
+    assert probe.verdict.stage is Stage.REMOVED
     busy = stages.Verdict(Result.BUSY, Stage.PLACED, "full")
     probe, _ = stages.step(at(Stage.REMOVED, verdict=busy), Seen(traces=True), late_s)
     assert probe.verdict == busy
@@ -160,7 +179,7 @@ def test_a_revision_that_was_not_written_passes_nothing() -> None:
 def test_a_probe_is_due_on_request_at_a_gate_and_on_schedule(
     want: Want, last: dict[str, str], expected: tuple[Cause | None, float]
 ) -> None:
-    assert due.due(want, last, 1000.0) == expected
+    assert stages.due(want, last, 1000.0) == expected
 
 
 def test_standards_together_say_gate_interval_and_tiers() -> None:
@@ -216,13 +235,16 @@ def test_a_gate_opens_for_a_probe_that_began_after_the_cluster_became_ready(
     cluster: dict[str, Any], why: str
 ) -> None:
     said = unproven(cluster)
-    assert said.startswith(why) and bool(said) == bool(why)
+    assert said.startswith(why)
+    assert bool(said) == bool(why)
 
 
 def test_names_of_probes_are_names_of_workloads() -> None:
     for cluster in ("a", "us-east-1a", "x" * 63, "x" * 62 + "y"):
         for tier in Tier:
             name = objects.name_of(cluster, tier)
-            assert len(name) <= 52 and name[0].isalpha() and not name.endswith("-")
+            assert len(name) <= 52
+            assert name[0].isalpha()
+            assert not name.endswith("-")
     first, other = (objects.name_of("x" * 62 + end, Tier.ON_DEMAND) for end in "yz")
     assert first != other

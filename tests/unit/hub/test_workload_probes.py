@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federator.hub.options import HubOptions
-from federator.hub.probing import objects
+from federator.kinds import probes as objects
 from federator.kinds import registry
 from federator.model import names
 from federator.model.ask import Tier
@@ -41,7 +41,7 @@ async def probe(world: World, cluster: str) -> dict[str, Any]:
 async def result(world: World, cluster: str, request: str = "first") -> dict[str, Any]:
     """The result of a request, as soon as there is one."""
     async with asyncio.timeout(900):
-        while (said := await probe(world, cluster)).get("request") != request:
+        while (said := await probe(world, cluster)).get("request") != request:  # noqa: ASYNC110
             await asyncio.sleep(1.0)
     return said
 
@@ -83,7 +83,8 @@ def test_a_probe_is_placed_reached_rolled_and_removed_in_every_tier() -> None:
                     } | {each["name"] for each in pod["spec"]["containers"]}
                 await asyncio.sleep(0.5)
         assert {"answer 1", "answer 2", "reach"} <= seen
-        assert said["result"] == "Passed" and "runningSince" not in said
+        assert said["result"] == "Passed"
+        assert "runningSince" not in said
         assert [one["tier"] for one in said["tiers"]] == ["Reserved", "OnDemand", "Preemptible"]
         assert said["passedAt"] == said["startedAt"] <= said["finishedAt"]
         told = await world.condition(CLUSTER, "", "a", "ProbePassed")

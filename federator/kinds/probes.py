@@ -6,6 +6,9 @@ pods have the PriorityClass of tier Preemptible, whatever their tier: they evict
 
 from typing import Any, Final
 
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds.jobset import guards
 from federator.kinds.pods import priorities
 from federator.model import names
 from federator.model.ask import Tier
@@ -36,6 +39,12 @@ _SECURITY: Final = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
+
+
+def image_of(stated: str, profile: Obj | None) -> str:
+    """The image of a probe's pods: as stated, else that of the guard in the RuntimeProfile, else
+    federator's own."""
+    return stated or raw.text(profile or {}, "spec", "guard", "image") or guards.IMAGE
 
 
 def name_of(cluster: str, tier: Tier) -> str:
@@ -77,7 +86,7 @@ def next_revision(cluster: str, tier: Tier, image: str) -> dict[str, Any]:
 
 
 def jobs(cluster: str, tier: Tier, image: str) -> dict[str, Any]:
-    """The job set whose only shard reaches the service by the name of its Service."""
+    """The job set. Its only shard reaches the service by the name of its Service."""
     name = name_of(cluster, tier)
     words = ["reach", f"http://{name}.{PROBES}.svc", f"--text={name}", f"--within={TRIES_S}"]
     more = {"shards": 1, "parallelism": 1, "backoffLimitPerShard": 1}
