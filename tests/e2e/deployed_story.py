@@ -75,6 +75,7 @@ def tell(deployed: Deployed) -> None:
     _a_jobset_that_completes(fleet)
     deployed_guards.tell(fleet)
     deployed_crons.tell(fleet)
+    _a_cluster_is_probed(fleet)
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
     _clusters_leave(deployed)
@@ -515,6 +516,15 @@ def _a_jobset_that_goes_when_its_time_is_over(fleet: Fleet) -> None:
     brief["spec"] |= {"completion": "Any", "ttlSecondsAfterFinished": 2}
     fleet.host("apply", "-f", fleet.manifest(brief))
     fleet.host("wait", "--for=delete", "pjs/brief", *SPACE, "--timeout=90s")
+
+
+def _a_cluster_is_probed(fleet: Fleet) -> None:
+    """By workloads of the hub's own, in the namespace where it may make them."""
+    out = fleet.federator("probe", "run", "a", "--wait", "--timeout=120s", "-o", "json")
+    (probe,) = json.loads(out)
+    assert (probe["cluster"], probe["result"]) == ("a", "Passed")
+    for shell in (fleet.host, fleet.members["a"]):
+        assert shell.items("psvc,pjs", "-n", "federator-probes") == []
 
 
 def _shards_are_withdrawn(deployed: Deployed) -> None:

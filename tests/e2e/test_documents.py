@@ -239,6 +239,9 @@ MONITORED = (
     "the demo has no Prometheus operator: tests/monitoring checks rules, routes and dashboards"
 )
 DOCTOR = "contexts and files are a reader's own: tests/e2e/test_federation_commands.py runs both"
+PROBED = (
+    "what other documents have left in the cluster decides how it ends: tests/e2e/deployed_story.py"
+)
 NOT_RUN = {
     "kubectl apply -k deploy/monitoring": MONITORED,
     "kubectl label namespace monitoring federation.pinterest.com/metrics=allowed": MONITORED,
@@ -269,6 +272,11 @@ NOT_RUN = {
     "federator cluster drain us-east-1a --dry-run": EMPTIES,
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
+    "federator probe run us-east-1a --wait": PROBED,
+    (
+        "federator probe run us-east-1a --wait && kubectl --context us-east-1b apply --server-side"
+        " -k deploy/member"
+    ): ANOTHER,
     "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
     "federator simulate simulations/lose-a-zone.yaml --out out --parquet": (
         "it needs the extra analysis: tests/unit/simulate/report/test_parquet.py runs it with the"

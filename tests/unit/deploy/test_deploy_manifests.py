@@ -115,7 +115,7 @@ def test_no_manifest_holds_a_token_or_lets_the_hub_read_every_secret() -> None:
 def test_names_in_the_manifests_are_those_of_the_code() -> None:
     found, options = manifests.written(), HubOptions()
     spaces = {each["metadata"]["name"] for each in manifests.of_kind(found, "Namespace")}
-    assert spaces == {options.system_namespace, options.credentials_namespace}
+    assert spaces == {options.system_namespace, options.credentials_namespace, names.PROBES}
     assert (options.system_namespace, options.credentials_namespace) == (
         granting.SYSTEM_NAMESPACE,
         granting.CREDENTIALS_NAMESPACE,

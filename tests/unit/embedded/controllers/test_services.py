@@ -10,6 +10,7 @@ from tests.unit.embedded.controllers.clusters import (
     Cluster,
     Obj,
     deployment,
+    job,
     play,
     template,
 )
@@ -68,6 +69,27 @@ def test_large_services_have_several_slices_written_at_most_once_a_second() -> N
         assert cluster.writes == before
 
     play(story, [NodePool(5)])
+
+
+def test_a_pod_that_reaches_a_service_fails_without_ready_endpoints() -> None:
+    async def story(cluster: Cluster) -> None:
+        notes = {"reaches": "web", "run-seconds": "5"}
+        pod = template("client", annotations=notes, restartPolicy="Never")
+        cluster.create("Service", service())
+        cluster.create("Job", job("early", pod, backoffLimit=0))
+        await cluster.pass_s(20)
+        assert cluster.status("Job", "early").get("failed") == 1
+        cluster.create("Deployment", deployment(replicas=1))
+        await cluster.pass_s(10)
+        cluster.create("Job", job("late", pod, backoffLimit=0))
+        await cluster.pass_s(20)
+        assert cluster.status("Job", "late").get("succeeded") == 1
+        cluster.delete("Service", "web")
+        cluster.create("Job", job("gone", pod, backoffLimit=0))
+        await cluster.pass_s(20)
+        assert cluster.status("Job", "gone").get("failed") == 1
+
+    play(story)
 
 
 def test_a_change_of_selector_changes_the_endpoints() -> None:
