@@ -1,9 +1,10 @@
 """Labels and annotations on native objects and pods that expanders write, and that the member reads
-again.
+again; and the image of federator itself.
 """
 
 from typing import Final
 
+from federator import __version__
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.model import names
@@ -11,6 +12,8 @@ from federator.model.shards import Range
 
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "federator"
+IMAGE: Final = f"federator:{__version__}"
+"""The image of pods that run federator, where the RuntimeProfile says nothing else."""
 CONFIG_HASH_ANNOTATION: Final = "pinterest.com/config-hash"
 """On pods of services: a changed ConfigMap changes it, and so replaces the pods."""
 IAM_ROLE_ANNOTATION: Final = "pinterest.com/iam-role"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.jobset import guards
+from federator.kinds import labels
 from federator.kinds.pods import priorities
 from federator.model import names
 from federator.model.ask import Tier
@@ -44,7 +44,7 @@ _SECURITY: Final = {
 def image_of(stated: str, profile: Obj | None) -> str:
     """The image of a probe's pods: as stated, else that of the guard in the RuntimeProfile, else
     federator's own."""
-    return stated or raw.text(profile or {}, "spec", "guard", "image") or guards.IMAGE
+    return stated or raw.text(profile or {}, "spec", "guard", "image") or labels.IMAGE
 
 
 def name_of(cluster: str, tier: Tier) -> str:

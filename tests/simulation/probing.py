@@ -20,11 +20,11 @@ from tests.simulation.campaigns import Broken, Campaign, play_until
 from tests.unit.hub import probes
 from tests.unit.hub.world import HUB, World, service, small_fleet
 
-TOLD: Final = "37 probes tell a broken cluster from a busy one"
-PODS: Final = "37 a probe passes with its pods"
-GATE: Final = "37 a cluster takes work after a passed probe"
-EVICTS: Final = "37 a probe evicts no pod"
-LEFT: Final = "37 nothing is left of a probe"
+TOLD: Final = "38 probes tell a broken cluster from a busy one"
+PODS: Final = "38 a probe passes with its pods"
+GATE: Final = "38 a cluster takes work after a passed probe"
+EVICTS: Final = "38 a probe evicts no pod"
+LEFT: Final = "38 nothing is left of a probe"
 STATES: Final = ("well", *probes.BROKEN, "full")
 WHOLE_S: Final = 480.0
 LOOK_S: Final = 0.5

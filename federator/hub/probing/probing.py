@@ -156,7 +156,7 @@ class Probing:
         if why:
             if cause is Cause.ASKED:
                 verdict = Verdict(Result.NOT_RUN, None, why)
-                self._report(member, request, now, dict.fromkeys(tiers, verdict))
+                self._report(member, request, now, dict.fromkeys(tiers or Tier, verdict))
             return None if cause is not Cause.SCHEDULE else self._later(name, RETRY_S)
         if any(self.state.records_of(key) for tier in Tier for key in _keys(name, tier)):
             return RequeueAfter(name, LOOK_S, "what an earlier probe left is being removed")

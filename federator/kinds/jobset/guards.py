@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator import __version__
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.kinds.labels import IMAGE
 from federator.model.errors import FieldError
 from federator.runtime import fencing
 
@@ -22,8 +22,6 @@ GUARD: Final = "federator-guard"
 WAIT: Final = "federator-fence"
 """The step that ends when the lease is good."""
 NAMES: Final = (GUARD, WAIT)
-IMAGE: Final = f"federator:{__version__}"
-"""Of both, where the RuntimeProfile says nothing else."""
 PORT: Final = 15180
 ACCESS: Final = "federator-guard-access"
 ACCESS_PATH: Final = "/var/run/federator/access"

@@ -347,6 +347,20 @@ def test_what_lies_outside_of_the_cluster_says_nothing_of_it(what: str) -> None:
     play(scenario, fleet=TWO)
 
 
+def test_a_cluster_that_takes_none_of_the_tiers_is_not_probed() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(STANDARD, "", "probed", {"workloadProbe": {"tiers": ["Reserved"]}})
+        await world.settle()
+        await world.patch(CLUSTER, "", "a", {"spec": {"tiers": ["OnDemand"]}})
+        await ask(world, "a")
+        said = await result(world, "a")
+        assert said["result"] == "NotRun"
+        assert said["message"].endswith("takes none of the tiers that its ClusterStandards name.")
+        await nothing_is_left(world, "a", "b")
+
+    play(scenario, fleet=TWO)
+
+
 def test_a_cordon_lets_a_probe_in_and_nothing_else() -> None:
     async def scenario(world: World) -> None:
         await world.settle()

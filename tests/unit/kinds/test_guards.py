@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federator.cli.running import runtime
-from federator.kinds import asks, read, registry
+from federator.kinds import asks, labels, read, registry
 from federator.kinds.jobset import guards
 from federator.kinds.pods import effective
 from federator.model import errors
@@ -112,6 +112,6 @@ def test_the_guard_is_given_the_probes_that_it_asks_in_the_kubelet_s_place() -> 
 def test_the_image_is_the_profile_s_or_this_release() -> None:
     pod = once()["spec"]["template"]["spec"]
     profile = {"spec": {"guard": {"image": "mirror.example/federator:9"}}}
-    for given, image in ((profile, "mirror.example/federator:9"), (None, guards.IMAGE)):
+    for given, image in ((profile, "mirror.example/federator:9"), (None, labels.IMAGE)):
         made = guards.guarded(pod, frozenset({"shard"}), given)
         assert {step["image"] for step in made["initContainers"]} == {image}
