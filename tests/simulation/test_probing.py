@@ -42,7 +42,7 @@ PLANTS = {
     "a new leader forgets the probes of the former one": (
         probing.LEFT,
         instead(Probing, "_made", lambda _: lambda self: iter(())),
-        BOTH,
+        0,
     ),
 }
 
