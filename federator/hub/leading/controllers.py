@@ -153,9 +153,8 @@ class Controllers:
         self.recurring = Recurring(state, client, applier, events, clock=clock, rng=rng)
         self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
         self.success = SuccessRates(state, clock=clock)
-        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
         self.probing = Probing(state, applier, events, clock=clock, rng=rng)
-        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock))
+        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
 
     def _make_leaving(self, around: Surroundings) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign
