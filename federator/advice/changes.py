@@ -1,9 +1,7 @@
-"""Changes that may place more, each as the world in which it is made. A trial tells whether it
-helps (`search`).
+"""Changes that may place more, each as the world in which it is made; trials are in `search`.
 
-One function and one table row per class of change; each yields every change of its class that could
-matter in this world. Numbers are the smallest that gain as much as removing the bound would.
-"""
+One function and one table row per class of change; each yields every change that could matter in
+this world. Numbers are the smallest that gain as much as removing the bound would."""
 
 import difflib
 import re
@@ -69,8 +67,8 @@ def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
             if made := in_member(world, name, ("spec", "drain"), None):
                 yield Change(f"end the drain of {name}", made)
         case Reason.CORDONED if view.unproven and not view.cordoned and not view.maintained:
-            proven = world.with_view(replace(view, unproven=""))
-            yield Change(f"{name} passes a probe", proven, f"federator probe run {name}")
+            made = world.with_view(replace(view, unproven=""))
+            yield Change(f"{name} passes a probe", made, f"federator probe run {name}")
         case Reason.CORDONED:
             if made := in_member(world, name, ("spec", "cordoned"), None):
                 yield Change(f"uncordon {name}", made)
