@@ -71,6 +71,8 @@ class Removal(StrEnum):
 
 DRAINING: Final = "Draining"
 """Condition of a cluster that is to be empty: True while that is done, False when refused."""
+DRAIN_REFUSED: Final = "Refused"
+"""Its reason while copies would have no other place."""
 FAILING_OVER: Final = "FailingOver"
 """Condition of a silent cluster that nobody declared dead, while work leaves it or waits to."""
 DEAD: Final = "Dead"
@@ -465,7 +467,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
     silent_since = (
         raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
     )
-    projects = raw.texts(obj, "spec", "projects")
+    projects, wish = raw.texts(obj, "spec", "projects"), drain_wish(obj, as_of)
     tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
     return ClusterView(
         name=raw.text(obj, "metadata", "name"),
@@ -480,8 +482,8 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         dead=declared_dead(obj),
         fenced=fenced(obj),
         unreachable=unreachable(obj),
-        draining=drain_wish(obj, as_of) is not None
-        and raw.condition(obj, DRAINING).get("status") != "False",
+        draining=wish is not None and raw.condition(obj, DRAINING).get("status") != "False",
+        drain_waits=wish is not None and not wish.force and _is_drain_refused(obj),
         untrustworthy=_contradiction(obj),
         skewed=_skewed(obj),
         unproven=memberfields.unproven(obj),
@@ -498,6 +500,12 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         success_permille=memberfields.success_permille(obj),
         failing=memberfields.avoided(obj),
     )
+
+
+def _is_drain_refused(obj: Obj) -> bool:
+    """Whether the hub recorded that copies would have no other place."""
+    condition = raw.condition(obj, DRAINING)
+    return condition.get("status") == "False" and condition.get("reason") == DRAIN_REFUSED
 
 
 def _contradiction(obj: Obj) -> str:

@@ -108,6 +108,8 @@ class ClusterView:
     removing: bool = False
     draining: bool = False
     """It is being emptied at a pace, and takes nothing new; what was decided stays in force."""
+    drain_waits: bool = False
+    """The hub refuses its drain while copies would have no other place."""
     dead: bool = False
     """It is silent, and a person said that nothing runs there any more: its copies get another
     place, at the same pace."""
@@ -188,7 +190,7 @@ _facts = operator.attrgetter(
     *(
         field.name
         for field in fields(ClusterView)
-        if field.name not in {"capacity", "capacity_age_s"}
+        if field.name not in {"drain_waits", "capacity", "capacity_age_s"}
     )
 )
 

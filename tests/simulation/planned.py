@@ -3,8 +3,9 @@ the plan said.
 
 The federation runs on embedded clusters and virtual time, without faults. Each edit is planned
 twice: on a dump of the host's objects, and on the memory of the leader, as its query port does it.
-Nothing else changes between the plan and the end, unless `busy` asks for it. Nodes stand alone in
-their clusters, because a report does not say on which of several nodes the copies lie that leave.
+Both are taken before the edit. Nothing else changes between the plan and the end, unless `busy`
+asks for it. Nodes stand alone in their clusters, because a report does not say on which of several
+nodes the copies lie that leave.
 """
 
 import asyncio
@@ -83,10 +84,12 @@ class Played:
     """By the dump."""
     became: Mapping[WorkloadKey, Share]
     waiting: tuple[str, ...] = ()
-    """What had not settled at the end, such as a roll-out without room for one more copy: a plan
-    takes roll-outs to end."""
+    """What had not settled before the edit or at the end, such as a roll-out without room for one
+    more copy: a plan takes roll-outs to end."""
     by_leader: Mapping[WorkloadKey, Share] | None = None
     """What was planned on the leader's memory; None where it was not."""
+    shrinks: bool = False
+    """The edit lowers what each copy of a workload requests."""
 
     @property
     def different(self) -> dict[WorkloadKey, tuple[Share | None, Share | None]]:
@@ -119,12 +122,13 @@ class Played:
     ) -> dict[WorkloadKey, tuple[Share | None, Share | None]]:
         """Of what one plan said.
 
-        Where copies end, their quota is free before the reports of all their clusters say that
-        their room is, and which report comes first is not known: who gets the quota then gets as
-        many copies as planned, in clusters of which some may be others.
+        Where copies end, or smaller ones replace them, their quota is free before the reports of
+        all their clusters say that their room is, and which report comes first is not known: the
+        workload with the quota then gets as many copies as planned, some of them perhaps in other
+        clusters.
         """
         keys = sorted({*said, *self.became})
-        ends = any(
+        ends = self.shrinks or any(
             sum(said.get(key, NOTHING)[0].values()) < sum(shares.values())
             for key, (shares, _, _) in self.present.items()
         )
@@ -340,23 +344,48 @@ async def _edited_once(
 ) -> Played:
     situation = offline.read(await _objects(host), as_of=federation.clock.now())
     obj = _as_written(edit, situation)
-    which = offline.id_of(obj)
-    asked = Edits(deleted=(which,)) if edit.deletes else Edits((obj,))
-    made = plan.plan(situation, asked, losses=False)
-    by_leader = plan.plan(_of_leader(federation, situation, obj), asked, losses=False)
+    unfinished = tuple(federation.settled()[1])
+    of_leader = _of_leader(federation, situation, obj)
     await _make(host, obj, deletes=edit.deletes)
     for other in others:
         await asyncio.sleep(BUSY_S)
         await _make(host, _as_written(other, situation), deletes=False)
     await asyncio.sleep(DONE_S)
+    objects = await _objects(host)
+    asked = _asked(edit, obj, situation, objects)
+    by_dump = plan.plan(situation, asked, losses=False)
+    by_leader = plan.plan(of_leader, asked, losses=False)
     return Played(
         edit,
         {key: _share(record) for key, record in situation.records.items()},
-        {key: _share(record) for key, record in made.situation.records.items()},
-        _became(await _objects(host)),
-        tuple(federation.settled()[1]),
+        {key: _share(record) for key, record in by_dump.situation.records.items()},
+        _became(objects),
+        unfinished or tuple(federation.settled()[1]),
         {key: _share(record) for key, record in by_leader.situation.records.items()},
+        _shrinks(situation, by_dump.situation, offline.id_of(obj)),
     )
+
+
+def _asked(edit: Edit, obj: Obj, before: offline.Situation, after: Sequence[Obj]) -> Edits:
+    """The edit. A new object has the uid that the host has given it since: by this, which nobody
+    knows in advance, ties are broken."""
+    which = offline.id_of(obj)
+    if edit.deletes:
+        return Edits(deleted=(which,))
+    given = next((each for each in after if offline.id_of(each) == which), None)
+    if which not in before.objects and given is not None:
+        obj = {**obj, "metadata": {**obj["metadata"], "uid": given["metadata"]["uid"]}}
+    return Edits((obj,))
+
+
+def _shrinks(before: offline.Situation, after: offline.Situation, which: offline.Id) -> bool:
+    """Whether the copies of this workload request less of anything than before."""
+    workloads = [each.workloads.get(WorkloadKey(*which)) for each in (before, after)]
+    asks = [workload.ask if workload is not None else None for workload in workloads]
+    if asks[0] is None or asks[1] is None:
+        return False
+    was, now = asks[0].shape.requests, asks[1].shape.requests
+    return not was.within(now)
 
 
 def _of_leader(federation: Federation, dump: offline.Situation, obj: Obj) -> offline.Situation:

@@ -8,8 +8,10 @@ from typing import Any, Final
 import pytest
 
 from federator.advice.plans import edits, reports
+from federator.model.names import WorkloadKey
 from tests.simulation import planned, plans
 from tests.simulation.mutations import instead
+from tests.simulation.planned import Edit, World
 from tests.simulation.running import Plant
 
 USUAL: Final = (0, 1, 2, 3, 19)
@@ -31,6 +33,48 @@ def test_an_edit_ends_as_planned(seed: int) -> None:
 @pytest.mark.parametrize("seed", LONG)
 def test_an_edit_of_a_long_run_ends_as_planned(seed: int) -> None:
     assert plans.CAMPAIGN.played(seed)[plans.EDITS] == 5
+
+
+def test_lower_requests_free_room_for_a_waiting_workload() -> None:
+    smaller = _service("big", 5, cpu=1)
+    world = World((12,), (_service("big", 5, cpu=2), _service("small", 12)), (Edit(smaller),))
+
+    (played,) = planned.play(world, 0)
+
+    assert plans.surprises([played]) == []
+    assert played.planned[_key("ads", "small")][0] == {"a": 7}
+
+
+def test_a_refused_drain_begins_when_an_edit_leaves_room() -> None:
+    drain = {
+        "apiVersion": planned.FEDERATION,
+        "kind": "MemberCluster",
+        "metadata": {"name": "b", "labels": {"pool": "main"}},
+        "spec": {"drain": {}},
+    }
+    edits = (Edit(drain), Edit(_service("web", 6)))
+    world = World((8, 8), (_service("web", 12),), edits)
+
+    refused, begun = planned.play(world, 0)
+
+    assert plans.surprises([refused, begun]) == []
+    assert refused.planned[_key("ads", "web")][0] == {"a": 6, "b": 6}
+    assert begun.planned[_key("ads", "web")][0] == {"a": 6}
+
+
+def _service(name: str, copies: int, *, cpu: int = 1) -> planned.Obj:
+    requests = {"cpu": str(cpu), "memory": "1Gi"}
+    container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": "ads", "labels": {"app": name}},
+        "spec": {"template": {"spec": {"containers": [container]}}, "replicas": copies},
+    }
+
+
+def _key(namespace: str, name: str) -> WorkloadKey:
+    return WorkloadKey("PinterestService", namespace, name)
 
 
 def _room_stays_taken(_: Method) -> Method:

@@ -42,6 +42,7 @@ WRITTEN: Final = (
     "dead",
     "fenced",
     "draining",
+    "drain_waits",
     "tiers",
     "projects",
     "usable_permille",
@@ -91,6 +92,8 @@ class Edited:
     """
     drains: list[str] = field(default_factory=list)
     """Clusters that begin to be drained, unless that leaves copies without a place."""
+    held_drains: dict[str, str] = field(default_factory=dict)
+    """Those of them that do not begin, each with a sentence."""
     written: set[str] = field(default_factory=set)
     """Invariants that are applied."""
     refused: list[str] = field(default_factory=list)
@@ -143,25 +146,35 @@ def _keep_asks(made: Edited, present: Situation) -> None:
 
 def _admit_drains(made: Edited) -> None:
     """Begins the drains that leave no copy without a place, as the hub does, and refuses others."""
-    begun: list[str] = []
-    for name in made.drains:
-        clusters = {name, *begun}
-        entries = drills.holders(made.situation, clusters)
-        left = [each for each in drills.rehearse(made.situation, entries, clusters) if each.stays]
-        if left:
-            ordered = sorted(left, key=lambda each: (-each.stays, each.key))
-            why = drain_words.of_unplaced(ordered, remove=False)
-            made.refused.append(f"MemberCluster/{name}: the hub does not begin this drain: {why}")
-            continue
-        begun.append(name)
-        _view(made, replace(made.situation.snapshot.clusters[name], draining=True))
+    for name in sorted(made.drains):
+        if why := begin_drain(made, made.situation, name):
+            title = f"MemberCluster/{name}"
+            made.held_drains[name] = f"{title}: the hub does not begin this drain: {why}"
+            _view(made, replace(made.situation.snapshot.clusters[name], drain_waits=True))
+
+
+def begin_drain(made: Edited, situation: Situation, name: str) -> str:
+    """Begins the drain of a cluster, unless that leaves copies without a place in this situation.
+    Returns why not, as the hub says it; "" when it begins."""
+    views = situation.snapshot.clusters.values()
+    clusters = {name, *(view.name for view in views if view.empties and view.name < name)}
+    entries = drills.holders(situation, clusters)
+    left = [each for each in drills.rehearse(situation, entries, clusters) if each.stays]
+    if left:
+        ordered = sorted(left, key=lambda each: (-each.stays, each.key))
+        return drain_words.of_unplaced(ordered, remove=False)
+    view = made.situation.snapshot.clusters[name]
+    _view(made, replace(view, draining=True, drain_waits=False))
+    made.held_drains.pop(name, None)
+    return ""
 
 
 def merged(given: Obj, live: Obj | None, now: str) -> dict[str, Any]:
     """The object once it is written: a new one, or `live` with what is given. `now`: the time of
     creation of a new one, RFC 3339.
 
-    The uid of a new one is made from its name, so that ties break the same way every time.
+    The uid of a new one, unless one is given, is made from its name, so that ties break the same
+    way every time.
     """
     kind, meta = str(given["kind"]), raw.mapping(given, "metadata")
     identity = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
@@ -169,7 +182,8 @@ def merged(given: Obj, live: Obj | None, now: str) -> dict[str, Any]:
     head |= {"spec": given["spec"]} if "spec" in given else {}
     if live is None:
         parts = (kind, identity.get("namespace", ""), identity["name"])
-        born = {"uid": "/".join(parts), "generation": 1, "creationTimestamp": now}
+        uid = raw.text(meta, "uid") or "/".join(parts)
+        born = {"uid": uid, "generation": 1, "creationTimestamp": now}
         texts = {name: raw.text_map(meta, name) for name in ("labels", "annotations")}
         status = {"status": given["status"]} if "status" in given else {}
         return {**head, "metadata": {**identity, **texts, **born}, **status}

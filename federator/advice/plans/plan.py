@@ -103,7 +103,11 @@ def plan(
         tuple(_uncovered(present, settled.situation, gone, each, options)) if losses else None,
         tuple(pacing.paces(settled.situation, changed, options)),
         tuple(_broken(present, settled.situation, losses=losses, each=each, options=options)),
-        (*edited.refused, *overridden.refusals(present, settled.situation)),
+        (
+            *edited.refused,
+            *edited.held_drains.values(),
+            *overridden.refusals(present, settled.situation),
+        ),
         tuple(edited.warnings),
         settled.unsettled,
         len(settled.situation.workloads),

@@ -31,6 +31,22 @@ def without(capacity: Capacity, leaving: Mapping[PodShape, int]) -> Capacity:
     return replace(capacity, rows=tuple(row for _, row in rows), copies=copies)
 
 
+def with_more(capacity: Capacity, arriving: Mapping[PodShape, int]) -> Capacity:
+    """The report after so many copies of each shape have begun; those of a gang pod by pod, each on
+    the node with room that is used least. A pod without a node with room is left out."""
+    if not arriving:
+        return capacity
+    rows = [(_used(row), row) for row in capacity.rows]
+    copies = dict(capacity.copies)
+    for shape, count in sorted(arriving.items(), key=lambda item: nodes.shape_id(item[0])):
+        name = nodes.shape_id(shape)
+        if name in copies and not shape.every_node:
+            copies[name] = max(copies[name] - count, 0)
+        for pod, each in shape.pods:
+            rows = _taken(rows, pod, count * each)
+    return replace(capacity, rows=tuple(row for _, row in rows), copies=copies)
+
+
 _Rows: TypeAlias = list[tuple[float, NodeRow]]
 """(part that is used, nodes)."""
 
@@ -54,6 +70,32 @@ def _given_back(rows: _Rows, pod: PodShape, count: int) -> _Rows:
                 changed.append((used, row))
         rows = changed
     return rows
+
+
+def _taken(rows: _Rows, pod: PodShape, count: int) -> _Rows:
+    """The rows with `count` pods more on their nodes, one to each of the emptiest in turn."""
+    while count > 0:
+        emptiest = min((used for used, row in rows if _has_room(row, pod)), default=None)
+        if emptiest is None:
+            break
+        changed: _Rows = []
+        for used, row in rows:
+            if count > 0 and used == emptiest and _has_room(row, pod):
+                here = min(row.count, count)
+                count -= here
+                fuller = replace(row, count=here, free=row.free - _needed(row, pod))
+                changed.append((_used(fuller), fuller))
+                if here < row.count:
+                    changed.append((used, replace(row, count=row.count - here)))
+            else:
+                changed.append((used, row))
+        rows = changed
+    return rows
+
+
+def _has_room(row: NodeRow, pod: PodShape) -> bool:
+    tolerated = taints.untolerated(row.taints, pod.tolerations) is None
+    return row.count > 0 and tolerated and _needed(row, pod).within(row.free)
 
 
 def _fullest(rows: _Rows, pod: PodShape) -> float | None:
@@ -86,7 +128,12 @@ def _used(row: NodeRow) -> float:
 
 
 def _free_after(row: NodeRow, pod: PodShape) -> Resources:
+    free = row.free + _needed(row, pod)
+    return Resources({name: min(free[name], row.allocatable[name]) for name in row.allocatable})
+
+
+def _needed(row: NodeRow, pod: PodShape) -> Resources:
+    """What one pod takes of these nodes, which may not limit the number of pods."""
     pods = Resources({PODS: max(pod.requests[PODS], 1)}) if PODS in row.allocatable else Resources()
     more = Resources({name: need for name, need in pod.requests.items() if name != PODS})
-    free = row.free + more + pods
-    return Resources({name: min(free[name], row.allocatable[name]) for name in row.allocatable})
+    return more + pods

@@ -143,6 +143,9 @@ class _Charges:
     """The workloads that are charged otherwise than at present, and by which decision."""
     leaving: dict[str, dict[PodShape, int]] = field(default_factory=dict)
     """Cluster -> what its report includes of copies that have left."""
+    replacing: dict[str, dict[PodShape, int]] = field(default_factory=dict)
+    """Cluster -> copies with other requests that have replaced some of these, by a decision that
+    its report includes."""
     _reports: dict[str, tuple[Capacity, Capacity]] = field(default_factory=dict)
     """Cluster -> (its report, the same without these copies)."""
 
@@ -166,13 +169,15 @@ class _Charges:
             made.record(after)
         for name, (seq, shape, copies) in had.items():
             step = has.get(name)
-            if seq > reported.get(name, -1) or (step is not None and step[0] == seq):
+            same = step is not None and step[0] == seq
+            if seq > reported.get(name, -1) or (same and step is not None and step[1] == shape):
                 continue
+            if same and step is not None:
+                _add(self.replacing, name, step[1], step[2])
             stays = step[2] if step is not None and step[1] == shape and not flying else 0
             if copies > stays:
-                there = self.leaving.setdefault(name, {})
-                there[shape] = there.get(shape, 0) + copies - stays
-                self._reports.pop(name, None)
+                _add(self.leaving, name, shape, copies - stays)
+            self._reports.pop(name, None)
         self.charged[key] = record
 
     def views(self, snapshot: FleetSnapshot) -> dict[str, ClusterView]:
@@ -184,10 +189,18 @@ class _Charges:
                 continue
             last = self._reports.get(name)
             if last is None or last[0] is not view.capacity:
-                last = view.capacity, reports.without(view.capacity, copies)
+                after = reports.without(view.capacity, copies)
+                last = view.capacity, reports.with_more(after, self.replacing.get(name, {}))
                 self._reports[name] = last
             views[name] = replace(view, capacity=last[1])
         return views
+
+
+def _add(
+    counts: dict[str, dict[PodShape, int]], cluster: str, shape: PodShape, copies: int
+) -> None:
+    there = counts.setdefault(cluster, {})
+    there[shape] = there.get(shape, 0) + copies
 
 
 @dataclass(slots=True)
@@ -232,10 +245,31 @@ class _Run:
         self._numbers = itertools.count(highest + 1)
 
     def until_settled(self) -> None:
-        """Cycles until nothing changes any more, and once more when roll-outs have ended."""
+        """Cycles until nothing changes any more, once more when roll-outs have ended, and again
+        when that leaves room for a drain that waited for it."""
         self.until_quiet(first=True)
         self.rolled_out = True
         self.until_quiet(first=False)
+        while self._begins_drain():
+            self.unconcerned = frozenset()
+            self.until_quiet(first=True)
+
+    def _begins_drain(self) -> bool:
+        """Begins the first of the waiting drains that leaves no copy without a place now. The hub
+        looks every few seconds while a drain waits."""
+        views = self.edited.situation.snapshot.clusters
+        waiting = [name for name, view in sorted(views.items()) if view.drain_waits]
+        if not waiting or self.rounds >= ROUNDS_MAX:
+            return False
+        situation = self.situation()
+        for name in waiting:
+            if not editing.begin_drain(self.edited, situation, name):
+                self.edited.warnings.append(
+                    f"MemberCluster/{name}: its drain begins, because every copy has another place"
+                    " then"
+                )
+                return True
+        return False
 
     def until_quiet(self, *, first: bool) -> None:
         """Cycles until one changes nothing. `first`: everything is looked at; later what waits or
@@ -345,7 +379,6 @@ class _Run:
         terms = record.terms
         present = inputs.inputs_hash(ask, snapshot, memo)
         clusters = snapshot.clusters
-        charged = terms.charged
         return Comparison(
             same_inputs=inputs.unchanged(record.facts.inputs_hash, present, ask, snapshot, memo),
             inadmissible=ask.key in self._queue,
@@ -360,8 +393,7 @@ class _Run:
                 for share in record.shares
             ),
             vacated=any(share.cluster not in clusters for share in record.shares),
-            frees=charged is not None
-            and (bool(charged.former) or charged.shape.requests != ask.shape.requests),
+            frees=_frees(record, ask),
         )
 
     def _entry(self, situation: Situation, workload: Workload, ask: Ask) -> Entry:
@@ -423,11 +455,21 @@ class _Run:
         decision, key = decided.decision, decided.key
         before = self.records.get(key)
         if before is not None and decisions.says(before, decision):
-            return False
+            charges_less = self.rolled_out and _frees(before, decided.entry.charged)
+            if decision.held_back or not charges_less:
+                return False
         self.records[key] = _record(decided, situation.workloads[key], before)
         self.changed.add(key)
         self.decided[key] = decision
         return True
+
+
+def _frees(record: Record, ask: Ask) -> bool:
+    """Whether more is charged than this ask, once its roll-out has ended."""
+    charged = record.terms.charged
+    return charged is not None and (
+        bool(charged.former) or charged.shape.requests != ask.shape.requests
+    )
 
 
 def _record(decided: Decided, workload: Workload, before: Record | None) -> Record:

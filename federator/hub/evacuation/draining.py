@@ -26,7 +26,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.api import membercluster, raw
-from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING_OVER, Removal
+from federator.api.membercluster import (
+    DEAD,
+    DRAIN_REFUSED,
+    DRAIN_STAYS_MAX,
+    DRAINING,
+    FAILING_OVER,
+    Removal,
+)
 from federator.hub.cache import progress
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
@@ -218,7 +225,7 @@ class Draining:
         left = [] if wish.force else await self._without_place(clusters)
         if left:
             note = drain_words.of_unplaced(left, remove=wish.remove)
-            self._refuse(member, "Refused", note)
+            self._refuse(member, DRAIN_REFUSED, note)
             return False
         if member.drain != wish:
             return False

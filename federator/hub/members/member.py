@@ -315,6 +315,7 @@ class Member:
             skewed=self.vitals.clock.off,
             unproven=self._unproven(declared.unproven) if gated else "",
             draining=self.draining,
+            drain_waits=declared.drain_waits and not self.draining,
             dead=self.dead,
             fenced=self.dead and declared.fenced,
             unreachable=self.unreachable,
