@@ -17,7 +17,7 @@ from federator.model import seq as seqs
 from federator.model.ask import Admitted, Ask, Support, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
-from federator.model.quickly import quickly
+from federator.model.quickly import likewise, quickly
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs
@@ -140,8 +140,9 @@ def _grows_in_place(
         return False
     if ask.ordinals is not None or ask.shape.every_node:
         return False
-    before = _before(ask, admitted, snapshot).shape.requests
-    return may_ask_for_more(ask, admitted, support) and not ask.shape.requests.within(before)
+    if not may_ask_for_more(ask, admitted, support):
+        return False
+    return not ask.shape.requests.within(_before(ask, admitted, snapshot).shape.requests)
 
 
 def _as_new(
@@ -290,16 +291,20 @@ def _before(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> Ask:
     requests = quota.with_defaults(admitted.shape.requests, speaking)
     most = ask.slots if admitted.count is None else admitted.count
     jobs = ask.unit is Unit.SHARDS
-    return replace(
+    shape = admitted.shape
+    return _formerly(
         ask,
-        generation=admitted.generation,
-        shape=replace(admitted.shape, requests=requests),
-        project=admitted.project,
-        tier=admitted.tier,
-        priority=ask.priority if admitted.priority is None else admitted.priority,
-        count=ask.count if jobs else min(ask.count, most),
-        slots=min(ask.slots, most),
+        admitted.generation,
+        shape if requests == shape.requests else replace(shape, requests=requests),
+        admitted.project,
+        admitted.tier,
+        ask.priority if admitted.priority is None else admitted.priority,
+        ask.count if jobs else min(ask.count, most),
+        min(ask.slots, most),
     )
+
+
+_formerly = likewise(Ask, "generation", "shape", "project", "tier", "priority", "count", "slots")
 
 
 def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:

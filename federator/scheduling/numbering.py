@@ -76,6 +76,8 @@ def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
             return share
         return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
 
+    if not any(share.ranges for share in decision.shares):
+        return decision
     return replace(decision, shares=tuple(map(pieces, decision.shares)))
 
 

@@ -2,7 +2,7 @@
 they are computed from the fleet before and after. Pure."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypedDict, TypeVar
 
 from federator.advice import drills, overridden, quotas
@@ -58,23 +58,14 @@ class Change:
     by_budget: Mapping[str, int] | None = None
     """Moves by the budget that they draw on (`settling.Moved`)."""
 
-    @property
-    def leaves(self) -> dict[str, int]:
-        """Cluster -> copies that end there."""
-        return {
-            name: copies - self.after.get(name, 0)
-            for name, copies in self.before.items()
-            if copies > self.after.get(name, 0)
-        }
+    leaves: Mapping[str, int] = field(init=False)
+    """Cluster -> copies that end there."""
+    enters: Mapping[str, int] = field(init=False)
+    """Cluster -> copies that start there."""
 
-    @property
-    def enters(self) -> dict[str, int]:
-        """Cluster -> copies that start there."""
-        return {
-            name: copies - self.before.get(name, 0)
-            for name, copies in self.after.items()
-            if copies > self.before.get(name, 0)
-        }
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", _more(self.before, self.after))
+        object.__setattr__(self, "enters", _more(self.after, self.before))
 
     @property
     def moves(self) -> int:
@@ -90,6 +81,15 @@ class Change:
     def worse(self) -> bool:
         """Whether it ends shorter than it is now, or its edit is not in force."""
         return self.short > self.short_before or self.held_back
+
+
+def _more(there: Mapping[str, int], than: Mapping[str, int]) -> dict[str, int]:
+    """Cluster -> copies that are there in addition."""
+    return {
+        name: copies - than.get(name, 0)
+        for name, copies in there.items()
+        if copies > than.get(name, 0)
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from federator.advice.plans import edits as editing
 from federator.advice.plans import reports
 from federator.advice.plans.edits import Edited, Edits
 from federator.advice.trials import Stop, Stopped, never
-from federator.hub.placing import move_budget, offline
+from federator.api.placement import decidedfacts
+from federator.hub.placing import move_budget
 from federator.hub.placing.offline import Situation
 from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
@@ -481,15 +482,11 @@ def _record(decided: Decided, workload: Workload, before: Record | None) -> Reco
         content = was.content
     else:
         content = workload.content if generation == workload.generation else b""
-    unread = replace(decision, verdicts=())  # nobody reads them of a plan, and they take long
-    obj = offline.as_object(charged, unread, CAUSE, content=content)
-    record = decisions.summarise(obj)
+    name = before.name if before is not None else decisions.name_of(decision.key, decision.uid)
+    facts = decidedfacts.of(decision, charged, CAUSE, name=name, content=content)
     if before is None:
-        return record
+        return decisions.unsigned(facts)
     unfinished = decision.to_move or decision.held
     rebalanced = before.terms.rebalanced if unfinished else before.rebalance
-    terms = replace(record.terms, rebalanced=rebalanced)
-    facts = record.facts.in_object(before.uid, record.resource_version)
-    facts = replace(facts, name=before.name, terms=terms)
-    standing = replace(record.standing, rebalance=before.rebalance)
-    return replace(record, facts=facts, standing=standing)
+    facts = decidedfacts.in_object(facts, before.uid, rebalanced)
+    return decisions.unsigned(facts, before.rebalance)

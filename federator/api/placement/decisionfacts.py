@@ -210,7 +210,7 @@ class DecisionFacts:
         self, uid: str, resource_version: str, *, deleting: bool = False
     ) -> "DecisionFacts":
         """The same in an object with this uid and version."""
-        figures = _figures(uid, resource_version, self.as_of, self.inputs_hash)
+        figures = figures_of(uid, resource_version, self.as_of, self.inputs_hash)
         besides = replace(self.besides, deleting=deleting)
         return replace(self, figures=figures, besides=besides)
 
@@ -241,7 +241,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         portions=shared_portions(portions),
         shares_seq=shares_seq,
         terms=_terms(spec),
-        figures=_figures(uid, version, as_of, inputs_hash),
+        figures=figures_of(uid, version, as_of, inputs_hash),
         besides=_besides(obj, spec, metadata),
     )
 
@@ -249,7 +249,8 @@ def decision_facts(obj: Obj) -> DecisionFacts:
 _facts = quickly(DecisionFacts)
 
 
-def _figures(uid: str, version: str, as_of: float, inputs_hash: str) -> Figures:
+def figures_of(uid: str, version: str, as_of: float, inputs_hash: str) -> Figures:
+    """These four, packed where that loses nothing."""
     try:
         number, digest = int(version), bytes.fromhex(inputs_hash)
         made = _FIGURES.pack(uids.packed(uid), number, as_of, digest)
@@ -298,6 +299,8 @@ _PLAIN: Final = tuple(
     Besides(marks=_NO_MARKS, blocks=_NO_BLOCKS, may_run=_NO_BLOCKS, records_given=said)
     for said in (False, True)
 )
+NOTHING_BESIDES: Final = _PLAIN[True]
+"""Of a decision that was written without any of it."""
 
 
 def shares(obj: Obj) -> tuple[Share, ...]:

@@ -13,6 +13,7 @@ from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.neighbours import NOBODY, Peer, Peers, repelling
 from federator.model.policy import Policy
+from federator.model.quickly import likewise
 from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
@@ -32,12 +33,11 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
         policy = ordinals.policy_of(policy)
     elif workload.verbs.repeats is not None:
         policy = everynode.policy_of_repeating(policy)
-    ask = dataclasses.replace(
-        workload.ask,
-        policy=policy,
-        project_bound=bindings.speaks(target.namespace, target.project),
-    )
+    ask = _under(workload.ask, policy, bindings.speaks(target.namespace, target.project))
     return quota.charged(ask, bindings.accounts(target.project))
+
+
+_under = likewise(Ask, "policy", "project_bound")
 
 
 def support(

@@ -325,6 +325,8 @@ class Situation:
         for group in raw.objects(decision, "spec", "verdicts", "rejected"):
             if (most := _CAPS.get(raw.text(group, "reason"))) is not None:
                 caps |= dict.fromkeys(raw.texts(group, "clusters"), most)
+        if not caps:
+            return caps
         recent = self.snapshot.as_of - record.facts.as_of < HubOptions().unschedulable_decay_s
         waiting = {
             raw.text(row, "cluster")

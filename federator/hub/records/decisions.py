@@ -209,14 +209,14 @@ class Record:
         )
 
 
-_commitment = quickly(Commitment)
+_commitment, quick_holding = quickly(Commitment), quickly(Holding)
 
 
 def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, ...]:
     """Shares as what is held, with what `record` says of the taints that they stayed with."""
     tolerated = record.terms.tolerated if record is not None else {}
     return tuple(
-        Holding(
+        quick_holding(
             share.cluster,
             share.count,
             share.slots,
@@ -256,6 +256,12 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
         was_owned and not owned,
     )
     return _record(facts, standing)
+
+
+def unsigned(facts: DecisionFacts, rebalance: str = "") -> Record:
+    """The record of an object with nothing of a hub's but its spec. `rebalance`: the last request
+    for one."""
+    return _record(facts, _standing(False, NOBODY, rebalance, False, "", False, False))
 
 
 _record = quickly(Record)

@@ -108,6 +108,8 @@ class Policies:
         self._required = _Index()
         self._overriding: set[Id] = set()
         self._relating: set[Id] = set()
+        self._as_origin: dict[tuple[Id, str], tuple[Policy, Policy]] = {}
+        """(policy, how it is chosen) -> (the policy, the same with this origin)."""
         for rule in rules:
             self.put(rule)
 
@@ -154,6 +156,8 @@ class Policies:
         self.version += 1
         self._overriding.discard(which)
         self._relating.discard(which)
+        for origin in ("policyRef", "match"):
+            self._as_origin.pop((which, origin), None)
         if rule.cluster_wide:
             self._leave(rule)
             return [rule]
@@ -222,7 +226,7 @@ class Policies:
         that name is in force.
         """
         if policy_ref:
-            return replace(self._named(subject.namespace, policy_ref).policy, origin="policyRef")
+            return self._as_chosen(self._named(subject.namespace, policy_ref), "policyRef")
         for cluster_wide in (False, True):
             best: Rule | None = None
             for bucket in self._chosen.buckets(subject, cluster_wide):
@@ -234,8 +238,17 @@ class Policies:
                         best = rule
                         break
             if best is not None:
-                return replace(best.policy, origin="match")
+                return self._as_chosen(best, "match")
         return DEFAULT_POLICY
+
+    def _as_chosen(self, rule: Rule, origin: str) -> Policy:
+        """One object for all workloads with the policy: what is computed of it is remembered by its
+        identity."""
+        kept = self._as_origin.get((rule.id, origin))
+        if kept is None or kept[0] is not rule.policy:
+            kept = rule.policy, replace(rule.policy, origin=origin)
+            self._as_origin[rule.id, origin] = kept
+        return kept[1]
 
     def matching(self, subject: Subject, most: int = 16) -> list[Rule]:
         """Policies in force that may be the workload's own, those that go first first; at most so

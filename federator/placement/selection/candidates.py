@@ -377,9 +377,11 @@ def candidates(
     *,
     capped: Mapping[str, int] = NOBODY,
     by_name: bool,
+    scored: bool = True,
 ) -> list[Candidate]:
     """All clusters that may keep or take copies, by name. `capped`: copies that the schedulers of
-    some could bind lately. `by_name` breaks ties by name instead of by a stable hash."""
+    some could bind lately. `by_name` breaks ties by name instead of by a stable hash. Not `scored`:
+    the caller gives them their scores."""
     pool: list[Candidate] = []
     maker = _Maker(ask, by_name=by_name)
     rooms: list[int] | None = None
@@ -397,7 +399,8 @@ def candidates(
                 rooms = ledger.rooms(ask.shape).tolist()
             room = rooms[at[name]] if name in at else 0
         pool.append(maker.make(place, copies, room, capped.get(name), ceilings.get(name)))
-    _add_scores(ask, pool)
+    if scored:
+        _add_scores(ask, pool)
     return pool
 
 

@@ -304,7 +304,15 @@ def _draw(job: Drawing, total: int) -> tuple[list[Candidate], Crowd] | None:
     ask, held, eligible = job.ask, job.held, job.eligible
     apart = {name: eligible[name] for name in sorted({*held, *job.capped}) if name in eligible}
     own = (
-        candidates.candidates(ask, held, apart, job.ledger, capped=job.capped, by_name=job.by_name)
+        candidates.candidates(
+            ask,
+            held,
+            apart,
+            job.ledger,
+            capped=job.capped,
+            by_name=job.by_name,
+            scored=False,  # with the crowd, below
+        )
         if apart
         else []
     )

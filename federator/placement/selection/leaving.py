@@ -16,6 +16,7 @@ from federator.model import names
 from federator.model.ask import Ask, Unit
 from federator.model.decision import CAPS, Reason
 from federator.model.fleet import Holding, copies_of
+from federator.model.quickly import likewise
 from federator.placement.division import division
 from federator.placement.division.division import DIVIDERS
 from federator.placement.selection import candidates
@@ -65,7 +66,7 @@ def leavers(
     last, mine = len(ask.policy.division.groups), names.stable_order(ask.uid)
     return [
         Candidate(
-            replace(place, level=last),
+            _behind(place, last),
             held=copies,
             # It takes nothing new, so what it holds is all that it can have.
             room=0,
@@ -76,6 +77,9 @@ def leavers(
         )
         for place, copies in leaving
     ]
+
+
+_behind = likewise(Place, "level")
 
 
 def give_back(
