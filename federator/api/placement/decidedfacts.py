@@ -133,7 +133,7 @@ _shapes: dict[int, tuple[PodShape, PodShape]] = {}
 
 
 def _read_shape(shape: PodShape) -> PodShape:
-    """Kept by the identity of the shape, whose hash takes longer than all else of it."""
+    """Kept by the identity of the shape: its hash takes longer than all else of it."""
     kept = _shapes.get(id(shape))
     if kept is None or kept[0] is not shape:
         if len(_shapes) >= _SHAPES:

@@ -21,6 +21,7 @@ from federator.hub.records.decisions import ByWorkload, HeldProfiles, Record
 from federator.hub.records.deletion_budget import DeletionBudget
 from federator.hub.records.feed import Feed, Noted, noted
 from federator.hub.records.pauses import Pause
+from federator.hub.records.policy_use import PolicyUse
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
@@ -99,6 +100,7 @@ class HubState:
     """Namespaces that enforce another level than the default; replaced, never changed."""
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     held_profiles: HeldProfiles = field(default_factory=HeldProfiles)
+    policy_use: PolicyUse = field(default_factory=PolicyUse)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
     """Shapes that members report capacity for, least recently used first."""
     deletions: DeletionBudget = field(init=False)
@@ -477,6 +479,7 @@ class HubState:
                 self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
+        self.policy_use.note(name, old, new)
         self.held_profiles.note(name, new.terms.held_profile)
         if self.ready and self.leading and new.seq > self.issued:
             # No other hub decides while this one leads: the list it began with was an old one.
@@ -571,6 +574,7 @@ class HubState:
         if old is None or old.uid != uid:
             return None
         del self.records[namespace, name]
+        self.policy_use.forget((namespace, name), old)
         self.held_profiles.note((namespace, name), "")
         self.by_workload.remove(old.key, (namespace, name))
         self.commitments.forget(old.workload_uid)

@@ -21,7 +21,7 @@ import itertools
 import logging
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,7 +78,9 @@ TELL_S: Final = 5.0
 STUCK_S: Final = 30.0
 """Seconds until a workload that found no other place is asked again."""
 CHUNK: Final = 64
-"""Workloads decided, or 32 times as many decisions looked at, before other work gets its turn."""
+"""Workloads decided before other work gets its turn."""
+LOOKED_AT: Final = 512
+"""Decisions looked at before that: at most 5 ms."""
 
 
 @dataclass(slots=True)
@@ -220,7 +222,7 @@ class Draining:
                 member, "NotHeard", f"It begins when the cluster is heard: {_why(member)}."
             )
             return False
-        total = sum(self._shares_in(member.name).values())
+        total = sum((await self._shares_in(member.name)).values())
         clusters: set[str] = {member.name, *(other.name for other in others)}
         left = [] if wish.force else await self._without_place(clusters)
         if left:
@@ -246,7 +248,7 @@ class Draining:
         rehearsed: list[Rehearsed] = []
         entry_of = functools.partial(trial_entry, self.state, self.placing)
         entries = drill.in_order(
-            entry for record in self._holders(clusters) if (entry := entry_of(record.key))
+            entry for record in await self._holders(clusters) if (entry := entry_of(record.key))
         )
         for start in range(0, len(entries), CHUNK):
             some = entries[start : start + CHUNK]
@@ -261,13 +263,19 @@ class Draining:
 
     # -- workloads there -----------------------------------------------------
 
-    def _holders(self, clusters: Iterable[str]) -> list[Record]:
+    async def _records(self) -> AsyncIterator[Record]:
+        """All decisions. Other work gets its turn while they are looked at; a decision that is
+        removed meanwhile is left out."""
+        records = self.state.records
+        for number, name in enumerate(records.listed(), 1):
+            if number % LOOKED_AT == 0:
+                await asyncio.sleep(0)
+            if (record := records.get(name)) is not None:
+                yield record
+
+    async def _holders(self, clusters: Iterable[str]) -> list[Record]:
         names = frozenset(clusters)
-        return [
-            record
-            for record in self.state.records.values()
-            if not names.isdisjoint(record.clusters)
-        ]
+        return [record async for record in self._records() if not names.isdisjoint(record.clusters)]
 
     def _workload(self, record: Record) -> Workload | None:
         """The workload of a decision; None when it is gone or goes."""
@@ -276,10 +284,10 @@ class Draining:
             return None
         return None if record.deleting else workload
 
-    def _shares_in(self, cluster: str) -> Counter[WorkloadKey]:
+    async def _shares_in(self, cluster: str) -> Counter[WorkloadKey]:
         """Copies that decisions give a cluster."""
         shares: Counter[WorkloadKey] = Counter()
-        for record in self._holders([cluster]):
+        for record in await self._holders([cluster]):
             workload, share = self._workload(record), record.share_of(cluster)
             if workload is not None and share is not None:
                 done = progress.done(self.state, workload, record)
@@ -296,9 +304,7 @@ class Draining:
             and member.removal is Removal.NONE
         )
         look = _Look(drained, frozenset(lost))
-        for number, record in enumerate(list(self.state.records.values()), 1):
-            if number % (32 * CHUNK) == 0:
-                await asyncio.sleep(0)
+        async for record in self._records():
             if drained.keys().isdisjoint(record.clusters):
                 continue
             workload = self._workload(record)
@@ -459,10 +465,8 @@ class Draining:
         since_s = self.clock.now() - evacuation.MINUTE_S
         return sum(
             record.terms.moved
-            for record in self.state.records.values()
-            if record.terms.moved
-            and record.facts.as_of > since_s
-            and any(cause.startswith((DRAIN, FAILOVER, FAILBACK)) for cause in record.terms.causes)
+            for record in self.state.policy_use.moved_since(since_s)
+            if any(cause.startswith((DRAIN, FAILOVER, FAILBACK)) for cause in record.terms.causes)
         )
 
     def _forget_before(self, since_s: float) -> None:

@@ -19,6 +19,7 @@ from federator.api.placement.placementdecision import MAX_FAILOVERS
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
+from federator.hub.records.policy_use import REQUIRED, Account
 from federator.kube.clock import Clock
 from federator.model.ask import Ask
 from federator.model.decision import Decision
@@ -41,10 +42,6 @@ LEAST_WAIT_S = 1.0
 PORTION_S = 5.0
 """A workload with many replicas to move is queued when the bucket holds so many seconds' worth."""
 
-Account = tuple[str, str, str]
-"""The account of a budget: namespace and name of a policy and "" ("required" for what it moves as a
-Required policy), or the key of a workload with a placement of its own."""
-REQUIRED: Final = "required"
 EVACUATED: Final[Account] = ("", "", leaving.EVACUATION)
 """What leaves clusters that are being drained draws on no policy's budget."""
 HOMEWARD: Final[Account] = ("", "", "/homeward")
@@ -290,20 +287,8 @@ class MoveBuckets:
             return budget.a_minute(0)
         now_s = self.clock.monotonic()
         if now_s - self._counted_s > COUNTED_FOR_S:
-            self._copies, self._counted_s = self._count(), now_s
+            self._copies, self._counted_s = self.state.policy_use.copies(), now_s
         return budget.a_minute(self._copies.get(account, 0))
-
-    def _count(self) -> dict[Account, int]:
-        """Replicas by the policies of their decisions."""
-        copies: dict[Account, int] = {}
-        for (namespace, _), record in self.state.records.items():
-            terms, running = record.terms, sum(share.slots for share in record.shares)
-            under: list[Account] = [("", name, REQUIRED) for name in terms.required]
-            if terms.policy_namespace in {"", namespace}:
-                under.append((terms.policy_namespace, terms.policy_name, ""))
-            for account in under:
-                copies[account] = copies.get(account, 0) + running
-        return copies
 
     def _bucket(self, account: Account, rate: int) -> _Bucket:
         now_s = self.clock.monotonic()
@@ -321,10 +306,8 @@ class MoveBuckets:
         since_s = self.clock.now() - MINUTE_S
         return sum(
             record.terms.moved
-            for record in self.state.records.values()
-            if record.terms.moved
-            and record.facts.as_of > since_s
-            and account in _accounts_of(record)
+            for record in self.state.policy_use.moved_since(since_s)
+            if account in _accounts_of(record)
         )
 
 

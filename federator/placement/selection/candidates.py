@@ -379,9 +379,7 @@ def candidates(
     by_name: bool,
     scored: bool = True,
 ) -> list[Candidate]:
-    """All clusters that may keep or take copies, by name. `capped`: copies that the schedulers of
-    some could bind lately. `by_name` breaks ties by name instead of by a stable hash. Not `scored`:
-    the caller gives them their scores."""
+    """All clusters that may keep or take copies, by name. `capped`: copies that schedulers bound."""
     pool: list[Candidate] = []
     maker = _Maker(ask, by_name=by_name)
     rooms: list[int] | None = None

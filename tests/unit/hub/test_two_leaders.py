@@ -20,6 +20,7 @@ from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.reachability import Reachability, ReachabilityState
 from federator.hub.options import HubOptions
 from federator.hub.placing.move_budget import DRAIN, MoveBuckets
+from federator.hub.records.policy_use import PolicyUse
 from federator.kube import errors
 from federator.model.ask import Tier
 from federator.model.decision import Preempted, Share
@@ -299,7 +300,7 @@ def test_a_new_leader_counts_the_moves_of_the_last_minute(
 ) -> None:
     """By what decisions say: those of a policy for its move budget, those of drains and failovers
     for theirs."""
-    time, records = Time(), {}
+    time, use = Time(), PolicyUse()
     for number, (moved, ago_s, ours, drains) in enumerate(decisions):
         causes = (f"{DRAIN}a", "an edit") if drains else ("an edit",)
         terms = SimpleNamespace(
@@ -310,9 +311,10 @@ def test_a_new_leader_counts_the_moves_of_the_last_minute(
             policy_namespace="feed",
             policy_name="ours" if ours else "other",
         )
-        facts = SimpleNamespace(as_of=time.now() - ago_s)
-        records["feed", str(number)] = SimpleNamespace(terms=terms, facts=facts)
-    state = cast(Any, SimpleNamespace(records=records, signals=None))
+        facts = SimpleNamespace(as_of=time.now() - ago_s, portions=())
+        record = SimpleNamespace(terms=terms, facts=facts)
+        use.note(("feed", str(number)), None, cast(Any, record))
+    state = cast(Any, SimpleNamespace(policy_use=use, signals=None))
     buckets = MoveBuckets(state, clock=cast(Any, time), later=lambda key, in_s: None)
     draining = SimpleNamespace(state=state, clock=time)
 
