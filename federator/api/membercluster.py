@@ -72,7 +72,7 @@ class Removal(StrEnum):
 DRAINING: Final = "Draining"
 """Condition of a cluster that is to be empty: True while that is done, False when refused."""
 DRAIN_REFUSED: Final = "Refused"
-"""Its reason while copies would have no other place."""
+"""Its reason while copies have no other place."""
 FAILING_OVER: Final = "FailingOver"
 """Condition of a silent cluster that nobody declared dead, while work leaves it or waits to."""
 DEAD: Final = "Dead"
@@ -468,6 +468,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
     )
     projects, wish = raw.texts(obj, "spec", "projects"), drain_wish(obj, as_of)
+    drain = raw.condition(obj, DRAINING)
     tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
     return ClusterView(
         name=raw.text(obj, "metadata", "name"),
@@ -482,8 +483,8 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         dead=declared_dead(obj),
         fenced=fenced(obj),
         unreachable=unreachable(obj),
-        draining=wish is not None and raw.condition(obj, DRAINING).get("status") != "False",
-        drain_waits=wish is not None and not wish.force and _is_drain_refused(obj),
+        draining=wish is not None and drain.get("status") != "False",
+        drain_waits=bool(wish and not wish.force) and drain.get("reason") == DRAIN_REFUSED,
         untrustworthy=_contradiction(obj),
         skewed=_skewed(obj),
         unproven=memberfields.unproven(obj),
@@ -500,12 +501,6 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         success_permille=memberfields.success_permille(obj),
         failing=memberfields.avoided(obj),
     )
-
-
-def _is_drain_refused(obj: Obj) -> bool:
-    """Whether the hub recorded that copies would have no other place."""
-    condition = raw.condition(obj, DRAINING)
-    return condition.get("status") == "False" and condition.get("reason") == DRAIN_REFUSED
 
 
 def _contradiction(obj: Obj) -> str:

@@ -22,7 +22,8 @@ from federator.placement.policy import enforcing
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.quota import Admission
 from federator.placement.request import Divide, Request
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.placement.selection import candidates, filters
 from federator.placement.selection.candidates import Place
 

@@ -23,7 +23,8 @@ from federator.placement.division.division import by_static_weight
 from federator.placement.policy import tolerating
 from federator.placement.room.nodes import shape_id
 from federator.placement.selection import filters
-from federator.placement.selection.candidates import domains_of, number_of
+from federator.placement.selection.alike import number_of
+from federator.placement.selection.candidates import domains_of
 
 _Names = TypeVar("_Names", Weight, Group)
 Texts: TypeAlias = tuple[str, str]

@@ -24,7 +24,8 @@ from federator.placement import engine, inputs
 from federator.placement.quota import former, quota
 from federator.placement.quota.quota import Edit
 from federator.placement.request import NO_BLOCKS, NOWHERE, Blocks, MayRun
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.placement.selection import candidates, leaving
 
 FORMER: Final = "what was admitted before"

@@ -18,7 +18,7 @@ from federator.model.neighbours import WorkloadTerm
 from federator.model.resources import ZERO, Resources
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates
+from federator.placement.selection import alike, candidates
 
 _WEIGHTLESS: Final = 1_000_000
 """With weight 0 a share counts like more than all there is."""
@@ -181,7 +181,7 @@ class _Shares:
 def _places(asks: Sequence[Ask], ledger: Ledger) -> list[int]:
     """On how many nodes one copy of each ask fits; where it is the same number for all of them, any
     number."""
-    keys = [(candidates.likeness(ask, ledger.snapshot, ledger), id(ask.shape)) for ask in asks]
+    keys = [(alike.likeness(ask, ledger.snapshot, ledger), id(ask.shape)) for ask in asks]
     kinds = dict(zip(keys, asks, strict=True))
     if len(kinds) == 1:
         return [0] * len(asks)

@@ -10,7 +10,8 @@ from federator.kinds.daemon import ask
 from federator.member.startup import StartupTaints
 from federator.model.decision import Reason, Verdict
 from federator.placement import everynode
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.status import fold
 from tests.simulation import charges, daemonrules
 from tests.simulation.mutations import Method, instead, together

@@ -21,7 +21,7 @@ from federator.placement import contradictions, inputs, verdicts
 from federator.placement.division import domains
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, crowd, scorers
+from federator.placement.selection import alike, candidates, crowd, scorers
 from federator.placement.selection.candidates import Place
 from federator.placement.selection.field import Bools, Field, field_of
 
@@ -126,8 +126,8 @@ class Class:
 
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
-    key = ("class", ask.unit, candidates.likeness(ask, snapshot, ledger))
-    memo = candidates.memo_of(ask, snapshot, ledger)
+    key = ("class", ask.unit, alike.likeness(ask, snapshot, ledger))
+    memo = alike.memo_of(ask, snapshot, ledger)
     ask_class: Class | str | None = memo.get(key, UNKNOWN)
     if isinstance(ask_class, str):
         ask_class = memo[key] = _made(ask, snapshot, ledger)

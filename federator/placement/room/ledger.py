@@ -29,8 +29,6 @@ from federator.placement.room.given import Given
 from federator.placement.room.nodes import Nodes
 from federator.placement.room.world import PENDING, Charge, World
 
-__all__ = ["PENDING", "Committed", "Ledger"]
-
 
 class Committed(Protocol):
     """What a ledger reads of the commitments below it (`commitments`)."""
@@ -100,24 +98,19 @@ class Ledger:
         self._free: dict[tuple[str, str], bool] = {}
         """(project, namespace) -> whether no account says anything of it."""
         self.rulings: Mapping[str, quota.Admission] = {}
-        """uid -> the most that it may get in this cycle, by the earlier decisions on quota, or
-        because it loses a cluster."""
+        """uid -> the most that it may get in this cycle: by quota, or as it loses a cluster."""
         self.held_back: Mapping[str, quota.Admission] = {}
         """uid -> why its edit is not admitted in this cycle, by the same decisions."""
         self.ceilings: Mapping[str, Ceiling] = {}
-        """Cluster -> what the workload that is being decided may have there at most, where its
-        accounts have too little left in a domain of clusters."""
+        """Cluster -> the most that the workload in hand may have, by its accounts' domains."""
         self.keep: Callable[[PodShape, Ints], Ints] | None = None
-        """What of the rooms for a shape is left when something is kept for others; None where
-        nothing is."""
+        """What of the rooms for a shape is left where something is kept for others."""
         self.resolved: dict[str, tuple[Ask, int, Ask]] = {}
-        """uid -> an ask, the version of the holdings, and what terms about other workloads make of
-        it then (`selection.neighbours`)."""
+        """uid -> (ask, version of the holdings, the ask as others leave it), of `neighbours`."""
         self.holdings_version = 0
         """Rises when a workload holds something else than before."""
         self._undo: list[_Charged | tuple[str, bool, Commitment | None]] = []
-        """What was given, and what was held before: (uid, whether anything was noted of it, that).
-        """
+        """What was given, or (uid, whether anything was noted of it, what it held before)."""
 
     @property
     def below(self) -> Committed:

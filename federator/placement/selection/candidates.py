@@ -4,11 +4,10 @@ Eligibility depends on the snapshot alone and is cached in the ledger for equal 
 holdings are read for each ask.
 """
 
-import itertools
-from collections.abc import Hashable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,8 +25,9 @@ from federator.placement.division.domains import UNLABELLED
 from federator.placement.policy import percluster, tolerating
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.room.binding import Ints
-from federator.placement.room.ledger import PENDING, Ledger
-from federator.placement.selection import filters, neighbours, scorers
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
+from federator.placement.selection import alike, filters, neighbours, scorers
 from federator.placement.selection.filters import Refusal
 
 CONFLICT: Final = "an object of its name there belongs to somebody else"
@@ -44,11 +44,6 @@ NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 MIX: Final = 0x9E3779B97F4A7C15
 """Spreads the bits of a tie-break."""
 MASK: Final = (1 << 64) - 1
-_NUMBERED: Final = 4096
-"""Number of policies with numbers that are kept."""
-_numbers: dict[Policy, int] = {}
-_seen: dict[int, tuple[Policy, int]] = {}
-_count = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +169,7 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     judged = _judged(plain, snapshot, ledger)
     if ask is plain:
         return judged
-    memo = memo_of(ask, snapshot, ledger)
+    memo = alike.memo_of(ask, snapshot, ledger)
     by_cluster: Mapping[str, Place] | None = memo.get("places")
     if by_cluster is None:
         by_cluster = memo["places"] = {name: _beside(ask, place) for name, place in judged.items()}
@@ -184,7 +179,8 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
 def _judged(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """The same whatever other workloads decide."""
     # A filter that reads more of the ask than this needs it in `likeness`.
-    key, memo = ("places", _likeness(ask, snapshot, ledger)), _memo_of(ask, snapshot, ledger)
+    key = ("places", alike.likeness_apart(ask, snapshot, ledger))
+    memo = alike.memo_apart(ask, snapshot, ledger)
     by_cluster: Mapping[str, Place] | None = memo.get(key)
     if by_cluster is None:
         reports = snapshot.clusters if ask.policy.reads_reports else NO_REPORTS
@@ -211,68 +207,6 @@ def _beside(ask: Ask, place: Place) -> Place:
     return _quick_place(place.view, refusal, *same, figures, place.own)
 
 
-def memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
-    """Where to keep what was judged of the clusters under the ask's policy: the ledger's cache; for
-    a policy that reads amounts of reports one that lasts until a cluster reports; and where other
-    workloads decide one that lasts until they say something else."""
-    around = neighbours.resolved(ask, ledger).policy.around
-    memo = _memo_of(ask, snapshot, ledger)
-    if around is None:
-        return memo
-    key = "around", likeness(ask, snapshot, ledger)
-    kept: tuple[Any, dict[Any, Any]] | None = memo.get("around")
-    if kept is None or kept[0] != key:
-        kept = memo["around"] = (key, {})
-    return kept[1]
-
-
-def _memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
-    if not ask.policy.reads_reports:
-        return ledger.memo
-    kept: tuple[Mapping[str, ClusterView], dict[Any, Any]] | None = ledger.memo.get("by report")
-    if kept is None or kept[0] is not snapshot.clusters:
-        kept = ledger.memo["by report"] = (snapshot.clusters, {})
-    return kept[1]
-
-
-def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
-    """All that the filters read of an ask: policy, tier, kind, what that becomes, whether two of it
-    may run at once, whether it is a probe, its project where a cluster is not open to all, and what
-    other workloads decide. For a project claim without a binding the refusal names the namespace.
-    """
-    ask = tolerating.resolved(ask, snapshot)
-    alike = _likeness(ask, snapshot, ledger)
-    around = neighbours.resolved(ask, ledger).policy.around
-    return (alike, around) if around else alike
-
-
-def _likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
-    claim: tuple[str, str] | None = None
-    if _closed_to_some(snapshot, ledger):
-        claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    apart = ask.exclusive, ask.guarded, names.is_probe(ask.key)
-    stated: tuple[str, Hashable] | None = None
-    if ask.key.namespace in _with_rules(snapshot, ledger):
-        stated = (ask.key.namespace, ask.stated)
-    return number_of(ask.policy), claim, ask.tier, ask.key.kind, apart, ask.needs, stated
-
-
-def number_of(policy: Policy) -> int:
-    """A number that equal policies have in common, and no others: a policy is hashed once, and not
-    for every decision. Two calls may give one policy two numbers, far apart."""
-    seen = _seen.get(id(policy))
-    if seen is not None and seen[0] is policy:
-        return seen[1]
-    if len(_seen) >= _NUMBERED:
-        _seen.clear()
-        _numbers.clear()
-    number = _numbers.get(policy)
-    if number is None:
-        number = _numbers[policy] = next(_count)
-    _seen[id(policy)] = (policy, number)
-    return number
-
-
 def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, ClusterView]:
     """The clusters by name as they are judged: what is kept of them outlives their reports."""
     views: Mapping[str, ClusterView] | None = ledger.memo.get("clusters")
@@ -284,30 +218,10 @@ def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Cl
     return views
 
 
-def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
-    """Whether some cluster is open to some projects only."""
-    closed: bool | None = ledger.memo.get("closed to some")
-    if closed is None:
-        closed = ledger.memo["closed to some"] = any(
-            view.projects is not None for view in snapshot.clusters.values()
-        )
-    return closed
-
-
-def _with_rules(snapshot: FleetSnapshot, ledger: Ledger) -> frozenset[str]:
-    """The namespaces in which some cluster has LimitRanges or ResourceQuotas."""
-    every: frozenset[str] | None = ledger.memo.get("with rules")
-    if every is None:
-        views = snapshot.clusters.values()
-        every = frozenset().union(*(view.rules for view in views if view.rules))
-        ledger.memo["with rules"] = every
-    return every
-
-
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     """On how many nodes of the open clusters one copy fits now."""
-    key = ("open", likeness(ask, ledger.snapshot, ledger))
-    memo = memo_of(ask, ledger.snapshot, ledger)
+    key = ("open", alike.likeness(ask, ledger.snapshot, ledger))
+    memo = alike.memo_of(ask, ledger.snapshot, ledger)
     open_to = memo.get(key)
     if open_to is None:
         eligible = places(ask, ledger.snapshot, ledger)
@@ -379,7 +293,9 @@ def candidates(
     by_name: bool,
     scored: bool = True,
 ) -> list[Candidate]:
-    """All clusters that may keep or take copies, by name. `capped`: copies that schedulers bound."""
+    """All clusters that may keep or take copies, by name. `capped`: copies that the schedulers of
+    some could bind lately. `by_name` breaks ties by name instead of by a stable hash. `scored`
+    False: nobody reads the scores."""
     pool: list[Candidate] = []
     maker = _Maker(ask, by_name=by_name)
     rooms: list[int] | None = None

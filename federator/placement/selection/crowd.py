@@ -20,7 +20,8 @@ from federator.placement.division import division, spread
 from federator.placement.division.division import DIVIDERS
 from federator.placement.quota.quota import Admission
 from federator.placement.room.binding import Ints
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.placement.selection import best, candidates, choosing, scorers
 from federator.placement.selection.candidates import Candidate, Place
 from federator.placement.selection.field import Bools, Field, field_of

@@ -14,7 +14,7 @@ from federator.model.policy import Strategy
 from federator.placement.division.division import DIVIDERS
 from federator.placement.room.binding import Ints
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, scorers
+from federator.placement.selection import alike, scorers
 from federator.placement.selection.candidates import Place
 
 Bools = NDArray[np.bool_]
@@ -102,7 +102,7 @@ class Field:
 
 def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
     """The field of the ask's policy, made once per ledger."""
-    memo = candidates.memo_of(ask, ledger.snapshot, ledger)
+    memo = alike.memo_of(ask, ledger.snapshot, ledger)
     kept: dict[int, tuple[Mapping[str, Place], Field]] = memo.setdefault("fields", {})
     entry = kept.get(id(eligible))
     if entry is None:

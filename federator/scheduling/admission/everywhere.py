@@ -20,7 +20,8 @@ from federator.model.fleet import copies_of, remaining
 from federator.model.resources import Resources, cell
 from federator.placement.policy import percluster
 from federator.placement.room.commitments import Commitments
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.placement.selection import candidates, leaving
 from federator.placement.selection.candidates import Place
 from federator.scheduling import editing

@@ -21,7 +21,8 @@ from federator.placement.quota import quota
 from federator.placement.quota.quota import Admission
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
+from federator.placement.room.world import PENDING
 from federator.placement.selection import candidates
 from federator.scheduling import editing
 from federator.scheduling.admission import budgets, domains, edits, everywhere, holders

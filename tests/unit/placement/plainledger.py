@@ -10,9 +10,9 @@ from federator.model.resources import PODS, Resources
 from federator.placement.room import nodes
 from federator.placement.room.binding import Ints
 from federator.placement.room.commitments import Commitments
-from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
-from federator.placement.room.world import Base
+from federator.placement.room.world import PENDING, Base
 
 
 class _Charged:
