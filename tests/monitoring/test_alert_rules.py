@@ -17,6 +17,7 @@ BASE = "https://federator.example/"
 def test_there_is_an_alert_for_each_symptom() -> None:
     assert sorted(ALERTS) == [
         "FederatorBrakeOn",
+        "FederatorClusterFails",
         "FederatorClusterLost",
         "FederatorCopiesNotReady",
         "FederatorCredentialEnds",

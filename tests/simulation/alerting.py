@@ -23,6 +23,7 @@ from federator.model.steps import ObjectRef
 from tests import virtual_time
 from tests.faults import boxes
 from tests.monitoring import queries
+from tests.unit.hub.test_success_rates import mark_nodes
 from tests.unit.hub.world import HUB, World, between, service, small_fleet
 
 MINUTE_S: Final = 60.0
@@ -202,6 +203,24 @@ async def accepted(world: Alerted) -> None:
     world.clear()
 
 
+async def nodes_are_sick(world: Alerted) -> None:
+    """Pods that start in b do not become ready there from now on, and all of them start anew."""
+    await mark_nodes(world, "b", "true")
+    await _start_anew(world, "b")
+
+
+async def nodes_are_well(world: Alerted) -> None:
+    await mark_nodes(world, "b", None)
+    await _start_anew(world, "b")
+
+
+async def _start_anew(world: Alerted, cluster: str) -> None:
+    client = world.user(cluster)
+    for pod in (await client.list("v1", "pods", "feed")).items:
+        ref = ObjectRef("v1", "pods", "feed", pod["metadata"]["name"], "Pod")
+        await client.delete(ref, uid=pod["metadata"]["uid"])
+
+
 async def no_hub(world: Alerted) -> None:
     await world.federation.kill(HUB)
 
@@ -214,6 +233,11 @@ WATCHES: Final = (
     Phase("all is well", nothing, 5),
     Phase("watches break", watches_break, 15, firing("WatchBroken")),
     Phase("watches stand", watches_stand, 5),
+)
+FAILING: Final = (
+    Phase("all is well", nothing, 5),
+    Phase("nodes are sick", nodes_are_sick, 50, firing("ClusterFails", "CopiesNotReady")),
+    Phase("nodes are well", nodes_are_well, 45),
 )
 WHOLE: Final = (
     Phase("all is well", nothing, 10),

@@ -42,11 +42,19 @@ def test_an_alert_that_never_ends_is_caught(tmp_path: Path) -> None:
     assert 'got: {alertname="FederatorWatchBroken"' in output
 
 
-def test_the_story_fires_every_alert() -> None:
-    fired = {name for phase in alerting.WHOLE for name, _ in phase.fires}
+def test_the_stories_fire_every_alert() -> None:
+    stories = (alerting.WHOLE, alerting.FAILING)
+    fired = {name for story in stories for phase in story for name, _ in phase.fires}
     assert fired == {alert.name for alert in queries.alerts()}
-    assert not alerting.WHOLE[0].fires
-    assert not alerting.WHOLE[-1].fires
+    for story in stories:
+        assert not story[0].fires
+        assert not story[-1].fires
+
+
+@pytest.mark.long
+def test_a_cluster_whose_nodes_are_sick_is_told_until_they_are_well(tmp_path: Path) -> None:
+    status, output = judged(alerting.FAILING, tmp_path)
+    assert status == 0, output
 
 
 @pytest.mark.long

@@ -57,11 +57,11 @@ def run_probes(
 
     async def work(host: "Client") -> bool:
         chosen = await _chosen(host, names)
-        asked = {name_of(obj): await _ask(host, obj) for obj in chosen}
+        asked = await _asked(host, chosen)
         if not wait:
             for name in sorted(asked):
                 common.say(f"membercluster.federation.pinterest.com/{name} is to be probed")
-            return True
+            return len(asked) == len(chosen)
         ended: dict[str, Obj] = {}
 
         async def look() -> bool:
@@ -77,7 +77,8 @@ def run_probes(
             late = ", ".join(sorted(asked.keys() - ended.keys()))
             common.say(f"error: no result within {timeout:g} s: {late}", err=True)
         results = [probe_of(obj).get("result") for obj in ended.values()]
-        return complete and all(result == "Passed" for result in results)
+        passed = complete and all(result == "Passed" for result in results)
+        return passed and len(asked) == len(chosen)
 
     if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
@@ -117,6 +118,19 @@ async def _chosen(host: "Client", names: Sequence[str]) -> list[Obj]:
     if not every:
         common.fail("the federation has no clusters")
     return [obj for name, obj in every.items() if name in names or not names]
+
+
+async def _asked(host: "Client", chosen: Sequence[Obj]) -> dict[str, str]:
+    """Asks for a probe of each; name -> its request. Names those that the host refuses."""
+    from federator.kube import errors
+
+    asked: dict[str, str] = {}
+    for obj in chosen:
+        try:
+            asked[name_of(obj)] = await _ask(host, obj)
+        except errors.ApiError as refused:
+            common.say(f"error: {name_of(obj)}: {refused}", err=True)
+    return asked
 
 
 async def _ask(host: "Client", obj: Obj) -> str:

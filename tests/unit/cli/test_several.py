@@ -11,7 +11,7 @@ import click
 import pytest
 
 from federator.cli.main import cli
-from federator.model.names import REBALANCE_ANNOTATION
+from federator.model.names import PROBE_ANNOTATION, REBALANCE_ANNOTATION
 from tests.unit.cli.files import items, member, pjs, psvc, quota, run, write
 from tests.unit.cli.hosts import Host
 
@@ -31,6 +31,8 @@ SEVERAL = {
     "queue": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "drill": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "rebalance": "test_rebalance_asks_for_the_other_workloads_and_fails",
+    "probe run": "test_probe_run_asks_for_the_other_clusters_and_fails",
+    "probe status": "test_probe_status_shows_the_other_clusters_and_fails",
 }
 """Command that takes several -> its test."""
 ONE = {
@@ -43,6 +45,8 @@ ONE = {
     "simulate": "several changes of one scenario, all of which it needs",
     "size": "several changes of one scenario, all of which it needs",
     "cluster add": "several labels of one cluster",
+    "doctor": "several members of one installation; one that does not answer is a finding",
+    "support-bundle": "several members of one installation; one that does not answer is a finding",
 }
 """Command with an argument or option that may be repeated, for one thing -> what is repeated."""
 
@@ -170,6 +174,28 @@ def test_no_cluster_is_drained_when_one_of_the_names_is_wrong(host: Host) -> Non
 
     assert (done.exit_code, is_wished(host, "a")) == (1, [False])
     assert "there is no member gone; the members are a" in done.stderr
+
+
+def test_probe_run_asks_for_the_other_clusters_and_fails(host: Host) -> None:
+    host.make(*(member(name) for name in "abc"))
+    host.refuse("/memberclusters/b")
+
+    done = run("probe", "run", "a", "b", "c")
+
+    assert done.exit_code == 1
+    assert "error: b: " in done.stderr
+    asked = [PROBE_ANNOTATION in str(host.find("MemberCluster", name)) for name in "abc"]
+    assert asked == [True, False, True]
+
+
+def test_probe_status_shows_the_other_clusters_and_fails(host: Host) -> None:
+    host.make(member("a"), {**member("b"), "status": {"probe": {"result": "Failed"}}}, member("c"))
+
+    done = run("probe", "status", "a", "b", "c")
+
+    assert done.exit_code == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["a", "b", "c"]
+    assert run("probe", "status", "a", "c").exit_code == 0
 
 
 def test_undrain_ends_the_other_drains_and_fails(host: Host) -> None:
