@@ -7,12 +7,15 @@ Each step waits for what came of it, so that the requests of one are not lost in
 import json
 from typing import Any
 
+import yaml
+
 from federator.kube import tokens
 from federator.kube.login import kubeconfigs
 from federator.model.kubernetes import pod_security
 from tests.e2e import deployed_crons, deployed_guards, deployed_training, workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import POLICIES_MAX, Fleet, Shell, until
+from tests.house.sources import ROOT
 
 SPACE = ("-n", "feed")
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
@@ -520,6 +523,8 @@ def _a_jobset_that_goes_when_its_time_is_over(fleet: Fleet) -> None:
 
 def _a_cluster_is_probed(fleet: Fleet) -> None:
     """By workloads of the hub's own, in the namespace where it may make them."""
+    account = yaml.safe_load_all((ROOT / "config/examples/probes.yaml").read_text())
+    fleet.host("apply", "-f", fleet.manifest(next(account)))
     out = fleet.federator("probe", "run", "a", "--wait", "--timeout=120s", "-o", "json")
     (probe,) = json.loads(out)
     assert (probe["cluster"], probe["result"]) == ("a", "Passed")

@@ -144,10 +144,13 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """Lists and watches until cancelled."""
+        if self._failing:
+            self._publish_failing(True)
         try:
             await self._go_on()
         finally:
-            self._set_failing(False)
+            if self._failing:  # what has ended is not counted
+                self._publish_failing(False)
 
     async def _go_on(self) -> None:
         while True:
@@ -509,8 +512,11 @@ class Reflector(Generic[T]):
     def _set_failing(self, failing: bool) -> None:
         if failing is not self._failing:
             self._failing = failing
-            if self._metrics is not None:
-                self._metrics.watch_failing(self.client.cluster, self.plural, failing)
+            self._publish_failing(failing)
+
+    def _publish_failing(self, failing: bool) -> None:
+        if self._metrics is not None:
+            self._metrics.watch_failing(self.client.cluster, self.plural, failing)
 
     def _is_absent(self, error: errors.ApiError) -> bool:
         """Whether the server does not serve an optional kind, which is no trouble."""

@@ -15,6 +15,7 @@ from federator.model.ask import Tier
 from federator.model.steps import ObjectRef
 from federator.scheduling import drill
 from tests.unit.hub import probes
+from tests.unit.hub.test_product_metrics import measured
 from tests.unit.hub.world import HUB, World, play, service, small_fleet
 
 CLUSTER, PSVC, PJS, STANDARD = (
@@ -128,6 +129,19 @@ def test_a_broken_cluster_fails_and_a_full_one_is_busy(
         assert bool(about) == (outcome == "Failed")
         assert "gateSince" not in said
         await nothing_is_left(world, "b")
+
+    play(scenario, fleet=TWO)
+
+
+def test_results_are_in_the_metrics() -> None:
+    async def scenario(world: World) -> None:
+        sample = await measured(world)
+        assert sample('federator_workload_probe_failed{cluster="a"}') is None
+        await ask(world, "a")
+        assert (await result(world, "a"))["result"] == "Passed"
+        await asyncio.sleep(30)
+        assert sample('federator_workload_probe_failed{cluster="a"}') == 0.0
+        assert sample('federator_workload_probes_total{cluster="a",result="Passed"}') == 1.0
 
     play(scenario, fleet=TWO)
 

@@ -45,6 +45,7 @@ OF_THE_HUB = {
     "federator_reconcile_seconds",
     "federator_decisions_total",
     "federator_moves_total",
+    "federator_workload_probes_total",
     "federator_clusters",
     "federator_failover_brake",
     "federator_evacuated_copies_total",
@@ -243,6 +244,10 @@ ASSERTED = {
         "federator_cluster_free",
     },
     "tests/unit/hub/test_success_rates.py": {"federator_cluster_success_ratio"},
+    "tests/unit/hub/test_workload_probes.py": {
+        "federator_workload_probe_failed",
+        "federator_workload_probes_total",
+    },
     "tests/unit/hub/test_product_metrics.py": {
         "federator_reconcile_seconds",
         "federator_reconcile_waiting",
