@@ -159,7 +159,7 @@ async def test_an_answer_that_takes_too_long_ends_the_connection(served: Served)
 async def test_one_address_has_so_many_connections_and_no_more(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tlsserver, "CONNECTIONS_OF_ONE_ADDRESS", 3)
+    monkeypatch.setattr(served.server._web, "_of_one_address", 3)
     monkeypatch.setattr(tlsserver, "HEAD_S", 30.0)
     opened: list[Any] = []
     for _ in range(5):
