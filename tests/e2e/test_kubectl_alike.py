@@ -36,6 +36,8 @@ pytestmark = [
 ]
 
 WRITTEN_OVER = (
+    # kubectl says so now and then when it ends its own watch while an event arrives.
+    (r"(?m)^.*decode an event from the watch stream: context canceled.*\n", ""),
     (r"(?m)^[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", ""),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| \+0000)", "TIME"),
     (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", "TIME"),
