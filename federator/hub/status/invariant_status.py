@@ -10,7 +10,7 @@ drill, at most once a minute.
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -38,7 +38,8 @@ log = logging.getLogger(__name__)
 SETTLE_S: Final = 2.0
 """Changes that come within so many seconds are looked at together."""
 REST: Final = 20.0
-"""A sweep is followed by so many times its own duration without one."""
+"""A sweep is followed by so many times the duration of its comparing without one. How long the host
+takes for the statuses does not count."""
 SLICE: Final = 1000
 """Workloads compared before other work gets its turn."""
 DRILL_S: Final = 60.0
@@ -127,17 +128,18 @@ class InvariantStatus:
             await self._wake.wait()
             await asyncio.sleep(SETTLE_S)
             self._wake.clear()
-            begun_s = self._clock.monotonic()
-            if not await self._sweep():
+            begun_s, snapshot = self._clock.monotonic(), self._state.snapshot(self._clock)
+            compared = await self._compared(snapshot)
+            compared_s = self._clock.monotonic() - begun_s
+            if not await self._written(compared, snapshot):
                 self._wake.set()
                 await asyncio.sleep(RETRY_S)
-            await asyncio.sleep(REST * (self._clock.monotonic() - begun_s))
+            await asyncio.sleep(REST * compared_s)
 
-    async def _sweep(self) -> bool:
-        """Looks at every workload, and writes what is new. Returns whether all was written."""
+    async def _compared(self, snapshot: FleetSnapshot) -> list[tuple[Invariant, _Counted]]:
+        """Looks at every workload."""
         state = self._state
         rules = sorted(state.invariants.values(), key=lambda each: each.name)
-        snapshot = state.snapshot(self._clock)
         counted = {invariant.name: _Counted() for invariant in rules}
         for number, workload in enumerate(list(state.workloads.values()), 1):
             for invariant in rules:
@@ -147,10 +149,16 @@ class InvariantStatus:
             if number % SLICE == 0:
                 await asyncio.sleep(0)
         self._publish(counted)
+        return [(invariant, counted[invariant.name]) for invariant in rules]
+
+    async def _written(
+        self, compared: Sequence[tuple[Invariant, _Counted]], snapshot: FleetSnapshot
+    ) -> bool:
+        """Writes what is new. Returns whether all was written."""
         done = True
-        for invariant in rules:
+        for invariant, counted in compared:
             try:
-                await self._write(invariant, counted[invariant.name], snapshot)
+                await self._write(invariant, counted, snapshot)
             except errors.ApiError as trouble:
                 log.info("the status of invariant %s waits: %s", invariant.name, trouble)
                 done = False

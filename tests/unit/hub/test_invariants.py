@@ -167,3 +167,17 @@ def test_a_host_without_the_definition_is_served_all_the_same() -> None:
         assert sum((await world.shares("feed", "web")).values()) == 6
 
     play(scenario)
+
+
+def test_a_host_that_is_slow_to_write_a_status_delays_no_later_one() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(KIND, "", "zones", share(40))
+        await world.settle()
+        world.answer("host", "placementinvariants/zones", 503)
+        await world.create(PSVC, "feed", "even", service(6))
+        await asyncio.sleep(60)
+        world.clear()
+        await asyncio.sleep(SWEPT_S + 2 * invariant_status.RETRY_S + 10)
+        assert (await status(world))["workloads"] == 1
+
+    play(scenario)
