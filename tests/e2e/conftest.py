@@ -2,9 +2,14 @@
 shares servers.
 """
 
+import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from tests.browser import chromium, devtools
+from tests.browser.devtools import Page
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,3 +18,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         inside = Path(__file__).parent in item.path.parents
         if inside and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    """A page of Chromium. Skips where there is none."""
+    program = chromium.find()
+    if program is None:
+        why = "no Chromium on PATH: run `make browser`"
+        if os.environ.get("FEDERATOR_REQUIRE_BROWSER") == "1":
+            pytest.fail(why)
+        pytest.skip(why)
+    async with devtools.browser(program) as opened:
+        yield opened

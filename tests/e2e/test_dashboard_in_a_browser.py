@@ -31,7 +31,6 @@ from federator.kube import selfsigned
 from federator.kube.clock import RealClock
 from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation
-from tests.browser import chromium, devtools
 from tests.browser.devtools import Page
 from tests.e2e.shells import psvc
 from tests.forkserver.starting import FEDERATOR
@@ -61,18 +60,6 @@ FOCUSED = """
 (() => { const each = document.activeElement; const style = getComputedStyle(each);
   return [each.tagName, each.textContent.trim().slice(0, 40), style.outlineStyle !== 'none']; })()
 """
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    program = chromium.find()
-    if program is None:
-        why = "no Chromium on PATH: run `make browser`"
-        if os.environ.get("FEDERATOR_REQUIRE_BROWSER") == "1":
-            pytest.fail(why)
-        pytest.skip(why)
-    async with devtools.browser(program) as opened:
-        yield opened
 
 
 @contextlib.asynccontextmanager

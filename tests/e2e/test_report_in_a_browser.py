@@ -2,15 +2,12 @@
 nothing fetched, readable on a phone, and names that try to run do not.
 """
 
-import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from federator.simulate.report import forms, measures
 from federator.simulate.report.page import Provenance
-from tests.browser import chromium, devtools
 from tests.browser.devtools import Page
 from tests.unit.simulate.report import outcomes
 
@@ -45,18 +42,6 @@ UNNAMED = """
   svg.getAttribute('role') !== 'img' || !svg.querySelector('title').textContent
   || !svg.querySelector('desc').textContent || !svg.closest('figure').querySelector('table')).map(svg => svg.id)
 """
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    program = chromium.find()
-    if program is None:
-        why = "no Chromium on PATH: run `make browser`"
-        if os.environ.get("FEDERATOR_REQUIRE_BROWSER") == "1":
-            pytest.fail(why)
-        pytest.skip(why)
-    async with devtools.browser(program) as opened:
-        yield opened
 
 
 def _written(folder: Path, *, hostile: bool = False, compared: bool = False) -> str:

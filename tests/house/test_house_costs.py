@@ -48,7 +48,7 @@ SLOW: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "simulation/test_reclaims.py": ("test_every_rule_holds_while_tenants_come_and_go",),
         "simulation/test_simulation.py": (
             "test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes",
-            "test_the_worlds_with_most_in_them_keep_every_rule",
+            "test_the_worlds_that_draw_most_for_their_cost_keep_every_rule",
             "test_what_is_right_breaks_no_rule",
             "test_whatever_fails_the_federation_keeps_its_rules_and_ends_where_it_should",
         ),

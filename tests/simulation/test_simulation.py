@@ -109,7 +109,7 @@ def _play(seeds: Sequence[int]) -> None:
     assert {"create", "patch", "delete"} <= set(actions)
 
 
-def test_the_worlds_with_most_in_them_keep_every_rule() -> None:
+def test_the_worlds_that_draw_most_for_their_cost_keep_every_rule() -> None:
     _play(SEEDS[:SMOKE])
 
 

@@ -5,7 +5,7 @@ the nodes that are used most, one copy to each of them in turn: where a schedule
 bound the copies. The room of a plan is exact where copies arrive, and an estimate where they leave.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -52,39 +52,46 @@ _Rows: TypeAlias = list[tuple[float, NodeRow]]
 
 
 def _given_back(rows: _Rows, pod: PodShape, count: int) -> _Rows:
-    """The rows with `count` pods fewer on their nodes."""
-    while count > 0:
-        fullest = _fullest(rows, pod)
-        if fullest is None:
-            break
-        changed: _Rows = []
-        for used, row in rows:
-            if count > 0 and used == fullest and _may_hold(row, pod):
-                here = min(row.count, count)
-                count -= here
-                emptier = replace(row, count=here, free=_free_after(row, pod))
-                changed.append((_used(emptier), emptier))
-                if here < row.count:
-                    changed.append((used, replace(row, count=row.count - here)))
-            else:
-                changed.append((used, row))
-        rows = changed
-    return rows
+    """The rows with `count` pods fewer on their nodes, one from each of the fullest in turn."""
+    return _one_each(
+        rows,
+        count,
+        level=lambda rows: _fullest(rows, pod),
+        may=lambda row: _may_hold(row, pod),
+        free=lambda row: _free_after(row, pod),
+    )
 
 
 def _taken(rows: _Rows, pod: PodShape, count: int) -> _Rows:
     """The rows with `count` pods more on their nodes, one to each of the emptiest in turn."""
-    while count > 0:
-        emptiest = min((used for used, row in rows if _has_room(row, pod)), default=None)
-        if emptiest is None:
-            break
+    return _one_each(
+        rows,
+        count,
+        level=lambda rows: min((used for used, row in rows if _has_room(row, pod)), default=None),
+        may=lambda row: _has_room(row, pod),
+        free=lambda row: row.free - _needed(row, pod),
+    )
+
+
+def _one_each(
+    rows: _Rows,
+    count: int,
+    *,
+    level: Callable[[_Rows], float | None],
+    may: Callable[[NodeRow], bool],
+    free: Callable[[NodeRow], Resources],
+) -> _Rows:
+    """Changes `count` nodes by one pod each, and begins anew when all nodes of a level are changed.
+    `level`: the part in use of the next nodes, None to stop; `may`: whether a node is one of them;
+    `free`: what is free on it afterwards."""
+    while count > 0 and (turn := level(rows)) is not None:
         changed: _Rows = []
         for used, row in rows:
-            if count > 0 and used == emptiest and _has_room(row, pod):
+            if count > 0 and used == turn and may(row):
                 here = min(row.count, count)
                 count -= here
-                fuller = replace(row, count=here, free=row.free - _needed(row, pod))
-                changed.append((_used(fuller), fuller))
+                other = replace(row, count=here, free=free(row))
+                changed.append((_used(other), other))
                 if here < row.count:
                     changed.append((used, replace(row, count=row.count - here)))
             else:
