@@ -1,6 +1,7 @@
 """What a guard makes of a container's own probes: the kubelet's thresholds, counted here."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -64,12 +65,18 @@ def test_a_sidecar_that_is_started_again_is_asked_from_the_beginning() -> None:
 )
 def test_a_probe_by_http_is_judged_as_a_kubelet_judges_it(answer: bytes, why: str) -> None:
     async def main() -> None:
-        heard: list[bytes] = []
+        heard, connections = list[bytes](), list[asyncio.Task[None]]()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            heard.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(answer)
+            task = asyncio.current_task()
+            assert task is not None
+            connections.append(task)
+            with contextlib.suppress(asyncio.IncompleteReadError):  # of tcpSocket: it sends nothing
+                heard.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(answer)
             writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -83,6 +90,7 @@ def test_a_probe_by_http_is_judged_as_a_kubelet_judges_it(answer: bytes, why: st
         server.close()
         await server.wait_closed()
         assert "its probe failed" in await probes.ask(Probe.of({"tcpSocket": {"port": port}}))
+        await asyncio.gather(*connections)
 
     asyncio.run(main())
 
