@@ -18,6 +18,7 @@ from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey, is_probe
@@ -65,6 +66,12 @@ class ReconcileTimes:
         self._clock = clock
         self._open: dict[WorkloadKey, Change] = {}
         state.signals.on_changed.append(self.note)
+        if state.metrics is not None:
+            # A series that begins at 1 has no increase for Prometheus: each begins at 0.
+            for kind in (row.kind for row in registry.EXPANDED):
+                last = _last_step(registry.verbs_of(kind).unit)
+                for step in STEPS[: STEPS.index(last) + 1]:
+                    state.metrics.child("federator_reconcile_seconds", kind, step)
 
     def note(self, what: Changed, key: WorkloadKey) -> None:
         """Something changed about a workload."""
@@ -109,7 +116,7 @@ class ReconcileTimes:
         record = self._state.record_of(workload)
         if record is None or not self._state.is_current(workload, record):
             return
-        last = Step.MADE if workload.verbs.unit is Unit.SHARDS else Step.READY
+        last = _last_step(workload.verbs.unit)
         while self._has_taken(STEPS[change.steps], workload, record):
             step = STEPS[change.steps]
             change.steps += 1
@@ -140,6 +147,10 @@ class ReconcileTimes:
             if step is Step.READY and not seen.rolled_out:
                 return False
         return True
+
+
+def _last_step(unit: Unit) -> Step:
+    return Step.MADE if unit is Unit.SHARDS else Step.READY
 
 
 def _measurable(workload: Workload) -> bool:
