@@ -5,6 +5,7 @@ Attribute docstrings become `kubectl explain` text, so every field has one. Mode
 only (files, the gateway, the CRD generator); hot paths read plain objects through `raw`.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -80,7 +81,9 @@ def _quantity(value: int | str) -> int | str:
     return value
 
 
-def _checked(kind: str, check: Any) -> AfterValidator:
+def checked(kind: str, check: Callable[[str], str]) -> AfterValidator:
+    """A validator from a function that gives the sentence of a problem, "" for none."""
+
     def run(value: str) -> str:
         problem = check(value)
         if problem:
@@ -113,10 +116,10 @@ Amount = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 Port = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
 PortNameOrNumber = int | str
 LabelValue = Annotated[
-    str, Field(max_length=63), _checked("label_value", selectors.check_label_value)
+    str, Field(max_length=63), checked("label_value", selectors.check_label_value)
 ]
 LabelKey = Annotated[
-    str, Field(min_length=1, max_length=317), _checked("label_key", selectors.check_label_key)
+    str, Field(min_length=1, max_length=317), checked("label_key", selectors.check_label_key)
 ]
 Labels = Annotated[dict[str, LabelValue], Field(max_length=64)]
 _LABEL = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
@@ -125,17 +128,17 @@ _LABEL_VALUE = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"}
 DnsLabel = Annotated[
     str,
     Field(min_length=1, max_length=63, json_schema_extra=_LABEL),
-    _checked("dns_label", selectors.dns1123_label),
+    checked("dns_label", selectors.dns1123_label),
 ]
 ClusterName = Annotated[
     str,
     Field(min_length=1, max_length=63, json_schema_extra=_LABEL),
-    _checked("cluster_name", selectors.dns1123_label),
+    checked("cluster_name", selectors.dns1123_label),
 ]
 ObjectName = Annotated[
     str,
     Field(min_length=1, max_length=253, json_schema_extra=_SUBDOMAIN),
-    _checked("name", selectors.dns1123_subdomain),
+    checked("name", selectors.dns1123_subdomain),
 ]
 SHORT_MAX: Final = 256
 ShortText = Annotated[str, Field(max_length=SHORT_MAX)]

@@ -11,6 +11,7 @@ from federator.api import (
     federatedquota,
     membercluster,
     runtimeprofile,
+    submissionpolicy,
 )
 from federator.api.common import Model
 from federator.api.placement import placementdecision, placementinvariant, placementpolicy
@@ -150,6 +151,20 @@ KINDS: Final = (
         "cstd",
         clusterstandard.ClusterStandard,
         (AGE,),
+        has_status=False,
+    ),
+    _federation(
+        "submissionpolicies",
+        "sp",
+        submissionpolicy.SubmissionPolicy,
+        (
+            Column("Projects", ".spec.projects"),
+            Column("Provenance", ".spec.provenance.mode"),
+            Column("Branch", ".spec.provenance.branch"),
+            Column("Reviewers", ".spec.provenance.reviewers", "integer"),
+            AGE,
+            Column("Sources", ".spec.sources", wide=True),
+        ),
         has_status=False,
     ),
     _federation(

@@ -1,0 +1,1 @@
+"""The submission gateway: reviewed versions of workflows in, one verdict out."""
