@@ -2,7 +2,7 @@
 SubmissionPolicy.
 
     oci://registry.example/ads/serving           a repository of an OCI registry
-    https://artifacts.example/workflows/serving  a folder of an HTTP repository, one folder a version
+    https://artifacts.example/workflows/serving  a folder of an HTTP repository
 
 Nothing here is decoded or normalised: a text that has two readings is refused.
 """

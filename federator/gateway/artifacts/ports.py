@@ -153,6 +153,9 @@ class Artifact:
     digest: str
     """sha256:... of the manifest (OCI) or the file (HTTP repository)."""
     workflow: Workflow
+    policy: Policy
+    """The policy under which it is submitted: it allows the source and the projects of all
+    objects."""
     provenance: Provenance
     cached: bool = False
     """Whether the store could not be asked, so that the digest is the one last seen for this
@@ -173,15 +176,19 @@ class Rendered:
 class Versions(Protocol):
     """What the gateway asks of this package; `artifacts.Artifacts` implements it."""
 
-    async def resolve(self, source: str, version: str, policies: Sequence[Policy]) -> Artifact:
-        """The version, fetched and checked under the first of the policies that allows its source.
-        Raises Refused. Takes at most `artifacts.RESOLVE_S` seconds."""
+    async def resolve(
+        self, source: str, version: str, namespace: str, policies: Sequence[Policy]
+    ) -> Artifact:
+        """The version, fetched and checked under the first of the policies that allows its source
+        and the projects of its objects in this namespace. Raises Refused. Takes at most
+        `artifacts.RESOLVE_S` seconds."""
         ...
 
     async def render(
-        self, workflow: Workflow, parameters: Mapping[str, Any], policy: Policy
+        self, artifact: Artifact, parameters: Mapping[str, Any], namespace: str
     ) -> Rendered:
-        """The objects that a submission with these parameters makes. Raises Refused."""
+        """The objects that a submission with these parameters makes in the namespace. Raises
+        Refused."""
         ...
 
 
