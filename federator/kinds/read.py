@@ -188,7 +188,7 @@ def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldErr
         try:
             model = kind.model.model_validate(_without_nulls(obj))
         except ValidationError as error:
-            for path, message in _from_pydantic(error, obj):
+            for path, message in from_pydantic(error, obj):
                 problems.setdefault(path, FieldError(path, message))
     return model, sorted(problems.values(), key=lambda error: error.path)
 
@@ -266,7 +266,7 @@ def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
     return problems
 
 
-def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
+def from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
     """(path, message) of each problem; what pydantic adds to a place for unions and keys is not
     part of the path.
     """

@@ -42,6 +42,10 @@ class Unreachable(ApiError):
     transient = True
 
 
+class AddressRefused(Unreachable):
+    """Nothing was sent: the guard of the connection refuses the address."""
+
+
 class OwnShortage(ApiError):
     """Nothing was sent: this process lacks a file descriptor, or the kernel a buffer, for another
     connection. It says nothing about the server (F67)."""

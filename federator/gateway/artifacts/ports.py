@@ -97,8 +97,8 @@ class Parameter:
     enum: tuple[Value, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    max_length: int | None = None
-    pattern: str = ""
+    max_length: int = 0
+    """Characters of a string."""
     description: str = ""
 
 

@@ -1,5 +1,5 @@
-"""Which network addresses a member cluster may have: never this machine, never a metadata service
-(invariant 30).
+"""Which network addresses a member cluster or an artifact store may have: never this machine, never
+a metadata service (invariant 30).
 
 Asked twice: for a literal address when a kubeconfig is taken in, and for the very address a socket
 is about to be connected to, after name resolution, so that a name that resolves differently the
@@ -31,6 +31,7 @@ UNUSABLE = (
     " --allow-loopback)"
 )
 """The same for every address that is refused: scanners learn nothing."""
+STORE_UNUSABLE = "this address is not allowed for an artifact store"
 
 
 def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) -> Guard:
@@ -40,6 +41,19 @@ def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) ->
 
     def refuse(text: str) -> str:
         return refusal(text, allow_loopback=allow_loopback, denied=networks)
+
+    return refuse
+
+
+def store_guard(*, named: bool, allow_loopback: bool = False) -> Guard:
+    """The guard for one host of an artifact store. Private addresses are for hosts that a policy
+    names; any other host must be at a public one."""
+
+    def refuse(text: str) -> str:
+        if refusal(text, allow_loopback=allow_loopback and named):
+            return STORE_UNUSABLE
+        real = _real(ipaddress.ip_address(text.partition("%")[0]))
+        return "" if named or real.is_global else STORE_UNUSABLE
 
     return refuse
 

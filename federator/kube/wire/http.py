@@ -240,7 +240,7 @@ class HttpTransport:
         rebinding)."""
         family, kind, protocol, _, address = info
         if self.endpoint.guard is not None and (reason := self.endpoint.guard(str(address[0]))):
-            raise OSError(reason)
+            raise _Refused(reason)
         made = socket.socket(family, kind, protocol)
         try:
             shortage.refuse_if_beyond(made.fileno(), self._spared())
@@ -252,6 +252,10 @@ class HttpTransport:
     def _spared(self) -> int:
         """How many descriptors its connections leave alone."""
         return shortage.reserve() if self.endpoint.spares else 0
+
+
+class _Refused(OSError):
+    """The guard refuses an address."""
 
 
 class HttpResponse:
@@ -350,7 +354,9 @@ def speaking_our_errors(peer: str, spared: int = 0) -> Iterator[None]:
         ):
             raise shortage.of(peer) from exc
         what = "its proxy " if isinstance(exc, aiohttp.ClientProxyConnectionError) else ""
-        raise errors.Unreachable(f"{peer}: {what}cannot be connected to ({_why(exc)}).") from exc
+        refused = isinstance(exc.os_error, _Refused)
+        kind = errors.AddressRefused if refused else errors.Unreachable
+        raise kind(f"{peer}: {what}cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:
         raise errors.Malformed(f"{peer}: the answer is no HTTP that can be read.") from exc
     except (aiohttp.ClientError, OSError, ValueError) as exc:

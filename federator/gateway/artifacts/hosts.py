@@ -1,0 +1,219 @@
+"""HTTP to artifact stores: bounded, without proxies, and only to addresses that are allowed.
+
+A host that the policy names may be at a private address; any other, to which a store redirects, must
+be at a public one. The address is checked when its socket is made, so that a name cannot change in
+between (DNS rebinding). Credentials go to no other host than the one that they are for.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from federator.api.submissionpolicy import HostAccess, Policy
+from federator.gateway.artifacts.ports import Reason, Refused, refused
+from federator.kube import errors
+from federator.kube.login import tls
+from federator.kube.wire import addresses
+from federator.kube.wire.http import Endpoint, HttpTransport
+from federator.kube.wire.transport import Request
+from federator.model import sources
+
+REDIRECTS_MAX: Final = 3
+SILENCE_S: Final = 5.0
+"""Longest silence of a store within an answer, in seconds."""
+TOTAL_S: Final = 15.0
+"""Longest time for one answer, in seconds."""
+CONNECTED_MAX: Final = 64
+"""Hosts whose connections are kept."""
+LANES: Final = 16
+"""Requests to one host that run at once; more wait."""
+_MOVED: Final = (301, 302, 303, 307, 308)
+_TARGET: Final = re.compile(r"/[!-~]*", re.ASCII)
+_DOCKER: Final = {"registry-1.docker.io": "docker.io", "auth.docker.io": "docker.io"}
+"""Hosts of Docker Hub, which images call docker.io."""
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """Where a request goes."""
+
+    scheme: str
+    host: str
+    target: str
+    """Path and query."""
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        return self.scheme, self.host
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}{self.target.partition('?')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: Url
+    """Where it came from in the end."""
+
+
+def access(host: str, policy: Policy) -> HostAccess | None:
+    """What the policy says of a host; None when it does not name it."""
+    return policy.hosts.get(_DOCKER.get(host, host))
+
+
+def scheme_of(host: str, policy: Policy) -> str:
+    """https, but http for a host on this machine for which the policy has no certificates."""
+    known = access(host, policy)
+    plain = sources.is_loopback(host) and not (known and known.ca_pem)
+    return "http" if plain else "https"
+
+
+def parsed(text: str, policy: Policy) -> Url:
+    """A URL that a store has sent. Raises Refused for one that is not contacted, whatever its name
+    resolves to."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise refused(Reason.STORE_INVALID, "artifact", "the store names no URL") from None
+    host = parts.netloc
+    if problem := sources.host_problem(host):
+        raise refused(Reason.ADDRESS_REFUSED, "artifact", f"the store names a URL: {problem}")
+    secure = parts.scheme == "https"
+    if not secure and not (parts.scheme == "http" and scheme_of(host, policy) == "http"):
+        raise refused(
+            Reason.ADDRESS_REFUSED, "artifact", f"the store names a URL of {host} without TLS"
+        )
+    target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    if not _TARGET.fullmatch(target):
+        raise refused(Reason.STORE_INVALID, "artifact", "the store names a URL with odd characters")
+    return Url(parts.scheme, host, target)
+
+
+class Hosts:
+    """Connections to stores, by host and by what a policy says of it. Close it on its loop."""
+
+    def __init__(self, *, allow_loopback: bool = False) -> None:
+        self._allow_loopback = allow_loopback
+        self._transports: OrderedDict[tuple[str, ...], HttpTransport] = OrderedDict()
+
+    async def close(self) -> None:
+        while self._transports:
+            _, transport = self._transports.popitem()
+            await transport.close()
+
+    async def ask(
+        self,
+        method: str,
+        url: Url,
+        policy: Policy,
+        *,
+        limit: int,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Answer:
+        """The answer, redirects followed for GET and HEAD. Raises Refused for a host that cannot be
+        asked, or an answer beyond `limit` bytes."""
+        sent = dict(headers or {})
+        for _ in range(REDIRECTS_MAX + 1):
+            answer = await self._once(method, url, policy, limit, sent, body)
+            if method not in ("GET", "HEAD") or answer.status not in _MOVED:
+                return answer
+            moved = parsed(urljoin(_whole(url), answer.headers.get("location", "")), policy)
+            if moved.origin != url.origin:
+                sent.pop("authorization", None)
+            url = moved
+        message = f"{url.host} redirects more than {REDIRECTS_MAX} times"
+        raise refused(Reason.STORE_INVALID, "artifact", message)
+
+    async def _once(
+        self,
+        method: str,
+        url: Url,
+        policy: Policy,
+        limit: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Answer:
+        request = Request(
+            method,
+            url.target,
+            headers=headers,
+            body=body,
+            read_timeout_s=SILENCE_S,
+            total_timeout_s=TOTAL_S,
+        )
+        try:
+            response = await (await self._transport(url, policy)).request(request)
+            try:
+                content = b"" if method == "HEAD" else await response.read(limit)
+            finally:
+                await response.close()
+        except errors.AddressRefused:
+            message = (
+                f"{url.host} is at an address that the gateway does not contact: private addresses"
+                " are for hosts that sources or registries of the SubmissionPolicy name"
+            )
+            raise refused(Reason.ADDRESS_REFUSED, "artifact", message) from None
+        except errors.Malformed as bad:
+            raise refused(Reason.STORE_INVALID, "artifact", str(bad)) from bad
+        except errors.ApiError as trouble:
+            raise refused(Reason.STORE_UNREACHABLE, "artifact", str(trouble)) from trouble
+        return Answer(response.status, response.headers, content, url)
+
+    async def _transport(self, url: Url, policy: Policy) -> HttpTransport:
+        known = access(url.host, policy)
+        ca_pem = known.ca_pem if known is not None else ""
+        key = url.scheme, url.host, "" if known is None else "named", ca_pem
+        found = self._transports.pop(key, None)
+        if found is None:
+            found = HttpTransport(self._endpoint(url, known, ca_pem))
+        self._transports[key] = found
+        if len(self._transports) > CONNECTED_MAX:
+            _, oldest = self._transports.popitem(last=False)
+            await oldest.close()
+        return found
+
+    def _endpoint(self, url: Url, known: HostAccess | None, ca_pem: str) -> Endpoint:
+        try:
+            context = tls.client_context(ca_pem=ca_pem.encode()) if url.scheme == "https" else None
+        except ValueError:
+            message = f"the certificates of {url.host} are none"
+            raise refused(Reason.POLICY_INVALID, "policy.spec.registries", message) from None
+        guard = addresses.store_guard(named=known is not None, allow_loopback=self._allow_loopback)
+        return Endpoint(f"{url.scheme}://{url.host}", tls=context, guard=guard, lanes=LANES)
+
+
+def _whole(url: Url) -> str:
+    return f"{url.scheme}://{url.host}{url.target}"
+
+
+def checked(answer: Answer, what: str) -> Answer:
+    """The answer if its status is 2xx. Raises Refused otherwise: `what` is what was asked for."""
+    status, host = answer.status, answer.url.host
+    if 200 <= status < 300:
+        return answer
+    if status == 404:
+        raise refused(Reason.NOT_FOUND, "version", f"{what} is not at {host}")
+    if status in (401, 403):
+        message = (
+            f"{host} denies {what} (status {status}): check the Secret that spec.registries of the"
+            " policy names for it"
+        )
+        raise refused(Reason.STORE_DENIED, "artifact", message)
+    if status == 429 or status >= 500:
+        message = f"{host} answers with status {status} to {what}"
+        raise refused(Reason.STORE_UNREACHABLE, "artifact", message)
+    raise refused(Reason.STORE_INVALID, "artifact", f"{host} answers with status {status}")
+
+
+def is_absent(problem: Refused) -> bool:
+    """Whether the store says that there is nothing."""
+    return problem.reason is Reason.NOT_FOUND
