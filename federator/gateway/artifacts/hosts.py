@@ -1,14 +1,14 @@
 """HTTP to artifact stores: bounded, without proxies, and only to addresses that are allowed.
 
-A host that the policy names may be at a private address; any other, to which a store redirects, must
-be at a public one. The address is checked when its socket is made, so that a name cannot change in
-between (DNS rebinding). Credentials go to no other host than the one that they are for.
+A host that the policy names may be at a private address; any other, to which a store redirects,
+must be at a public one. The address is checked when its socket is made, so that a name cannot
+change in between (DNS rebinding). Credentials go to no other host than the one that they are for.
 """
 
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -121,39 +121,31 @@ class Hosts:
     ) -> Answer:
         """The answer, redirects followed for GET and HEAD. Raises Refused for a host that cannot be
         asked, or an answer beyond `limit` bytes."""
-        sent = dict(headers or {})
-        for _ in range(REDIRECTS_MAX + 1):
-            answer = await self._once(method, url, policy, limit, sent, body)
-            if method not in ("GET", "HEAD") or answer.status not in _MOVED:
-                return answer
-            moved = parsed(urljoin(_whole(url), answer.headers.get("location", "")), policy)
-            if moved.origin != url.origin:
-                sent.pop("authorization", None)
-            url = moved
-        message = f"{url.host} redirects more than {REDIRECTS_MAX} times"
-        raise refused(Reason.STORE_INVALID, "artifact", message)
-
-    async def _once(
-        self,
-        method: str,
-        url: Url,
-        policy: Policy,
-        limit: int,
-        headers: Mapping[str, str],
-        body: bytes,
-    ) -> Answer:
         request = Request(
             method,
             url.target,
-            headers=headers,
+            headers=dict(headers or {}),
             body=body,
             read_timeout_s=SILENCE_S,
             total_timeout_s=TOTAL_S,
         )
+        for _ in range(REDIRECTS_MAX + 1):
+            answer = await self._once(request, url, policy, limit)
+            if method not in ("GET", "HEAD") or answer.status not in _MOVED:
+                return answer
+            moved = parsed(urljoin(_whole(url), answer.headers.get("location", "")), policy)
+            sent = dict(request.headers)
+            if moved.origin != url.origin:
+                sent.pop("authorization", None)
+            url, request = moved, replace(request, path=moved.target, headers=sent)
+        message = f"{url.host} redirects more than {REDIRECTS_MAX} times"
+        raise refused(Reason.STORE_INVALID, "artifact", message)
+
+    async def _once(self, request: Request, url: Url, policy: Policy, limit: int) -> Answer:
         try:
             response = await (await self._transport(url, policy)).request(request)
             try:
-                content = b"" if method == "HEAD" else await response.read(limit)
+                content = b"" if request.method == "HEAD" else await response.read(limit)
             finally:
                 await response.close()
         except errors.AddressRefused:

@@ -1,5 +1,5 @@
-"""The part of the OCI distribution protocol that the gateway and `federator workflow` use: manifests,
-blobs, referrers, tokens. Whatever comes is verified: digest, length, form.
+"""The part of the OCI distribution protocol that the gateway and `federator workflow` use:
+manifests, blobs, referrers, tokens. Whatever comes is verified: digest, length, form.
 
 Source: the OCI distribution specification 1.1 and the token specification of the Distribution
 project.
@@ -99,7 +99,7 @@ class Registry:
     ) -> Manifest:
         """The manifest behind a tag or digest. Raises Refused."""
         answer = await self._ask(
-            "GET", where, f"manifests/{reference}", policy, accept, MANIFEST_MAX
+            "GET", where, f"manifests/{reference}", policy, accept=accept, limit=MANIFEST_MAX
         )
         hosts.checked(answer, f"{where}:{reference}")
         digest = digest_of(answer.body)
@@ -117,7 +117,7 @@ class Registry:
     async def digest(self, where: Repository, reference: str, policy: Policy) -> str:
         """The digest of an image that a tag names now. Raises Refused."""
         what = f"{where}:{reference}"
-        answer = await self._ask("HEAD", where, f"manifests/{reference}", policy, ANY, 0)
+        answer = await self._ask("HEAD", where, f"manifests/{reference}", policy, accept=ANY)
         said = hosts.checked(answer, what).headers.get("docker-content-digest", "")
         if sources.DIGEST.fullmatch(said):
             return said
@@ -125,7 +125,7 @@ class Registry:
 
     async def blob(self, where: Repository, entry: Descriptor, policy: Policy) -> bytes:
         """The blob of an entry, of exactly its size. Raises Refused."""
-        answer = await self._ask("GET", where, f"blobs/{entry.digest}", policy, "*/*", entry.size)
+        answer = await self._ask("GET", where, f"blobs/{entry.digest}", policy, limit=entry.size)
         body = hosts.checked(answer, f"blob {entry.digest} of {where}").body
         if len(body) != entry.size:
             message = f"{where} sends {len(body)} bytes for a blob of {entry.size}"
@@ -140,7 +140,9 @@ class Registry:
     ) -> tuple[Descriptor, ...]:
         """What refers to a manifest: by the referrers API, else by the tag that stands for it where
         a registry has none. Raises Refused."""
-        answer = await self._ask("GET", where, f"referrers/{digest}", policy, INDEX, MANIFEST_MAX)
+        answer = await self._ask(
+            "GET", where, f"referrers/{digest}", policy, accept=INDEX, limit=MANIFEST_MAX
+        )
         if answer.status == 200:
             return descriptors(_object(answer.body, str(where)), "manifests")
         if answer.status != 404:
@@ -162,7 +164,7 @@ class Registry:
     async def push_blob(self, where: Repository, content: bytes, policy: Policy) -> Descriptor:
         """Uploads a blob in one piece. Raises Refused."""
         digest = digest_of(content)
-        begun = await self._ask("POST", where, "blobs/uploads/", policy, "*/*", _WORD_MAX)
+        begun = await self._ask("POST", where, "blobs/uploads/", policy)
         hosts.checked(begun, f"an upload to {where}")
         location = begun.headers.get("location", "")
         if location.startswith("/"):
@@ -193,10 +195,8 @@ class Registry:
             where,
             f"manifests/{reference}",
             policy,
-            "*/*",
-            _WORD_MAX,
-            body,
-            media_type,
+            body=body,
+            media_type=media_type,
         )
         hosts.checked(answer, f"the manifest {where}:{reference}")
         return digest_of(body)
@@ -207,8 +207,9 @@ class Registry:
         where: Repository,
         what: str,
         policy: Policy,
-        accept: str,
-        limit: int,
+        *,
+        accept: str = "*/*",
+        limit: int = _WORD_MAX,
         body: bytes = b"",
         media_type: str = "",
     ) -> Answer:
@@ -219,18 +220,17 @@ class Registry:
         headers = {"accept": accept, **self._kept(where, policy, action)}
         if media_type:
             headers["content-type"] = media_type
-        answer = await self._hosts.ask(
-            method, url, policy, limit=max(limit, 1), headers=headers, body=body
-        )
-        if answer.status != 401 or answer.url.origin != url.origin:
-            return answer
-        header = await self._authorized(where, policy, action, answer)
-        if not header:
-            return answer
-        headers["authorization"] = header
-        return await self._hosts.ask(
-            method, url, policy, limit=max(limit, 1), headers=headers, body=body
-        )
+        for challenged in (False, True):
+            answer = await self._hosts.ask(
+                method, url, policy, limit=limit, headers=headers, body=body
+            )
+            if answer.status != 401 or answer.url.origin != url.origin or challenged:
+                break
+            header = await self._authorized(where, policy, action, answer)
+            if not header:
+                break
+            headers["authorization"] = header
+        return answer
 
     def _key(self, where: Repository, policy: Policy, action: str) -> tuple[str, ...]:
         known = hosts.access(where.host, policy)

@@ -1,0 +1,69 @@
+"""A store in memory, for the sandbox and for tests of the gateway: the same versions, checks and
+refusals, no network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from federator.api.submissionpolicy import Policy
+from federator.gateway.artifacts.ports import Fetched, Reason, refused
+from federator.gateway.artifacts.registry import digest_of
+from federator.model import sources
+from federator.model.sources import Reference
+
+
+@dataclass(slots=True)
+class _Stored:
+    fetched: Fetched
+    envelopes: list[bytes] = field(default_factory=list)
+
+
+class EmbeddedStore:
+    """An ArtifactStore whose versions are put into it."""
+
+    def __init__(self) -> None:
+        self._versions: dict[tuple[str, str], str] = {}
+        self._stored: dict[tuple[str, str], _Stored] = {}
+        self.reachable = True
+        """False: answers as a store does that cannot be reached."""
+
+    def put(
+        self, source: str, version: str, file: bytes, properties: Mapping[str, str] | None = None
+    ) -> str:
+        """Stores a version, in place of one of that name; returns its digest."""
+        digest = digest_of(file)
+        self._versions[source, version] = digest
+        stored = _Stored(Fetched(digest, file, dict(properties or {})))
+        self._stored.setdefault((source, digest), stored)
+        return digest
+
+    def attach(self, source: str, digest: str, envelope: bytes) -> None:
+        """Stores a signed statement beside a version."""
+        self._stored[source, digest].envelopes.append(envelope)
+
+    async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str:
+        self._check_reachable(ref)
+        if sources.DIGEST.fullmatch(version):
+            return version
+        digest = self._versions.get((str(ref), version))
+        if digest is None:
+            raise refused(Reason.NOT_FOUND, "version", f"{ref}:{version} is not at {ref.host}")
+        return digest
+
+    async def fetch(self, ref: Reference, version: str, digest: str, policy: Policy) -> Fetched:
+        return self._found(ref, digest).fetched
+
+    async def envelopes(
+        self, ref: Reference, version: str, digest: str, policy: Policy
+    ) -> tuple[bytes, ...]:
+        return tuple(self._found(ref, digest).envelopes)
+
+    def _found(self, ref: Reference, digest: str) -> _Stored:
+        self._check_reachable(ref)
+        stored = self._stored.get((str(ref), digest))
+        if stored is None:
+            raise refused(Reason.NOT_FOUND, "version", f"{ref}@{digest} is not at {ref.host}")
+        return stored
+
+    def _check_reachable(self, ref: Reference) -> None:
+        if not self.reachable:
+            raise refused(Reason.STORE_UNREACHABLE, "artifact", f"{ref.host} does not answer")
