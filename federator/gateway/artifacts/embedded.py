@@ -1,11 +1,10 @@
 """A store in memory, for the sandbox and for tests of the gateway: the same versions, checks and
 refusals, no network."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from federator.api.submissionpolicy import Policy
-from federator.gateway.artifacts.ports import Fetched, Reason, refused
+from federator.gateway.artifacts.ports import Build, Fetched, Reason, refused
 from federator.gateway.artifacts.registry import digest_of
 from federator.model import sources
 from federator.model.sources import Reference
@@ -26,19 +25,23 @@ class EmbeddedStore:
         self.reachable = True
         """False: answers as a store does that cannot be reached."""
 
-    def put(
-        self, source: str, version: str, file: bytes, properties: Mapping[str, str] | None = None
+    async def push(
+        self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy
     ) -> str:
         """Stores a version, in place of one of that name; returns its digest."""
+        self._check_reachable(ref)
         digest = digest_of(file)
-        self._versions[source, version] = digest
-        stored = _Stored(Fetched(digest, file, dict(properties or {})))
-        self._stored.setdefault((source, digest), stored)
+        self._versions[str(ref), version] = digest
+        said = {field.name: getattr(build, field.name) for field in fields(Build)}
+        properties = {name: text for name, text in said.items() if text}
+        self._stored.setdefault((str(ref), digest), _Stored(Fetched(digest, file, properties)))
         return digest
 
-    def attach(self, source: str, digest: str, envelope: bytes) -> None:
+    async def attach(
+        self, ref: Reference, version: str, digest: str, envelope: bytes, policy: Policy
+    ) -> None:
         """Stores a signed statement beside a version."""
-        self._stored[source, digest].envelopes.append(envelope)
+        self._found(ref, digest).envelopes.append(envelope)
 
     async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str:
         self._check_reachable(ref)

@@ -5,8 +5,9 @@ statements are what refers to that manifest.
     cosign attest --key ... REGISTRY/REPOSITORY@sha256:...
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
@@ -15,16 +16,19 @@ from federator.gateway.artifacts.ports import (
     ENVELOPE_MAX,
     ENVELOPES_MAX,
     FILE_MAX,
+    Build,
     Fetched,
     Reason,
     refused,
 )
 from federator.gateway.artifacts.registry import (
+    INDEX,
     MANIFEST,
     Descriptor,
     Registry,
     Repository,
     descriptors,
+    digest_of,
 )
 from federator.model import sources
 from federator.model.sources import Reference
@@ -74,6 +78,57 @@ class OciStore:
             found.append(await self._registry.blob(where, entry, policy))
         return tuple(found)
 
+    async def push(
+        self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy
+    ) -> str:
+        """Stores a workflow file under a tag; returns the digest of its manifest."""
+        said = {key: getattr(build, name) for key, name in ANNOTATIONS.items()}
+        manifest = {
+            **await self._manifest(_where(ref), WORKFLOW, file, policy),
+            "annotations": {key: text for key, text in said.items() if text},
+        }
+        body = json.dumps(manifest, sort_keys=True).encode()
+        await self._registry.push_manifest(_where(ref), version, body, MANIFEST, policy)
+        return digest_of(body)
+
+    async def attach(
+        self, ref: Reference, version: str, digest: str, envelope: bytes, policy: Policy
+    ) -> None:
+        """Stores a signed statement as a referrer of the manifest. A registry without the
+        referrers API gets the index that stands for it: nobody else may write that meanwhile."""
+        where = _where(ref)
+        subject = await self._registry.manifest(where, digest, policy)
+        manifest = {
+            **await self._manifest(where, ENVELOPE, envelope, policy),
+            "subject": _entry(MANIFEST, subject.digest, len(subject.body)),
+        }
+        body = json.dumps(manifest, sort_keys=True).encode()
+        new = digest_of(body)
+        if await self._registry.push_manifest(where, new, body, MANIFEST, policy):
+            return
+        tag = digest.replace(":", "-")
+        index = await self._registry.tagged(where, tag, policy, INDEX)
+        entries = [] if index is None else list(raw.objects(index.content, "manifests"))
+        if all(raw.text(each, "digest") != new for each in entries):
+            entries.append({**_entry(MANIFEST, new, len(body)), "artifactType": ENVELOPE})
+        fallback = {"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}
+        text = json.dumps(fallback, sort_keys=True).encode()
+        await self._registry.push_manifest(where, tag, text, INDEX, policy)
+
+    async def _manifest(
+        self, where: Repository, media_type: str, content: bytes, policy: Policy
+    ) -> dict[str, Any]:
+        """A manifest with this content as its one layer, which is uploaded."""
+        for blob in (b"{}", content):
+            await self._registry.push_blob(where, blob, policy)
+        return {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "artifactType": media_type,
+            "config": _entry("application/vnd.oci.empty.v1+json", digest_of(b"{}"), 2),
+            "layers": [_entry(media_type, digest_of(content), len(content))],
+        }
+
     async def _layers(
         self, where: Repository, digest: str, policy: Policy
     ) -> AsyncIterator[Descriptor]:
@@ -92,6 +147,10 @@ class OciStore:
             for layer in descriptors(content, "layers"):
                 if layer.media_type in _ENVELOPES and layer.size <= ENVELOPE_MAX:
                     yield layer
+
+
+def _entry(media_type: str, digest: str, size: int) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": digest, "size": size}
 
 
 def _where(ref: Reference) -> Repository:

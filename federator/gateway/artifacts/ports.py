@@ -218,3 +218,19 @@ class ArtifactStore(Protocol):
     ) -> tuple[bytes, ...]:
         """The signed statements that are stored beside the version, at most ENVELOPES_MAX."""
         ...
+
+
+class WritableStore(ArtifactStore, Protocol):
+    """A store into which `federator workflow push` and `attest` write, with a person's rights."""
+
+    async def push(
+        self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy
+    ) -> str:
+        """Stores a workflow file under a version; returns its digest."""
+        ...
+
+    async def attach(
+        self, ref: Reference, version: str, digest: str, envelope: bytes, policy: Policy
+    ) -> None:
+        """Stores a signed statement beside a version."""
+        ...

@@ -188,8 +188,9 @@ class Registry:
 
     async def push_manifest(
         self, where: Repository, reference: str, body: bytes, media_type: str, policy: Policy
-    ) -> str:
-        """Uploads a manifest under a tag or its digest; returns its digest. Raises Refused."""
+    ) -> bool:
+        """Uploads a manifest under a tag or its digest; returns whether the registry lists it among
+        the referrers of its subject. Raises Refused."""
         answer = await self._ask(
             "PUT",
             where,
@@ -199,7 +200,7 @@ class Registry:
             media_type=media_type,
         )
         hosts.checked(answer, f"the manifest {where}:{reference}")
-        return digest_of(body)
+        return "oci-subject" in answer.headers
 
     async def _ask(
         self,

@@ -10,6 +10,7 @@ Source: the REST API of JFrog Artifactory ("Retrieve Artifact", "Item Properties
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote
 
 from federator.api import decoding, raw
 from federator.api.decoding import Limits
@@ -20,6 +21,7 @@ from federator.gateway.artifacts.ports import (
     ENVELOPE_MAX,
     ENVELOPES_MAX,
     FILE_MAX,
+    Build,
     Fetched,
     Reason,
     refused,
@@ -81,11 +83,29 @@ class HttpStore:
         lines = [line for line in body.splitlines() if line.strip()]
         return tuple(line for line in lines[:ENVELOPES_MAX] if len(line) <= ENVELOPE_MAX)
 
-    async def push(self, ref: Reference, name: str, body: bytes, policy: Policy) -> None:
-        """Uploads a file with its checksum, which the repository compares. Raises Refused."""
+    async def push(
+        self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy
+    ) -> str:
+        """Stores a workflow file under a version; returns its digest."""
+        said = {key: getattr(build, name) for key, name in PROPERTIES.items()}
+        matrix = "".join(f";{key}={quote(text, safe='')}" for key, text in said.items() if text)
+        _check_name(ref, version)
+        await self._put(ref, f"{version}/{FILE}{matrix}", file, policy)
+        return digest_of(file)
+
+    async def attach(
+        self, ref: Reference, version: str, digest: str, envelope: bytes, policy: Policy
+    ) -> None:
+        """Adds a signed statement to those beside the version: nobody else may do so meanwhile."""
+        there = await self.envelopes(ref, version, digest, policy)
+        lines = dict.fromkeys((*there, envelope))
+        await self._put(ref, f"{version}/{STATEMENTS}", b"\n".join(lines) + b"\n", policy)
+
+    async def _put(self, ref: Reference, name: str, body: bytes, policy: Policy) -> None:
+        """Uploads a file with its checksum, which the repository compares."""
         header = {CHECKSUM: digest_of(body).removeprefix("sha256:")}
         answer = await self._ask("PUT", ref, name, policy, headers=header, body=body)
-        hosts.checked(answer, f"{ref}/{name}")
+        hosts.checked(answer, f"{ref}/{name.partition(';')[0]}")
 
     async def _properties(self, ref: Reference, version: str, policy: Policy) -> dict[str, str]:
         """The build properties that Artifactory has of the file; empty elsewhere."""

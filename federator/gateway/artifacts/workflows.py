@@ -15,6 +15,7 @@ a field, a list or another reference. Pure.
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -259,7 +260,7 @@ def value_problem(parameter: Parameter, value: Value) -> str:
     if isinstance(value, str):
         if len(value) > parameter.max_length:
             return f"has {len(value)} characters, at most {parameter.max_length} are allowed"
-        if any(not character.isprintable() and character not in "\n\t" for character in value):
+        if any(map(_is_control, value)):
             return "holds a control character"
         return ""
     if parameter.minimum is not None and value < parameter.minimum:
@@ -267,6 +268,12 @@ def value_problem(parameter: Parameter, value: Value) -> str:
     if parameter.maximum is not None and value > parameter.maximum:
         return f"is {text_of(value)}, more than the maximum {parameter.maximum:g}"
     return ""
+
+
+def _is_control(character: str) -> bool:
+    """Controls, marks of direction, halves of characters, and line ends that only Unicode knows."""
+    category = unicodedata.category(character)
+    return character not in "\n\t" and (category[0] == "C" or category in ("Zl", "Zp"))
 
 
 def text_of(value: Value) -> str:
