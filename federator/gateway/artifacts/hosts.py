@@ -76,11 +76,12 @@ def scheme_of(host: str, policy: Policy) -> str:
     return "http" if plain else "https"
 
 
-def parsed(text: str, policy: Policy) -> Url:
-    """A URL that a store has sent. Raises Refused for one that is not contacted, whatever its name
-    resolves to."""
+def parsed(text: str, policy: Policy, base: Url | None = None) -> Url:
+    """A URL that a store has sent, relative to `base`. Raises Refused for one that is not
+    contacted, whatever its name resolves to."""
     try:
-        parts = urlsplit(text)
+        whole = f"{base.scheme}://{base.host}{base.target}" if base is not None else ""
+        parts = urlsplit(urljoin(whole, text))
     except ValueError:
         raise refused(Reason.STORE_INVALID, "artifact", "the store names no URL") from None
     host = parts.netloc
@@ -133,7 +134,7 @@ class Hosts:
             answer = await self._once(request, url, policy, limit)
             if method not in ("GET", "HEAD") or answer.status not in _MOVED:
                 return answer
-            moved = parsed(urljoin(_whole(url), answer.headers.get("location", "")), policy)
+            moved = parsed(answer.headers.get("location", ""), policy, url)
             sent = dict(request.headers)
             if moved.origin != url.origin:
                 sent.pop("authorization", None)
@@ -181,10 +182,6 @@ class Hosts:
             raise refused(Reason.POLICY_INVALID, "policy.spec.registries", message) from None
         guard = addresses.store_guard(named=known is not None, allow_loopback=self._allow_loopback)
         return Endpoint(f"{url.scheme}://{url.host}", tls=context, guard=guard, lanes=LANES)
-
-
-def _whole(url: Url) -> str:
-    return f"{url.scheme}://{url.host}{url.target}"
 
 
 def checked(answer: Answer, what: str) -> Answer:

@@ -166,10 +166,7 @@ class Registry:
         digest = digest_of(content)
         begun = await self._ask("POST", where, "blobs/uploads/", policy)
         hosts.checked(begun, f"an upload to {where}")
-        location = begun.headers.get("location", "")
-        if location.startswith("/"):
-            location = f"{begun.url.scheme}://{begun.url.host}{location}"
-        url = hosts.parsed(location, policy)
+        url = hosts.parsed(begun.headers.get("location", ""), policy, begun.url)
         if url.host != where.host:
             message = f"{where.host} wants the upload to go to {url.host}"
             raise refused(Reason.ADDRESS_REFUSED, "artifact", message)
