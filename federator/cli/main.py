@@ -113,6 +113,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.files.convert",
         "Convert Kubernetes manifests to Pinterest workloads.",
     ),
+    "workflow": (
+        "federator.cli.files.workflow",
+        "Check, store and sign workflow files for the submission gateway.",
+    ),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
     "probe": (
         "federator.cli.clusters.probing",

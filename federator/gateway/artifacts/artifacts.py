@@ -22,12 +22,12 @@ from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.oci import OciStore
 from federator.gateway.artifacts.ports import (
     Artifact,
-    ArtifactStore,
     Provenance,
     Reason,
     Refused,
     Rendered,
     Workflow,
+    WritableStore,
     refused,
 )
 from federator.gateway.artifacts.registry import Registry
@@ -68,7 +68,7 @@ class Artifacts:
 
     def __init__(
         self,
-        stores: Mapping[str, ArtifactStore],
+        stores: Mapping[str, WritableStore],
         images: Images,
         cache: Cache,
         monotonic: Callable[[], float],
@@ -89,6 +89,10 @@ class Artifacts:
         """Ends the connections to stores."""
         if self._hosts is not None:
             await self._hosts.close()
+
+    def store(self, ref: Reference) -> WritableStore:
+        """The store of a reference, for commands that write."""
+        return self._stores[ref.scheme]
 
     async def resolve(
         self, source: str, version: str, namespace: str, policies: Sequence[Policy]
@@ -154,7 +158,7 @@ class Artifacts:
             if now < self._silent.get(ref.host, 0.0):
                 message = f"{ref.host} could not be reached a moment ago"
                 raise refused(Reason.STORE_UNREACHABLE, "artifact", message)
-            digest = await self._stores[ref.scheme].digest_of(ref, version, policy)
+            digest = await self.store(ref).digest_of(ref, version, policy)
         except Refused as problem:
             if problem.reason is not Reason.STORE_UNREACHABLE:
                 raise
@@ -183,7 +187,7 @@ class Artifacts:
         kept = await asyncio.to_thread(self._cache.read, str(ref), digest)
         new = kept is None
         if kept is None:
-            store = self._stores[ref.scheme]
+            store = self.store(ref)
             fetched = await store.fetch(ref, version, digest, policy)
             kept = Kept(fetched, await store.envelopes(ref, version, digest, policy))
             await self._keep(ref, version, kept)
@@ -211,7 +215,7 @@ class Artifacts:
         """Checks with the statements that the store has now: a review may have been signed after
         the version was first asked for."""
         digest = held.kept.fetched.digest
-        store = self._stores[ref.scheme]
+        store = self.store(ref)
         envelopes = await store.envelopes(ref, version, digest, policy)
         if envelopes != held.kept.envelopes:
             held = replace(held, kept=replace(held.kept, envelopes=envelopes))
@@ -292,5 +296,5 @@ def over_network(
     hosts = Hosts(allow_loopback=allow_loopback)
     registry = Registry(hosts, secrets, monotonic)
     http = HttpStore(hosts, secrets)
-    stores: dict[str, ArtifactStore] = {"oci": OciStore(registry), "https": http, "http": http}
+    stores: dict[str, WritableStore] = {"oci": OciStore(registry), "https": http, "http": http}
     return Artifacts(stores, Images(registry, monotonic), Cache(folder), monotonic, hosts)

@@ -92,7 +92,10 @@ def login_of(secret: Obj, host: str) -> Login:
     """The credentials of a Secret for a host. Raises ValueError, which quotes nothing of it."""
     data = raw.mapping(secret, "data")
     if DOCKER_CONFIG in data:
-        return _of_docker(_decoded(data, DOCKER_CONFIG), host)
+        found = of_docker_config(_decoded(data, DOCKER_CONFIG), host)
+        if found is None:
+            raise ValueError(f"{DOCKER_CONFIG} has no entry for {host}")
+        return found
     if "token" in data:
         return Login(token=_decoded(data, "token"))
     if "username" in data or "password" in data:
@@ -107,21 +110,22 @@ def _decoded(data: Obj, key: str) -> str:
         raise ValueError(f"{key} is not text in base64") from None
 
 
-def _of_docker(text: str, host: str) -> Login:
+def of_docker_config(text: str, host: str) -> Login | None:
+    """The credentials for a host in a file of `docker login`; None when it has none. Raises
+    ValueError. Programs that the file names are not run."""
     try:
         auths = raw.mapping(decoding.from_json(text), "auths")
     except FieldError:
-        raise ValueError(f"{DOCKER_CONFIG} is not JSON") from None
-    for key, entry in auths.items():
-        if _host_of(key) != host:
-            continue
-        if token := raw.text(entry, "registrytoken"):
-            return Login(token=token)
-        if auth := raw.text(entry, "auth"):
-            username, _, password = _decoded({"auth": auth}, "auth").partition(":")
-            return Login(username, password)
-        return Login(raw.text(entry, "username"), raw.text(entry, "password"))
-    raise ValueError(f"{DOCKER_CONFIG} has no entry for {host}")
+        raise ValueError("is not JSON that can be read") from None
+    entry = next((auths[key] for key in auths if _host_of(key) == host), None)
+    if entry is None:
+        return None
+    if token := raw.text(entry, "registrytoken"):
+        return Login(token=token)
+    if auth := raw.text(entry, "auth"):
+        username, _, password = _decoded({"auth": auth}, "auth").partition(":")
+        return Login(username, password)
+    return Login(raw.text(entry, "username"), raw.text(entry, "password"))
 
 
 def _host_of(key: str) -> str:

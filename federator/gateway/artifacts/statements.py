@@ -4,6 +4,7 @@ of ours (docs/reference/review.schema.json). Pure.
 Source: the in-toto attestation framework (Statement v1) and SLSA 1.0, "Provenance".
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -139,6 +140,18 @@ def statement(payload: bytes) -> Statement:
     if not digests:
         raise ValueError("has no subject with a digest")
     return Statement(raw.text(found, "predicateType"), raw.mapping(found, "predicate"), digests)
+
+
+def made(predicate_type: str, predicate: Mapping[str, Any], name: str, digest: str) -> bytes:
+    """The payload of a statement about an artifact with this digest."""
+    subject = {"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}
+    fields = {
+        "_type": STATEMENT,
+        "subject": [subject],
+        "predicateType": predicate_type,
+        "predicate": predicate,
+    }
+    return json.dumps(fields, sort_keys=True).encode()
 
 
 def built(predicate: Obj) -> Built:
