@@ -46,6 +46,19 @@ Names = Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_S
 StatementName = Literal["Provenance", "Review"]
 
 
+def _key_problem(pem: str) -> str:
+    from federator.api import publickeys  # costs a start that reads no policy
+
+    return publickeys.problem(pem)
+
+
+PublicKey = Annotated[
+    str,
+    Field(min_length=1, max_length=8192, json_schema_extra={"pattern": PEM_PATTERN}),
+    checked("public_key", _key_problem),
+]
+
+
 class Mode(StrEnum):
     """What becomes of a workflow without valid provenance."""
 
@@ -86,9 +99,7 @@ class SigningKey(Model):
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the key, shown where it has signed."""
-    public_key: Annotated[
-        str, Field(min_length=1, max_length=8192, json_schema_extra={"pattern": PEM_PATTERN})
-    ]
+    public_key: PublicKey
     """The key as PEM (SubjectPublicKeyInfo): Ed25519, ECDSA P-256, or RSA of at least 2048 bits,
     which signs with PSS and SHA-256."""
     statements: Annotated[list[StatementName], Field(max_length=2, json_schema_extra=LIST_SET)] = (

@@ -24,11 +24,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "schedulefields",
             "maintenance",
             "namespacefields",
+            "publickeys",
         ),
         ("structural", "federatedquota"),
         ("capacityfields",),
         ("scaleupfields", "tainttimes"),
-        ("placement", "membercluster", "clustercapacity", "clusterstandard"),
+        ("placement", "membercluster", "clustercapacity", "clusterstandard", "submissionpolicy"),
     ),
     "kinds": (
         ("labels", "natives"),

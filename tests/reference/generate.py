@@ -27,6 +27,7 @@ from tests.reference import (
     policies,
     roles,
     scaleups,
+    schemas,
     settings_file,
     tables,
 )
@@ -96,6 +97,8 @@ def made() -> dict[str, str]:
     found["config/federator.yaml"] = settings_file.text()
     found["federator/cli/data/kinds.json"] = kinds()
     found[plans.DECISIONS] = plans.decisions()
+    found["docs/reference/workflow.schema.json"] = schemas.workflow()
+    found["docs/reference/review.schema.json"] = schemas.review()
     for path in dict.fromkeys(path for path, _ in PARTS):
         text = (ROOT / path).read_text(encoding="utf-8")
         for (page, name), make in PARTS.items():

@@ -45,6 +45,7 @@ HOST_KINDS = (
     "PlacementInvariant",
     "ClusterStandard",
     "RuntimeProfile",
+    "SubmissionPolicy",
     "PlacementDecision",
 )
 STRICT = frozenset({"ClusterStandard", "RuntimeProfile"})

@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
-from federator.api import decoding, raw
+from federator.api import decoding, publickeys, raw
 from federator.api.decoding import Limits
 from federator.gateway.artifacts.ports import ENVELOPE_MAX
 from federator.model.errors import FieldError
 
 SIGNATURES_MAX: Final = 16
-RSA_BITS_MIN: Final = 2048
 _LIMITS: Final = Limits(size=ENVELOPE_MAX, depth=8, nodes=256)
 _P256_BYTES: Final = 32
 
@@ -53,16 +51,8 @@ class Signed:
 
 def public_key(name: str, pem: str) -> Key:
     """Reads a key of a policy. Raises ValueError for one that is not accepted."""
-    try:
-        key = load_pem_public_key(pem.encode())
-    except (ValueError, UnsupportedAlgorithm):
-        raise ValueError("is not a public key in PEM") from None
-    curve = isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size < RSA_BITS_MIN:
-        raise ValueError(f"is an RSA key of {key.key_size} bits; at least {RSA_BITS_MIN} are safe")
-    if not curve and not isinstance(key, ed25519.Ed25519PublicKey | rsa.RSAPublicKey):
-        raise ValueError("is of a kind that is not accepted: Ed25519, ECDSA P-256 or RSA")
-    return Key(name, SSlibKey.from_crypto(key), curve)
+    key = publickeys.read(pem)
+    return Key(name, SSlibKey.from_crypto(key), publickeys.is_p256(key))
 
 
 def opened(envelope: bytes, keys: Sequence[Key]) -> Signed:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -82,45 +82,35 @@ class Built:
     commit: str
 
 
-class SlsaModel(Model):
+class _SlsaModel(Model):
     """Foreign fields: what is not named here may be there too."""
 
     model_config = ConfigDict(extra="ignore", strict=True, alias_generator=to_camel, frozen=True)
 
 
-class _Dependency(SlsaModel):
+class _Dependency(_SlsaModel):
     uri: Annotated[str, Field(max_length=1024)] = ""
     digest: Annotated[dict[str, ShortText], Field(max_length=16)] = Field(default_factory=dict)
 
 
-class _Definition(SlsaModel):
+class _Definition(_SlsaModel):
     resolved_dependencies: Annotated[list[_Dependency], Field(max_length=1024)] = Field(
         default_factory=list
     )
     external_parameters: dict[str, Any]
 
 
-class _Builder(SlsaModel):
+class _Builder(_SlsaModel):
     id: Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class _Run(SlsaModel):
+class _Run(_SlsaModel):
     builder: _Builder
 
 
-class _Slsa(SlsaModel):
+class _Slsa(_SlsaModel):
     build_definition: _Definition
     run_details: _Run
-
-
-class ReviewStatement(SlsaModel):
-    """A statement with a review as its predicate: the form of the JSON schema in
-    docs/reference."""
-
-    type: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
-    subject: Annotated[list[dict[str, Any]], Field(min_length=1)]
-    predicate_type: Literal["https://federation.pinterest.com/review/v1"]
-    predicate: Review
 
 
 def statement(payload: bytes) -> Statement:
