@@ -95,7 +95,7 @@ class Registry(Model):
 
 
 class SigningKey(Model):
-    """A public key whose signatures are accepted."""
+    """A public key; its signatures are accepted."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the key, shown where it has signed."""
@@ -156,18 +156,18 @@ class ProvenanceRules(Model):
 
 
 class Spec(Model):
-    """Which workflows are accepted, from whom."""
+    """The workflows that are accepted, and the groups that submit them."""
 
     projects: Annotated[
         list[ShortText], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET)
     ]
-    """Projects whose workloads these workflows may make."""
+    """Projects of the workloads that these workflows may make."""
     sources: Annotated[list[Source], Field(min_length=1, max_length=64, json_schema_extra=LIST_SET)]
     """Where workflows come from: `oci://HOST/REPOSITORY` or `https://HOST/PATH`. A last segment `*`
     stands for everything below. The gateway contacts these hosts also at private addresses."""
     groups: Names = Field(default_factory=list)
-    """Groups of the persons and accounts who may submit. Everyone whom the host's RBAC lets create
-    the objects when empty."""
+    """Groups of the users that may submit. When empty: all users that may create the objects by the
+    host's RBAC."""
     registries: Annotated[
         list[Registry], Field(max_length=32, json_schema_extra=list_map("host"))
     ] = Field(default_factory=list)
@@ -188,7 +188,7 @@ class SubmissionPolicy(Model):
     metadata: Metadata
     """Standard metadata."""
     spec: Spec
-    """Which workflows are accepted, from whom."""
+    """The workflows that are accepted, and the groups that submit them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,10 @@ KINDS: Final = (
         "sp",
         submissionpolicy.SubmissionPolicy,
         (
-            Column("Projects", ".spec.projects"),
             Column("Provenance", ".spec.provenance.mode"),
             Column("Branch", ".spec.provenance.branch"),
             Column("Reviewers", ".spec.provenance.reviewers", "integer"),
             AGE,
-            Column("Sources", ".spec.sources", wide=True),
         ),
         has_status=False,
     ),

@@ -17,18 +17,18 @@ from joserfc.jwk import ECKey
 
 from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts import artifacts
-from federator.gateway.artifacts.embedded import EmbeddedStore
 from federator.gateway.artifacts.hosts import Hosts
 from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.oci import OciStore
-from federator.gateway.artifacts.ports import Build, Reason, Refused, WritableStore
+from federator.gateway.artifacts.ports import ArtifactStore, Build, Reason, Refused
 from federator.gateway.artifacts.registry import Registry, Repository
 from federator.gateway.artifacts.repository import HttpStore
-from federator.gateway.artifacts.secrets import Login, StaticSecrets
+from federator.gateway.artifacts.secrets import Login
 from federator.kube import selfsigned
 from federator.model import sources
 from federator.model.sources import Reference
 from tests.artifacts import made, registry, repository
+from tests.artifacts.embedded import EmbeddedStore, StaticSecrets
 
 pytestmark = pytest.mark.e2e
 
@@ -41,7 +41,7 @@ LOGINS = StaticSecrets({"ci": Login("ci", CANARY), "wrong": Login("ci", "guess")
 class Stored:
     """A store, a workflow in it, and the policy under which it is used."""
 
-    store: WritableStore
+    store: ArtifactStore
     ref: Reference
     policy: Policy
 
@@ -62,11 +62,11 @@ async def _store(kind: str, folder: Path) -> AsyncIterator[Stored]:
         stack.push_async_callback(hosts.close)
         if kind == "oci":
             host = await stack.enter_async_context(registry.serving(folder))
-            store: WritableStore = OciStore(Registry(hosts, LOGINS, time.monotonic))
+            store: ArtifactStore = OciStore(Registry(hosts, LOGINS, time.monotonic))
             ref = sources.reference(f"oci://{host}/ads/serving")
             yield Stored(store, ref, _policy(f"oci://{host}/ads/*", host))
             return
-        served = repository.ArtifactRepository(LOGINS._logins["ci"].header)
+        served = repository.ArtifactRepository(LOGINS.logins["ci"].header)
         host = await stack.enter_async_context(repository.listening(served.handle))
         ref = sources.reference(f"http://{host}/artifactory/workflows/ads/serving")
         policy = _policy(f"http://{host}/artifactory/workflows/ads/*", host, "ci")
@@ -137,7 +137,7 @@ async def test_what_was_fetched_is_resolved_while_the_store_is_away(tmp_path: Pa
             )
             stack.push_async_callback(whole.close)
             policy = _policy(f"oci://{host}/ads/*", host)
-            store = whole._stores["oci"]
+            store = whole.store(sources.reference(f"oci://{host}/ads/serving"))
             assert isinstance(store, OciStore)
             ref = sources.reference(f"oci://{host}/ads/serving")
             image = await store.push(
@@ -190,7 +190,7 @@ async def test_a_registry_with_a_token_service_gets_a_token_for_the_repository(
     asked: list[str] = []
 
     async def token(request: web.Request) -> web.StreamResponse:
-        if request.headers.get("authorization") != LOGINS._logins["ci"].header:
+        if request.headers.get("authorization") != LOGINS.logins["ci"].header:
             return web.Response(status=401)
         asked.append(request.query["scope"])
         kind, name, actions = request.query["scope"].split(":")

@@ -20,8 +20,9 @@ from federator.gateway.artifacts.cache import Cache
 from federator.gateway.artifacts.oci import WORKFLOW
 from federator.gateway.artifacts.ports import FILE_MAX, Artifact, Reason, Refused
 from federator.gateway.artifacts.registry import MANIFEST, digest_of
-from federator.gateway.artifacts.secrets import Login, StaticSecrets
+from federator.gateway.artifacts.secrets import Login
 from tests.artifacts import made, repository
+from tests.artifacts.embedded import StaticSecrets
 
 pytestmark = pytest.mark.e2e
 
@@ -333,7 +334,7 @@ async def test_a_redirect_to_a_named_host_carries_no_credentials(
         assert (await _resolve(tmp_path, host, policy)).digest == digest_of(GOOD)
 
     assert storage.seen == [(f"/blobs/{BLOB}?signed=1", "")]
-    assert LOGINS._logins["ci"].header in {header for _, header in liar.seen}
+    assert LOGINS.logins["ci"].header in {header for _, header in liar.seen}
 
 
 def _asking(answer: Answer) -> Answer:
@@ -379,7 +380,7 @@ async def test_no_credentials_in_logs_and_errors(
         refusal = await _refusal(tmp_path, host, _policy(host, secret="ci"))
 
     assert refusal.reason is Reason.STORE_DENIED
-    header = LOGINS._logins["ci"].header
+    header = LOGINS.logins["ci"].header
     assert header in {shown for _, shown in liar.seen}
     for text in (str(refusal), repr(refusal), caplog.text):
         assert CANARY not in text

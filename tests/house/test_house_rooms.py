@@ -133,6 +133,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "model": (
         ("errors", "plaintext", "quickly", "schedule", "seq", "interning", "shards", "steps"),
+        ("sources",),
         ("names", "observation", "resources", "ending"),
         ("kubernetes",),
         ("terms", "bounds", "scaleup", "overrides", "neighbours"),

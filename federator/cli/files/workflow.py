@@ -66,12 +66,12 @@ def validate(file: str, parameters: tuple[str, ...], namespace: str, output: str
     from federator.gateway.artifacts import workflows
 
     with _telling():
-        found = workflows.load(Path(file).read_bytes())
-        objects, values = workflows.render(found, _given(parameters), namespace)
+        loaded = workflows.load(Path(file).read_bytes())
+        objects, values = workflows.render(loaded, _given(parameters), namespace)
     if output:
         common.show(common.dump({"kind": "List", "apiVersion": "v1", "items": objects}, output))
         return
-    common.say(f"workflow {found.name} is valid: {len(objects)} objects")
+    common.say(f"workflow {loaded.name} is valid: {len(objects)} objects")
     for name, value in values.items():
         common.say(f"  {name} = {workflows.text_of(value)}")
 
@@ -158,10 +158,10 @@ def check(artifact: str, policy_file: str, parameters: tuple[str, ...], namespac
 
     async def run() -> None:
         async with _stores(policy_file, ref) as (all_, policy):
-            found = await all_.resolve(str(ref), version, namespace, [policy])
-            rendered = await all_.render(found, _given(parameters), namespace)
-        shown = found.provenance
-        common.say(f"{ref}@{found.digest}")
+            resolved = await all_.resolve(str(ref), version, namespace, [policy])
+            rendered = await all_.render(resolved, _given(parameters), namespace)
+        shown = resolved.provenance
+        common.say(f"{ref}@{resolved.digest}")
         state = "verified" if shown.verified else "not verified"
         common.say(f"provenance: {state} (mode {shown.mode.value})")
         for problem in shown.problems:
@@ -222,16 +222,16 @@ def _predicate(file: str, kind: str) -> Mapping[str, object]:
     from federator.model.errors import FieldError
 
     try:
-        found = decoding.from_json(Path(file).read_bytes(), Limits(size=PREDICATE_MAX, depth=32))
+        content = decoding.from_json(Path(file).read_bytes(), Limits(size=PREDICATE_MAX, depth=32))
     except FieldError as bad:
         common.fail(f"{file}: {bad}")
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         common.fail(f"{file}: a JSON object is expected")
     try:
-        statements.built(found) if kind == "provenance" else statements.review(found)
+        statements.built(content) if kind == "provenance" else statements.review(content)
     except ValueError as bad:
         common.fail(f"{file} {bad}")
-    return found
+    return content
 
 
 @contextlib.asynccontextmanager
@@ -243,13 +243,13 @@ async def _stores(
 
     policy = _policy(policy_file, ref)
     with tempfile.TemporaryDirectory(prefix="federator-") as folder:
-        found = artifacts.over_network(
+        all_ = artifacts.over_network(
             _DockerLogins(), Path(folder), time.monotonic, allow_loopback=True
         )
         try:
-            yield found, policy
+            yield all_, policy
         finally:
-            await found.close()
+            await all_.close()
 
 
 def _policy(file: str | None, ref: "Reference") -> "Policy":

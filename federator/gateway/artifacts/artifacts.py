@@ -22,12 +22,12 @@ from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.oci import OciStore
 from federator.gateway.artifacts.ports import (
     Artifact,
+    ArtifactStore,
     Provenance,
     Reason,
     Refused,
     Rendered,
     Workflow,
-    WritableStore,
     refused,
 )
 from federator.gateway.artifacts.registry import Registry
@@ -68,7 +68,7 @@ class Artifacts:
 
     def __init__(
         self,
-        stores: Mapping[str, WritableStore],
+        stores: Mapping[str, ArtifactStore],
         images: Images,
         cache: Cache,
         monotonic: Callable[[], float],
@@ -90,7 +90,7 @@ class Artifacts:
         if self._hosts is not None:
             await self._hosts.close()
 
-    def store(self, ref: Reference) -> WritableStore:
+    def store(self, ref: Reference) -> ArtifactStore:
         """The store of a reference, for commands that write."""
         return self._stores[ref.scheme]
 
@@ -296,5 +296,5 @@ def over_network(
     hosts = Hosts(allow_loopback=allow_loopback)
     registry = Registry(hosts, secrets, monotonic)
     http = HttpStore(hosts, secrets)
-    stores: dict[str, WritableStore] = {"oci": OciStore(registry), "https": http, "http": http}
+    stores: dict[str, ArtifactStore] = {"oci": OciStore(registry), "https": http, "http": http}
     return Artifacts(stores, Images(registry, monotonic), Cache(folder), monotonic, hosts)

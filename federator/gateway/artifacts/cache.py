@@ -73,8 +73,8 @@ class Cache:
         if sources.DIGEST.fullmatch(version):
             return version
         with self._lock:
-            found = self._read(self._versions / _pointer(source, version)) or b""
-        digest = found.decode(errors="replace")
+            pointed = self._read(self._versions / _pointer(source, version)) or b""
+        digest = pointed.decode(errors="replace")
         return digest if sources.DIGEST.fullmatch(digest) else ""
 
     def read(self, source: str, digest: str) -> Kept | None:
@@ -96,8 +96,7 @@ class Cache:
         return Kept(Fetched(digest, file, raw.text_map(fields, "properties")), whole)
 
     def _at(self, source: str, digest: str) -> Path:
-        """By source too: who knows a digest has not yet the right to read what another source
-        serves."""
+        """By source too: to know a digest is no right to read the version of another source."""
         return self._versions / f"{_pointer(source, digest)}.json"
 
     def _verified(self, digest: str) -> bytes | None:

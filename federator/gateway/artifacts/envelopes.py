@@ -73,11 +73,11 @@ def opened(envelope: bytes, keys: Sequence[Key]) -> Signed:
 def _parts(envelope: bytes) -> tuple[str, bytes, tuple[bytes, ...]]:
     """Payload type, payload and signatures of an envelope."""
     try:
-        found = decoding.from_json(envelope, _LIMITS)
+        fields = decoding.from_json(envelope, _LIMITS)
     except FieldError as error:
         raise ValueError(f"is not a DSSE envelope: {error}") from None
-    payload_type, payload = raw.text(found, "payloadType"), raw.at(found, "payload")
-    entries = raw.objects(found, "signatures")
+    payload_type, payload = raw.text(fields, "payloadType"), raw.at(fields, "payload")
+    entries = raw.objects(fields, "signatures")
     if not payload_type or not isinstance(payload, str) or not entries:
         raise ValueError("is not a DSSE envelope: payloadType, payload and signatures are needed")
     if len(entries) > SIGNATURES_MAX:

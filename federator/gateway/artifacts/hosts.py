@@ -27,7 +27,7 @@ SILENCE_S: Final = 5.0
 TOTAL_S: Final = 15.0
 """Longest time for one answer, in seconds."""
 CONNECTED_MAX: Final = 64
-"""Hosts whose connections are kept."""
+"""Hosts with kept connections."""
 LANES: Final = 16
 """Requests to one host that run at once; more wait."""
 _MOVED: Final = (301, 302, 303, 307, 308)
@@ -165,14 +165,14 @@ class Hosts:
         known = access(url.host, policy)
         ca_pem = known.ca_pem if known is not None else ""
         key = url.scheme, url.host, "" if known is None else "named", ca_pem
-        found = self._transports.pop(key, None)
-        if found is None:
-            found = HttpTransport(self._endpoint(url, known, ca_pem))
-        self._transports[key] = found
+        transport = self._transports.pop(key, None)
+        if transport is None:
+            transport = HttpTransport(self._endpoint(url, known, ca_pem))
+        self._transports[key] = transport
         if len(self._transports) > CONNECTED_MAX:
             _, oldest = self._transports.popitem(last=False)
             await oldest.close()
-        return found
+        return transport
 
     def _endpoint(self, url: Url, known: HostAccess | None, ca_pem: str) -> Endpoint:
         try:

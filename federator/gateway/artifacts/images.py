@@ -99,12 +99,12 @@ class Images:
         if len(wanted) > IMAGES_MAX:
             message = f"name {len(wanted)} images; a submission has at most {IMAGES_MAX}"
             raise Refused(Problem(Reason.IMAGE, "workflow.objects", message))
-        found = await asyncio.gather(
+        outcomes = await asyncio.gather(
             *(self._resolved(image, path, policy) for image, path in wanted.items())
         )
-        if problems := [each for each in found if isinstance(each, Problem)]:
+        if problems := [each for each in outcomes if isinstance(each, Problem)]:
             raise Refused(*sorted(problems, key=lambda each: each.path))
-        pinned = dict(zip(wanted, map(str, found), strict=True))
+        pinned = dict(zip(wanted, map(str, outcomes), strict=True))
         for _, entry, field in places:
             entry[field] = pinned[entry[field]]
         return pinned

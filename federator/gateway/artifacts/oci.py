@@ -71,12 +71,12 @@ class OciStore:
         self, ref: Reference, version: str, digest: str, policy: Policy
     ) -> tuple[bytes, ...]:
         where = _where(ref)
-        found: list[bytes] = []
+        contents: list[bytes] = []
         async for entry in self._layers(where, digest, policy):
-            if len(found) >= ENVELOPES_MAX:
+            if len(contents) >= ENVELOPES_MAX:
                 break
-            found.append(await self._registry.blob(where, entry, policy))
-        return tuple(found)
+            contents.append(await self._registry.blob(where, entry, policy))
+        return tuple(contents)
 
     async def push(
         self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy

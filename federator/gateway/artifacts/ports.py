@@ -138,7 +138,7 @@ class Provenance:
     """Names of the keys of the policy that signed what counts."""
     authors: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
-    """Persons other than the authors who approved the commit."""
+    """The persons other than the authors that approved the commit."""
     problems: tuple[Problem, ...] = ()
     """What is missing, under Warn."""
 
@@ -203,7 +203,8 @@ class Fetched:
 
 
 class ArtifactStore(Protocol):
-    """One kind of store, under the rules of a policy. Raises Refused."""
+    """One kind of store, under the rules of a policy. The gateway reads; `federator workflow push`
+    and `attest` write, with a person's rights. Raises Refused."""
 
     async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str:
         """The digest that a version has now."""
@@ -218,10 +219,6 @@ class ArtifactStore(Protocol):
     ) -> tuple[bytes, ...]:
         """The signed statements that are stored beside the version, at most ENVELOPES_MAX."""
         ...
-
-
-class WritableStore(ArtifactStore, Protocol):
-    """A store into which `federator workflow push` and `attest` write, with a person's rights."""
 
     async def push(
         self, ref: Reference, version: str, file: bytes, build: Build, policy: Policy

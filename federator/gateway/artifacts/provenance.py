@@ -32,9 +32,9 @@ def check(signed: Sequence[bytes], digest: str, policy: Policy) -> Provenance:
     if policy.mode is Mode.OFF:
         return Provenance(policy.mode, verified=False)
     keys = _keys(policy)
-    found, rejected = _opened(signed, keys, policy)
-    outcome = _outcome(found, digest, policy)
-    if outcome.problems and rejected and not found:
+    counted, rejected = _opened(signed, keys, policy)
+    outcome = _outcome(counted, digest, policy)
+    if outcome.problems and rejected and not counted:
         # Why nothing counts is more useful than that nothing is there.
         outcome = replace(outcome, problems=(*outcome.problems, *rejected))
     if outcome.problems and policy.mode is Mode.ENFORCE:
@@ -60,9 +60,9 @@ def _keys(policy: Policy) -> list[envelopes.Key]:
 def _opened(
     signed: Sequence[bytes], keys: Sequence[envelopes.Key], policy: Policy
 ) -> tuple[list[_Found], list[Problem]]:
-    """The statements whose signature counts, and why the others do not."""
+    """The statements with a signature that counts, and the problems of the others."""
     may = {key.name: key.statements for key in policy.keys}
-    found, rejected = [], []
+    counted, rejected = [], []
     for index, envelope in enumerate(signed):
         try:
             opened = envelopes.opened(envelope, keys)
@@ -76,10 +76,10 @@ def _opened(
             if not able:
                 named = ", ".join(opened.keys)
                 raise ValueError(f"is signed by {named}, which may not sign {kind.value}")
-            found.append(_Found(statement, able))
+            counted.append(_Found(statement, able))
         except ValueError as bad:
             rejected.append(_problem(f"statement {index + 1} beside the version {bad}"))
-    return found, rejected
+    return counted, rejected
 
 
 _KINDS = {statements.PROVENANCE: PROVENANCE, statements.REVIEW: REVIEW}
@@ -89,17 +89,17 @@ def _problem(message: str) -> Problem:
     return Problem(Reason.PROVENANCE, "artifact", message)
 
 
-def _outcome(found: Sequence[_Found], digest: str, policy: Policy) -> Provenance:
+def _outcome(counted: Sequence[_Found], digest: str, policy: Policy) -> Provenance:
     """What the best chain shows: the first without problems, else that with the fewest."""
     outcomes = [
-        _chain(built, each, found, digest, policy)
-        for each in found
+        _chain(built, each, counted, digest, policy)
+        for each in counted
         if (built := _built(each, digest)) is not None
     ]
     if outcomes:
         return min(outcomes, key=lambda each: len(each.problems))
     message = f"no signed provenance ({statements.PROVENANCE}) is about {digest}"
-    of_others = [each for each in found if each.statement.predicate_type == statements.PROVENANCE]
+    of_others = [each for each in counted if each.statement.predicate_type == statements.PROVENANCE]
     if of_others:
         message += "; the signed provenance beside it is about another file, or cannot be read"
     return Provenance(policy.mode, verified=False, problems=(_problem(message),))
@@ -116,7 +116,7 @@ def _built(each: _Found, digest: str) -> Built | None:
 
 
 def _chain(
-    built: Built, by: _Found, found: Sequence[_Found], digest: str, policy: Policy
+    built: Built, by: _Found, counted: Sequence[_Found], digest: str, policy: Policy
 ) -> Provenance:
     problems = [_problem(message) for message in _build_problems(built, policy)]
     outcome = Provenance(
@@ -132,7 +132,7 @@ def _chain(
         return replace(outcome, problems=tuple(problems))
     reviews = [
         (each, review)
-        for each in found
+        for each in counted
         if (review := _review(each, built, digest, policy)) is not None
     ]
     best = max(reviews, key=lambda pair: len(_reviewers(pair[1])), default=None)
@@ -192,7 +192,7 @@ def _review(each: _Found, built: Built, digest: str, policy: Policy) -> Review |
 
 
 def _reviewers(review: Review) -> tuple[str, ...]:
-    """Persons other than the authors who approved, each once, however they are spelled."""
+    """The approving persons without the authors, each once in any spelling."""
     authors = {statements.person(each) for each in review.authors}
     approved = dict.fromkeys(statements.person(each.id) for each in review.approvals)
     return tuple(each for each in approved if each not in authors)

@@ -54,7 +54,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest or index whose digest is verified."""
+    """A manifest or index with a verified digest."""
 
     digest: str
     body: bytes = field(repr=False)
@@ -77,13 +77,13 @@ def digest_of(content: bytes) -> str:
 
 def descriptors(content: Obj, field_: str) -> tuple[Descriptor, ...]:
     """The entries of `layers` or `manifests` that can be used."""
-    found = []
+    entries = []
     for entry in raw.objects(content, field_):
         digest, size = raw.text(entry, "digest"), raw.integer(entry, "size", default=-1)
         if sources.DIGEST.fullmatch(digest) and size >= 0:
             kind, artifact = raw.text(entry, "mediaType"), raw.text(entry, "artifactType")
-            found.append(Descriptor(kind, digest, size, artifact))
-    return tuple(found)
+            entries.append(Descriptor(kind, digest, size, artifact))
+    return tuple(entries)
 
 
 class Registry:
@@ -292,21 +292,21 @@ class Registry:
             limit=_WORD_MAX,
             headers=headers,
         )
-        found = _object(hosts.checked(answer, f"a token for {where}").body, realm.host)
-        token = raw.text(found, "token") or raw.text(found, "access_token")
+        issued = _object(hosts.checked(answer, f"a token for {where}").body, realm.host)
+        token = raw.text(issued, "token") or raw.text(issued, "access_token")
         if not token or not token.isascii() or not token.isprintable():
             message = f"the token service {realm.host} sends no token"
             raise refused(Reason.STORE_INVALID, "artifact", message)
-        life_s = min(float(raw.integer(found, "expires_in", default=int(_TOKEN_S))), _TOKEN_MAX_S)
+        life_s = min(float(raw.integer(issued, "expires_in", default=int(_TOKEN_S))), _TOKEN_MAX_S)
         return f"Bearer {token}", max(life_s - 5.0, 0.0)
 
 
-def _object(body: bytes, who: str) -> Obj:
+def _object(body: bytes, sender: str) -> Obj:
     try:
-        found: Any = decoding.from_json(body, _JSON)
+        content: Any = decoding.from_json(body, _JSON)
     except FieldError as error:
-        message = f"{who} sends JSON that cannot be read: {error}"
+        message = f"{sender} sends JSON that cannot be read: {error}"
         raise refused(Reason.STORE_INVALID, "artifact", message) from None
-    if not isinstance(found, dict):
-        raise refused(Reason.STORE_INVALID, "artifact", f"{who} sends no JSON object")
-    return found
+    if not isinstance(content, dict):
+        raise refused(Reason.STORE_INVALID, "artifact", f"{sender} sends no JSON object")
+    return content

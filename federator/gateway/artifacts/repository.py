@@ -120,14 +120,14 @@ class HttpStore:
         body = hosts.checked(answer, f"the properties of {ref}/{version}").body
         try:
             limits = Limits(size=_PROPERTIES_MAX, depth=8, nodes=4096)
-            found = raw.mapping(decoding.from_json(body, limits), "properties")
+            properties = raw.mapping(decoding.from_json(body, limits), "properties")
         except FieldError as error:
             message = f"the properties of {ref}/{version} cannot be read: {error}"
             raise refused(Reason.STORE_INVALID, "artifact", message) from None
         return {
             name: values[0][:256]
             for key, name in PROPERTIES.items()
-            if (values := raw.texts(found, key))
+            if (values := raw.texts(properties, key))
         }
 
     async def _ask(

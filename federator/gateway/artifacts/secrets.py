@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from federator.api import decoding, raw
 from federator.api.raw import Obj
@@ -92,10 +92,10 @@ def login_of(secret: Obj, host: str) -> Login:
     """The credentials of a Secret for a host. Raises ValueError, which quotes nothing of it."""
     data = raw.mapping(secret, "data")
     if DOCKER_CONFIG in data:
-        found = of_docker_config(_decoded(data, DOCKER_CONFIG), host)
-        if found is None:
+        login = of_docker_config(_decoded(data, DOCKER_CONFIG), host)
+        if login is None:
             raise ValueError(f"{DOCKER_CONFIG} has no entry for {host}")
-        return found
+        return login
     if "token" in data:
         return Login(token=_decoded(data, "token"))
     if "username" in data or "password" in data:
@@ -132,16 +132,3 @@ def _host_of(key: str) -> str:
     """registry.example, https://registry.example/v1/ -> registry.example"""
     host = key.removeprefix("https://").removeprefix("http://").partition("/")[0]
     return "docker.io" if host == "index.docker.io" else host
-
-
-class StaticSecrets:
-    """Credentials that are there already: of a person's own command line, and of the sandbox."""
-
-    def __init__(self, logins: dict[str, Any] | None = None) -> None:
-        self._logins: dict[str, Login] = logins or {}
-
-    async def login(self, name: str, host: str) -> Login:
-        found = self._logins.get(name)
-        if found is None:
-            raise refused(Reason.POLICY_INVALID, f"the Secret {name}", "does not exist")
-        return found

@@ -47,8 +47,9 @@ class Approval(Model):
 
 
 class Review(Model):
-    """Predicate of a review statement: a commit landed on a branch, and who approved it. The
-    statement's subject is the commit (digest `gitCommit`) or the artifact (digest `sha256`)."""
+    """Predicate of a review statement: a commit landed on a branch, its authors and its
+    approvals. The statement's subject is the commit (digest `gitCommit`) or the artifact (digest
+    `sha256`)."""
 
     repository: Annotated[str, Field(min_length=1, max_length=512)]
     """Repository of the source, spelled as in the provenance."""
@@ -57,14 +58,14 @@ class Review(Model):
     branch: Annotated[str, Field(min_length=1, max_length=255)]
     """The branch on which it landed, such as main."""
     authors: Annotated[list[Account], Field(min_length=1, max_length=32)]
-    """Accounts of all persons who wrote the change, in ASCII, such as mail addresses."""
+    """Accounts of all authors of the change, in ASCII, such as mail addresses."""
     approvals: Annotated[list[Approval], Field(max_length=64)]
     """The approvals in force when the commit landed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement whose signature has been verified."""
+    """A statement with a verified signature."""
 
     predicate_type: str
     predicate: Obj
@@ -116,20 +117,20 @@ class _Slsa(_SlsaModel):
 def statement(payload: bytes) -> Statement:
     """Reads a statement. Raises ValueError."""
     try:
-        found = decoding.from_json(payload, _LIMITS)
+        fields = decoding.from_json(payload, _LIMITS)
     except FieldError as error:
         raise ValueError(f"is not a statement: {error}") from None
-    kind = raw.text(found, "_type")
+    kind = raw.text(fields, "_type")
     if kind not in _STATEMENTS:
         raise ValueError(f"is not an in-toto statement: its _type is {kind[:80]!r}")
     digests = frozenset(
         (algorithm, value)
-        for subject in raw.objects(found, "subject")
+        for subject in raw.objects(fields, "subject")
         for algorithm, value in raw.text_map(subject, "digest").items()
     )
     if not digests:
         raise ValueError("has no subject with a digest")
-    return Statement(raw.text(found, "predicateType"), raw.mapping(found, "predicate"), digests)
+    return Statement(raw.text(fields, "predicateType"), raw.mapping(fields, "predicate"), digests)
 
 
 def made(predicate_type: str, predicate: Mapping[str, Any], name: str, digest: str) -> bytes:
@@ -146,26 +147,26 @@ def made(predicate_type: str, predicate: Mapping[str, Any], name: str, digest: s
 
 def built(predicate: Obj) -> Built:
     """Reads SLSA provenance. The source is the dependency `git+REPOSITORY@REF` with a commit; of
-    several, the one whose repository the external parameters name. Raises ValueError."""
+    several, the entry of the repository that the external parameters name. Raises ValueError."""
     try:
         slsa = _Slsa.model_validate(predicate)
     except ValidationError as error:
         raise ValueError(f"is not SLSA provenance: {_first(error, predicate)}") from None
-    found = []
+    commits = []
     for entry in slsa.build_definition.resolved_dependencies:
         match = _GIT.fullmatch(entry.uri)
         commit = entry.digest.get("gitCommit") or entry.digest.get("sha1", "")
         if match is not None and re.fullmatch(_COMMIT, commit):
-            found.append((match["repository"].removesuffix(".git"), match["ref"] or "", commit))
-    if len(found) > 1:
+            commits.append((match["repository"].removesuffix(".git"), match["ref"] or "", commit))
+    if len(commits) > 1:
         named = set(_texts(slsa.build_definition.external_parameters))
-        found = [each for each in found if each[0] in named]
-    if len(set(found)) != 1:
+        commits = [each for each in commits if each[0] in named]
+    if len(set(commits)) != 1:
         raise ValueError(
             "does not say from which commit: one of resolvedDependencies has to be"
             " git+REPOSITORY@REF with digest gitCommit"
         )
-    repository, ref, commit = found[0]
+    repository, ref, commit = commits[0]
     return Built(slsa.run_details.builder.id, repository, ref, commit)
 
 

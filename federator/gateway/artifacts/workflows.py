@@ -78,7 +78,7 @@ class ParameterFields(Model):
     type: Literal["string", "integer", "number", "boolean"]
     """string, integer, number or boolean."""
     description: Sentence = ""
-    """For the persons who submit."""
+    """A sentence for submitters."""
     default: AnyValue | None = None
     """The value of a submission that sets none. Without it every submission has to."""
     enum: Annotated[list[AnyValue], Field(max_length=64)] = Field(default_factory=list)
@@ -201,9 +201,9 @@ def load(file: bytes, properties: Mapping[str, str] | None = None) -> Workflow:
 
 
 def _problems(
-    found: Sequence[tuple[str, str]], root: str, reason: Reason = Reason.FILE_INVALID
+    pairs: Sequence[tuple[str, str]], root: str, reason: Reason = Reason.FILE_INVALID
 ) -> list[Problem]:
-    return [Problem(reason, errors.join(root, path), message) for path, message in found]
+    return [Problem(reason, errors.join(root, path), message) for path, message in pairs]
 
 
 def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
@@ -289,24 +289,24 @@ def values(declared: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str,
     problems: list[tuple[str, str]] = []
     known = {each.name for each in declared}
     problems += [(name[:80], "is not declared") for name in given if name not in known]
-    found: dict[str, Value] = {}
+    filled: dict[str, Value] = {}
     for each in declared:
         value = given.get(each.name)
         if value is None:
             if each.default is None:
                 problems.append((each.name, f"is required (a value of type {each.type})"))
             else:
-                found[each.name] = each.default
+                filled[each.name] = each.default
             continue
         if isinstance(value, str) and each.type != "string":
             value = _literal(each.type, value)
         if problem := value_problem(each, value):
             problems.append((each.name, problem))
-        found[each.name] = value
+        filled[each.name] = value
     if problems:
         shown = problems[: read.MAX_PROBLEMS]
         raise Refused(*_problems(shown, "parameters", Reason.PARAMETER_INVALID))
-    return found
+    return filled
 
 
 def _literal(type_: str, text: str) -> Value:
@@ -323,8 +323,8 @@ def render(
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, Value]]:
     """The objects in the namespace with all parameters filled in, valid to the schemas of their
     kinds, and the values. Raises Refused."""
-    found = values(workflow.parameters, given)
-    filling = _Filling(found)
+    filled = values(workflow.parameters, given)
+    filling = _Filling(filled)
     objects = tuple(_placed(filling.filled(obj), namespace) for obj in workflow.objects)
     problems: list[Problem] = []
     for index, obj in enumerate(objects):
@@ -336,7 +336,7 @@ def render(
         problems += _problems([(p.path, p.message) for p in read.host_problems(obj)], root)
     if problems:
         raise Refused(*problems[: read.MAX_PROBLEMS])
-    return objects, found
+    return objects, filled
 
 
 def _placed(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -355,8 +355,8 @@ def project_of(obj: Obj, namespace: str) -> str:
 class _Filling:
     """Fills values into copies of objects, within a bound on all texts together."""
 
-    def __init__(self, found: Mapping[str, Value]) -> None:
-        self.found = found
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self.values = values
         self.left = RENDERED_MAX
 
     def filled(self, value: Any) -> Any:
@@ -369,7 +369,7 @@ class _Filling:
     def _text(self, text: str) -> Any:
         whole = _REFERENCE.fullmatch(text)
         if whole is not None and not whole[1]:
-            result: Any = self.found[whole[2]]
+            result: Any = self.values[whole[2]]
         else:
             result = _REFERENCE.sub(self._within, text)
         if isinstance(result, str):
@@ -380,4 +380,4 @@ class _Filling:
         return result
 
     def _within(self, match: re.Match[str]) -> str:
-        return match[0][1:] if match[1] else text_of(self.found[match[2]])
+        return match[0][1:] if match[1] else text_of(self.values[match[2]])

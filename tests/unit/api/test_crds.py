@@ -190,6 +190,7 @@ def test_names_scope_subresources_and_category() -> None:
         "FederatedQuota": ["fq"],
         "PlacementInvariant": ["pi"],
         "ClusterStandard": ["cstd"],
+        "SubmissionPolicy": ["sp"],
         "ClusterCapacity": ["ccap"],
     }
     for kind, spec in rows.items():

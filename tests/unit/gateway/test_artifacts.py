@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -12,11 +12,11 @@ import yaml
 from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts.artifacts import FRESH_S, SILENT_S, Artifacts
 from federator.gateway.artifacts.cache import Cache
-from federator.gateway.artifacts.embedded import EmbeddedStore
 from federator.gateway.artifacts.images import Images
-from federator.gateway.artifacts.ports import Artifact, Build, Reason, Refused
+from federator.gateway.artifacts.ports import Artifact, ArtifactStore, Build, Reason, Refused
 from federator.model import sources
 from tests.artifacts import made
+from tests.artifacts.embedded import EmbeddedStore
 
 SOURCE = "oci://registry.example/ads/serving"
 REF = sources.reference(SOURCE)
@@ -39,7 +39,7 @@ class Store:
             return self.now_s
 
         images = Images(None, monotonic)
-        stores = {"oci": self}
+        stores = {"oci": cast(ArtifactStore, self)}
         self.artifacts = Artifacts(stores, images, Cache(self.folder), monotonic)
         return self.artifacts
 

@@ -1,11 +1,12 @@
-"""A store in memory, for the sandbox and for tests of the gateway: the same versions, checks and
-refusals, no network."""
+"""A store and credentials in memory, for tests of the gateway: the same versions and refusals, no
+network."""
 
 from dataclasses import dataclass, field, fields
 
 from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts.ports import Build, Fetched, Reason, refused
 from federator.gateway.artifacts.registry import digest_of
+from federator.gateway.artifacts.secrets import Login
 from federator.model import sources
 from federator.model.sources import Reference
 
@@ -70,3 +71,13 @@ class EmbeddedStore:
     def _check_reachable(self, ref: Reference) -> None:
         if not self.reachable:
             raise refused(Reason.STORE_UNREACHABLE, "artifact", f"{ref.host} does not answer")
+
+
+class StaticSecrets:
+    """Credentials by the name of their Secret."""
+
+    def __init__(self, logins: dict[str, Login]) -> None:
+        self.logins = logins
+
+    async def login(self, name: str, host: str) -> Login:
+        return self.logins[name]
