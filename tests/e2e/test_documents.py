@@ -138,6 +138,7 @@ AROUND = {
     "docs/operating/standard.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/plan.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/validate.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/using/workflows.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/headroom.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/policy-tests.md": Around(
@@ -242,7 +243,21 @@ DOCTOR = "contexts and files are a reader's own: tests/e2e/test_federation_comma
 PROBED = (
     "what other documents have left in the cluster decides how it ends: tests/e2e/deployed_story.py"
 )
+STORED = "the store is a reader's own: tests/e2e/test_workflow_command.py runs it on a registry"
+OF_WORKFLOWS = "oci://registry.example/ads/serving@v1"
 NOT_RUN = {
+    f"federator workflow push workflow.yaml {OF_WORKFLOWS}": STORED,
+    (
+        f"federator workflow attest {OF_WORKFLOWS} --type provenance --predicate provenance.json"
+        " --key build.pem"
+    ): STORED,
+    (
+        f"federator workflow attest {OF_WORKFLOWS} --type review --predicate review.json"
+        " --key review.pem"
+    ): STORED,
+    (
+        f"federator workflow check {OF_WORKFLOWS} --policy policy.yaml -n ads --param image=1.42"
+    ): STORED,
     "kubectl apply -k deploy/monitoring": MONITORED,
     "kubectl label namespace monitoring federation.pinterest.com/metrics=allowed": MONITORED,
     "federator doctor --context host": DOCTOR,
