@@ -25,16 +25,20 @@ from federator.embedded.rest import bodies
 from federator.embedded.schema.builtins import info
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import ApiRequest, Caller
+from federator.gateway.artifacts import provenance, secrets, statements, workflows
+from federator.gateway.artifacts.ports import Refused
+from federator.gateway.artifacts.registry import digest_of
 from federator.hub.records import decisions, slices, workloads
 from federator.kinds import read, registry, verbs
 from federator.kube import errors
 from federator.kube.login import kubeconfigs
 from federator.kube.watch import object_reader
 from federator.kube.wire import decode
-from federator.model import shards
+from federator.model import shards, sources
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
 from federator.sandbox import fleetfile
+from tests.artifacts import made
 from tests.hostile import cases_members, cases_objects, cases_texts
 from tests.unit.kube import test_kubeconfigs
 
@@ -124,6 +128,17 @@ def _observed(kind: str) -> Callable[[dict[str, Any]], object]:
         return table.read_mark(obj), table.slice_status(seen, ())
 
     return use
+
+
+def _workflow(data: bytes) -> object:
+    return workflows.render(workflows.load(data), {}, "ads")
+
+
+def _statement(data: bytes) -> object:
+    """The payload of an envelope, as it is read once a key has signed it."""
+    statement = statements.statement(data)
+    read_ = statements.review if statement.predicate_type == statements.REVIEW else statements.built
+    return read_(statement.predicate)
 
 
 def _settings(data: bytes) -> object:
@@ -342,6 +357,30 @@ TARGETS: Mapping[str, Target] = {
         Target("services observed", _object(_observed("PinterestService")), (), SLICES),
         Target("job sets observed", _object(_observed("PinterestJobSet")), (), SLICES),
         Target("deployments observed", _object(_observed("Deployment")), (), SLICES),
+        Target("workflow files", _workflow, (Refused,), (made.WORKFLOW,)),
+        Target(
+            "signed envelopes",
+            lambda data: provenance.check((data,), digest_of(b""), made.policy()),
+            (Refused,),
+            made.good(),
+        ),
+        Target(
+            "statements",
+            _statement,
+            (ValueError,),
+            tuple(json.dumps(each).encode() for each in (made.provenance(), made.review())),
+        ),
+        Target(
+            "references of artifacts",
+            _text(sources.reference),
+            seeds=(b"oci://registry.example:5000/ads/serving", b"https://[fd00::1]/a/b"),
+        ),
+        Target(
+            "credentials of registries",
+            _text(lambda text: secrets.of_docker_config(text, "a.example")),
+            (ValueError,),
+            (b'{"auths": {"https://a.example/v1/": {"auth": "Y2k6eA=="}}}',),
+        ),
         Target("fleet files", _text(fleetfile.parse), (ValueError,), FLEET),
         Target(
             "settings files",
