@@ -3,6 +3,7 @@ with the checksums and properties of Artifactory."""
 
 import base64
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from federator.api.submissionpolicy import Policy
-from federator.gateway.artifacts import artifacts
+from federator.gateway.artifacts import artifacts, provenance
 from federator.gateway.artifacts.hosts import Hosts
 from federator.gateway.artifacts.images import Images
-from federator.gateway.artifacts.oci import OciStore
+from federator.gateway.artifacts.oci import ENVELOPE, OciStore
 from federator.gateway.artifacts.ports import ArtifactStore, Build, Reason, Refused
-from federator.gateway.artifacts.registry import Registry, Repository
+from federator.gateway.artifacts.registry import MANIFEST, Registry, Repository
 from federator.gateway.artifacts.repository import HttpStore
 from federator.gateway.artifacts.secrets import Login
 from federator.kube import selfsigned
@@ -128,6 +129,49 @@ async def test_a_version_that_is_not_there_is_not_found(stored: Stored) -> None:
     assert "v9 is not at" in str(refusal.value)
 
 
+async def test_statements_under_the_tag_of_cosign_are_read(tmp_path: Path) -> None:
+    """cosign writes one manifest with a layer per statement, of in-toto Statement v0.1."""
+    async with _store("oci", tmp_path) as stored:
+        store, ref, policy = stored.store, stored.ref, stored.policy
+        assert isinstance(store, OciStore)
+        digest = await store.push(ref, "v1", made.WORKFLOW, Build(), policy)
+        old = "https://in-toto.io/Statement/v0.1"
+        envelopes = [
+            made.signed({**each, "_type": old}) for each in (made.provenance(digest), made.review())
+        ]
+        async with _client() as client:
+            where = Repository(ref.host, ref.path)
+            config = await client.push_blob(where, b"{}", policy)
+            blobs = [await client.push_blob(where, each, policy) for each in envelopes]
+            layers = [
+                {"mediaType": ENVELOPE, "digest": each.digest, "size": each.size} for each in blobs
+            ]
+            other = {"mediaType": "text/plain", "digest": config.digest, "size": config.size}
+            manifest = {
+                "schemaVersion": 2,
+                "mediaType": MANIFEST,
+                "config": {**other, "mediaType": "application/vnd.oci.image.config.v1+json"},
+                "layers": [other, *layers],
+            }
+            tag = f"{digest.replace(':', '-')}.att"
+            body = json.dumps(manifest).encode()
+            await client.push_manifest(where, tag, body, MANIFEST, policy)
+
+        read = await store.envelopes(ref, "v1", digest, policy)
+
+    assert read == tuple(envelopes)
+    assert provenance.check(read, digest, made.policy()).verified
+
+
+@contextlib.asynccontextmanager
+async def _client() -> AsyncIterator[Registry]:
+    hosts = Hosts(allow_loopback=True)
+    try:
+        yield Registry(hosts, LOGINS, time.monotonic)
+    finally:
+        await hosts.close()
+
+
 async def test_what_was_fetched_is_resolved_while_the_store_is_away(tmp_path: Path) -> None:
     """The whole way on real parts: registry, cache, provenance, image."""
     async with contextlib.AsyncExitStack() as stack:
@@ -226,10 +270,8 @@ async def _push_and_pull(host: str, secret: str, service: str = "") -> None:
     entries = [{"host": host, **({"secretRef": {"name": secret}} if secret else {})}]
     entries += [{"host": service}] if service else []
     policy = made.policy(sources=[f"oci://{host}/ads/*"], registries=entries)
-    hosts = Hosts(allow_loopback=True)
-    client = Registry(hosts, LOGINS, time.monotonic)
     ref = sources.reference(f"oci://{host}/ads/serving")
-    try:
+    async with _client() as client:
         if secret != "ci":
             with pytest.raises(Refused) as refusal:
                 await OciStore(client).push(ref, "v1", made.WORKFLOW, Build(), policy)
@@ -244,5 +286,3 @@ async def _push_and_pull(host: str, secret: str, service: str = "") -> None:
         assert await images.pin([pods], policy) == {
             f"{host}/ads/serving:v1": f"{host}/ads/serving@{digest}"
         }
-    finally:
-        await hosts.close()

@@ -17,7 +17,7 @@ from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts import artifacts
 from federator.gateway.artifacts.artifacts import Artifacts
 from federator.gateway.artifacts.cache import Cache
-from federator.gateway.artifacts.oci import WORKFLOW
+from federator.gateway.artifacts.oci import ENVELOPE, WORKFLOW
 from federator.gateway.artifacts.ports import FILE_MAX, Artifact, Reason, Refused
 from federator.gateway.artifacts.registry import MANIFEST, digest_of
 from federator.gateway.artifacts.secrets import Login
@@ -235,6 +235,27 @@ async def test_an_answer_that_breaks_off_is_a_store_that_cannot_be_reached(
     liar.answers[f"blobs/{BLOB}"] = broken
 
     assert (await _refusal(tmp_path, host)).reason is Reason.STORE_UNREACHABLE
+
+
+async def test_referrers_are_read_from_their_api_if_they_are_about_the_manifest(
+    tmp_path: Path, liar: Liar, host: str
+) -> None:
+    """The API is that of OCI distribution 1.1, which Debian's registry does not serve."""
+    digest = digest_of(GOOD)
+    entries = []
+    for envelope, about in zip(made.good(digest), (digest, BLOB), strict=True):
+        layer = {"mediaType": ENVELOPE, "digest": digest_of(envelope), "size": len(envelope)}
+        body = _manifest(layers=[layer], subject={"digest": about})
+        entries.append({"mediaType": MANIFEST, "digest": digest_of(body), "size": len(body)})
+        liar.answers[f"manifests/{digest_of(body)}"] = _says(body)
+        liar.answers[f"blobs/{digest_of(envelope)}"] = _says(envelope)
+    liar.answers[f"referrers/{digest}"] = _says(json.dumps({"manifests": entries}).encode())
+    policy = made.policy(sources=[f"oci://{host}/ads/*"])
+
+    with pytest.raises(Refused) as refusal:
+        await _resolve(tmp_path, host, policy)
+
+    assert f"about commit {made.COMMIT}" in str(refusal.value)  # the build counts, the review not
 
 
 INWARD = [
