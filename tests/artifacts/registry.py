@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from federator.kube.selfsigned import Identity
 from tests import debian
 from tests.controlplane.plane import free_port
 
@@ -34,9 +35,10 @@ def find() -> Path | None:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, *more: str) -> AsyncIterator[str]:
+async def serving(folder: Path, *more: str, identity: Identity | None = None) -> AsyncIterator[str]:
     """A registry that stores in a folder; gives its host, on this machine. `more` are lines of its
-    configuration. Skips the test, and says so, where there is no registry."""
+    configuration; with an identity it speaks TLS. Skips the test, and says so, where there is no
+    registry."""
     program = find()
     if program is None:
         pytest.skip(f"there is no {NAME}: run `make registry`")
@@ -45,7 +47,7 @@ async def serving(folder: Path, *more: str) -> AsyncIterator[str]:
         "version: 0.1",
         "log: {level: error, accesslog: {disabled: true}}",
         f"storage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}}}",
-        f"http: {{addr: '{host}'}}",
+        f"http: {{addr: '{host}'{_tls(folder, identity)}}}",
         *more,
     )
     config = folder / "registry.yml"
@@ -61,6 +63,15 @@ async def serving(folder: Path, *more: str) -> AsyncIterator[str]:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+def _tls(folder: Path, identity: Identity | None) -> str:
+    if identity is None:
+        return ""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(identity.cert_pem)
+    key.write_bytes(identity.key_pem)
+    return f", tls: {{certificate: {cert}, key: {key}}}"
 
 
 async def _accepts(host: str, process: asyncio.subprocess.Process, log: Path) -> None:

@@ -222,6 +222,30 @@ async def test_a_registry_with_passwords_gets_those_of_the_secret(
         await _push_and_pull(host, secret)
 
 
+async def test_a_registry_shows_a_certificate_that_the_policy_trusts(tmp_path: Path) -> None:
+    identity = selfsigned.made(
+        "registry", dns=["registry"], addresses=["127.0.0.1"], now_s=time.time()
+    )
+    other = selfsigned.made("other", dns=["other"], now_s=time.time())
+    async with registry.serving(tmp_path, identity=identity) as host, _client() as client:
+        ref = sources.reference(f"oci://{host}/ads/serving")
+        trusting, doubting = (
+            made.policy(
+                sources=[f"oci://{host}/ads/*"],
+                registries=[{"host": host, "caBundle": each.ca_pem.decode()}],
+            )
+            for each in (identity, other)
+        )
+
+        digest = await OciStore(client).push(ref, "v1", made.WORKFLOW, Build(), trusting)
+        assert await OciStore(client).digest_of(ref, "v1", trusting) == digest
+        with pytest.raises(Refused) as refusal:
+            await OciStore(client).digest_of(ref, "v1", doubting)
+
+    assert refusal.value.reason is Reason.STORE_UNREACHABLE
+    assert "its certificate is not one that was agreed on" in str(refusal.value)
+
+
 async def test_a_registry_with_a_token_service_gets_a_token_for_the_repository(
     tmp_path: Path,
 ) -> None:

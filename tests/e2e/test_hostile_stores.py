@@ -1,6 +1,7 @@
 """Artifact stores that lie about digests and lengths, redirect inward, or want credentials elsewhere:
 each is refused with its reason, and nothing is kept."""
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -14,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from federator.api.submissionpolicy import Policy
-from federator.gateway.artifacts import artifacts
+from federator.gateway.artifacts import artifacts, hosts
 from federator.gateway.artifacts.artifacts import Artifacts
 from federator.gateway.artifacts.cache import Cache
 from federator.gateway.artifacts.oci import ENVELOPE, WORKFLOW
@@ -235,6 +236,25 @@ async def test_an_answer_that_breaks_off_is_a_store_that_cannot_be_reached(
     liar.answers[f"blobs/{BLOB}"] = broken
 
     assert (await _refusal(tmp_path, host)).reason is Reason.STORE_UNREACHABLE
+
+
+async def test_a_store_that_falls_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is shortened here: 5 s of silence, 15 s for one answer."""
+    monkeypatch.setattr(hosts, "SILENCE_S", 0.2)
+    ended = asyncio.Event()
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await ended.wait()
+        return web.Response()
+
+    async with repository.listening(silent) as host:
+        refusal = await _refusal(tmp_path, host)
+        ended.set()
+
+    assert refusal.reason is Reason.STORE_UNREACHABLE
+    assert "no answer in time" in str(refusal)
 
 
 async def test_referrers_are_read_from_their_api_if_they_are_about_the_manifest(

@@ -1,6 +1,7 @@
 """The schemas in docs/reference say what the gateway reads."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from federator.gateway.artifacts import statements, workflows
+from federator.gateway.artifacts.ports import Reason
 from tests.artifacts import made
 
 ROOT = Path(__file__).parents[3]
@@ -61,3 +63,11 @@ def test_the_examples_of_predicates_are_read() -> None:
     review = statements.review(json.loads((EXAMPLES / "review.json").read_bytes()))
 
     assert (built.commit, built.repository) == (review.commit, review.repository)
+
+
+def test_the_reasons_of_refusals_are_those_of_the_page_for_operators() -> None:
+    page = (ROOT / "docs" / "operating" / "submission.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (\d{3}) \|", page, re.MULTILINE)
+    told = {(name, int(status)) for names, status in rows for name in re.findall(r"\w+", names)}
+
+    assert told == {(reason.title, reason.status) for reason in Reason}
