@@ -45,6 +45,8 @@ ONE = {
     "simulate": "several changes of one scenario, all of which it needs",
     "size": "several changes of one scenario, all of which it needs",
     "cluster add": "several labels of one cluster",
+    "workflow check": "several parameters of one workflow",
+    "workflow validate": "several parameters of one workflow",
     "doctor": "several members of one installation; one that does not answer is a finding",
     "support-bundle": "several members of one installation; one that does not answer is a finding",
 }
