@@ -1,7 +1,7 @@
 """MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and
 conversion."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -457,6 +457,27 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
     Ready=False and Unknown make it unready with that condition's message; Unknown also makes its
     report stale since the time of the condition.
     """
+    ready, wish = raw.condition(obj, "Ready"), drain_wish(obj, as_of)
+    silent = ready.get("status") == "Unknown"
+    since_s = raw.epoch_s(raw.text(ready, "lastTransitionTime")) if silent else 0.0
+    return replace(
+        lasting_view(obj),
+        maintained=maintenance.closed(obj, as_of),
+        draining=wish is not None and raw.condition(obj, DRAINING).get("status") != "False",
+        drain_waits=drain_waits(obj, wish),
+        capacity_age_s=max(as_of - since_s, 0.0) if since_s else 0.0,
+    )
+
+
+def drain_waits(obj: Obj, wish: DrainWish | None) -> bool:
+    """Whether its drain, by this wish, was refused and waits."""
+    waits = raw.condition(obj, DRAINING).get("reason") == DRAIN_REFUSED
+    return waits and wish is not None and not wish.force
+
+
+def lasting_view(obj: Obj) -> ClusterView:
+    """The part of `to_view` that is the same at all times: a hub with a thousand members reads each
+    object once, not for every batch."""
     ready = raw.condition(obj, "Ready")
     verdict = ready.get("status")
     reported = raw.mapping(obj, "status").get("capacity")
@@ -464,11 +485,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         capacityfields.to_capacity(reported) if isinstance(reported, dict) else None
     )
     status = raw.mapping(obj, "status")
-    silent_since = (
-        raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
-    )
-    projects, wish = raw.texts(obj, "spec", "projects"), drain_wish(obj, as_of)
-    drain = raw.condition(obj, DRAINING)
+    projects = raw.texts(obj, "spec", "projects")
     tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
     return ClusterView(
         name=raw.text(obj, "metadata", "name"),
@@ -476,15 +493,12 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
         tainted_s=tainttimes.added_s(obj),
         cordoned=raw.flag(obj, "spec", "cordoned"),
-        maintained=maintenance.closed(obj, as_of),
         ready=verdict == "True" or (verdict is None and capacity is not None),
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
         dead=declared_dead(obj),
         fenced=fenced(obj),
         unreachable=unreachable(obj),
-        draining=wish is not None and drain.get("status") != "False",
-        drain_waits=bool(wish and not wish.force) and drain.get("reason") == DRAIN_REFUSED,
         untrustworthy=_contradiction(obj),
         skewed=_skewed(obj),
         unproven=memberfields.unproven(obj),
@@ -495,7 +509,6 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         buffer_permille=buffer_permille(raw.text(obj, "spec", "failoverBuffer")),
         scale_up=scaleupfields.to_classes(raw.at(obj, "spec", "scaleUp")),
         capacity=capacity,
-        capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",
         stated=memberfields.stated_of(obj),
         success_permille=memberfields.success_permille(obj),

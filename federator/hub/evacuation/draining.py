@@ -54,6 +54,7 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
+from federator.kube.timeslices import in_slices
 from federator.model import plaintext
 from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of, remaining
@@ -79,8 +80,6 @@ STUCK_S: Final = 30.0
 """Seconds until a workload that found no other place is asked again."""
 CHUNK: Final = 64
 """Workloads decided before other work gets its turn."""
-LOOKED_AT: Final = 512
-"""Decisions looked at before that: at most 5 ms."""
 
 
 @dataclass(slots=True)
@@ -151,11 +150,11 @@ class Draining:
 
     async def turn(self, key: str) -> RequeueAfter | None:
         """All clusters that are to be empty."""
-        self.maintaining.look()
-        if newly := self.governing.look():
+        await self.maintaining.look()
+        if newly := await self.governing.look():
             self._revoke()
         wished: list[Member] = []
-        for _, member in sorted(self.state.members.items()):
+        async for _, member in in_slices(sorted(self.state.members.items()), self.clock):
             self._end(member)
             lost = membercluster.declared_dead(member.obj) or member.unreachable
             if (lost or member.drain is not None) and not member.abandoned:
@@ -267,9 +266,7 @@ class Draining:
         """All decisions. Other work gets its turn while they are looked at; a decision that is
         removed meanwhile is left out."""
         records = self.state.records
-        for number, name in enumerate(records.listed(), 1):
-            if number % LOOKED_AT == 0:
-                await asyncio.sleep(0)
+        async for name in in_slices(records.listed(), self.clock):
             if (record := records.get(name)) is not None:
                 yield record
 

@@ -18,6 +18,7 @@ from federator.hub.members.reachability import Reachability
 from federator.hub.members.sights import Witnesses
 from federator.hub.records.decisions import Record
 from federator.kube.clock import Clock
+from federator.kube.timeslices import in_slices
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.policy import Failover
@@ -92,30 +93,34 @@ class Governing:
                 ago_s = max(wall_s - last.last_s, 0.0)
                 self._moves[record.key] = self._move(record, now_s - ago_s)
 
-    def look(self) -> bool:
+    async def look(self) -> bool:
         """Judges all members by what is known of them now. Returns whether another one is
-        unreachable: turns that were given before do not speak of it."""
+        unreachable: turns that were given before do not speak of it.
+
+        Other tasks get their turns in between; the brake is computed for all clusters in one step.
+        """
         now_s, grace_s = self.clock.monotonic(), self.state.options.unready_after_s
         still = self._looked_s is not None and now_s - self._looked_s > STOOD_STILL_S
         self._looked_s = now_s
         self._hear_witnesses()
         evidence = {
             name: evidence_of(member, now_s, grace_s)
-            for name, member in sorted(self.state.members.items())
+            async for name, member in in_slices(sorted(self.state.members.items()), self.clock)
             if _counts(member)
         }
         short = self._short() or still
         self.fleet = governor.step(self.fleet, evidence, now_s=now_s, grace_s=grace_s, short=short)
-        lost = {name for name in evidence if self.state.members[name].health is Health.UNREACHABLE}
-        for name in evidence:
-            self._hold(self.state.members[name], self.fleet.clusters[name].health)
-            self._note(self.state.members[name])
+        newly_lost = False
+        async for name, watched in in_slices(self.fleet.clusters.items(), self.clock):
+            if (member := self.state.members.get(name)) is None:
+                continue  # it left the fleet meanwhile
+            gone = Health.UNREACHABLE
+            newly_lost = newly_lost or (watched.health is gone and member.health is not gone)
+            self._hold(member, watched.health)
+            self._note(member)
         self._tell_brake()
         self._measure()
-        clusters = self.fleet.clusters.items()
-        return any(
-            held.health is Health.UNREACHABLE and name not in lost for name, held in clusters
-        )
+        return newly_lost
 
     def _hear_witnesses(self) -> None:
         """Notes what standby hubs say of the clusters that are silent here, and tells of those that
@@ -180,7 +185,9 @@ class Governing:
             if now is before:
                 continue
             self._held[name] = now
-            member = self.state.members[name]
+            member = self.state.members.get(name)
+            if member is None:
+                continue
             log.warning("failover of %s: %s", name, self.fleet.why() or "held no more")
             if now is Brake.NORMAL:
                 note = f"The brake is released, after {before}."

@@ -18,6 +18,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.kube.clock import Clock, stamp
+from federator.kube.timeslices import in_slices
 from federator.model import plaintext
 from federator.status.conditions import FALSE, TRUE, Condition
 
@@ -40,9 +41,9 @@ class Maintaining:
         self.events = events
         self.clock = clock
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Says what is new of all clusters."""
-        for _, member in sorted(self.state.members.items()):
+        async for _, member in in_slices(sorted(self.state.members.items()), self.clock):
             said = None
             if member.removal is Removal.NONE:
                 said = condition_of(maintenance.of(member.obj, self.clock.now()))

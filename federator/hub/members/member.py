@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import membercluster, raw
+from federator.api import maintenance, membercluster, raw
 from federator.api.membercluster import DrainWish, Removal
 from federator.hub.members import capacity_report, claims
 from federator.hub.members.contents import Contents
@@ -81,6 +81,8 @@ class Member:
     """Monotonic time since which it answers but its content is unknown; None otherwise."""
     reported: bool = False
     """Its status was written, or needs no write, since this process started."""
+    _declared: tuple[Mapping[str, Any], ClusterView] | None = None
+    """The object that was viewed last, and what it says at all times."""
 
     @property
     def synced(self) -> bool:
@@ -183,7 +185,10 @@ class Member:
     @property
     def draining(self) -> bool:
         """Whether it is being emptied: that is wished, and was not refused."""
-        if self.drain is None:
+        return self._drains(self.drain)
+
+    def _drains(self, wish: DrainWish | None) -> bool:
+        if wish is None:
             return False
         if self.vitals.drain is not None and self.vitals.drain.type == membercluster.DRAINING:
             return self.vitals.drain.status == TRUE
@@ -298,7 +303,11 @@ class Member:
     ) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot.
         `gated`: it takes work only after it has passed a probe."""
-        declared = membercluster.to_view(self.obj, now_s)
+        if self._declared is None or self._declared[0] is not self.obj:
+            self._declared = self.obj, membercluster.lasting_view(self.obj)
+        declared, wish = self._declared[1], membercluster.drain_wish(self.obj, now_s)
+        draining = self._drains(wish)
+        dead, unreachable = self.dead, self.unreachable
         ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()
         report = self.contents.report
         age = clock.monotonic() - self.contents.report_heard_s if report is not None else 0.0
@@ -314,12 +323,13 @@ class Member:
             untrustworthy=self.trust.why,
             skewed=self.vitals.clock.off,
             unproven=self._unproven(declared.unproven) if gated else "",
-            draining=self.draining,
-            drain_waits=declared.drain_waits and not self.draining,
-            dead=self.dead,
-            fenced=self.dead and declared.fenced,
-            unreachable=self.unreachable,
-            lapsed=self.vitals.lapsed and self.gone,
+            draining=draining,
+            maintained=maintenance.closed(self.obj, now_s),
+            drain_waits=not draining and membercluster.drain_waits(self.obj, wish),
+            dead=dead,
+            fenced=dead and declared.fenced,
+            unreachable=unreachable,
+            lapsed=self.vitals.lapsed and (dead or unreachable),
             apis=self.link.apis,
             capacity=report.capacity if report is not None else None,
             capacity_age_s=age,

@@ -15,6 +15,7 @@ from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
+from federator.kube.timeslices import in_slices
 from federator.model import shards
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
@@ -25,8 +26,6 @@ LOOK_S: Final = 60.0
 """Seconds between two looks."""
 UNREADY_S: Final = 300.0
 """A share that is not ready for so long has failed to start."""
-AT_ONCE: Final = 500
-"""Workloads that are looked at before other work gets its turn."""
 UNREADY_MAX: Final = 20_000
 """Shares of which is kept since when they are not ready; of others nothing is said."""
 _WAITS: Final = frozenset({"Unschedulable", "GangTimedOut", "FailedCreate", "NamespaceTerminating"})
@@ -54,9 +53,7 @@ class SuccessRates:
     async def look(self) -> None:
         """Judges all shares, and changes the rates."""
         look, seen = Look(), set[tuple[str, WorkloadKey]]()
-        for number, workload in enumerate(list(self._state.workloads.values())):
-            if number % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)
+        async for workload in in_slices(list(self._state.workloads.values()), self._clock):
             record = self._state.record_of(workload)
             if record is not None and record.shares:
                 look.note(
@@ -64,7 +61,7 @@ class SuccessRates:
                 )
         for place in self._unready.keys() - seen:
             del self._unready[place]
-        for name, member in self._state.members.items():
+        async for name, member in in_slices(list(self._state.members.items()), self._clock):
             # One that joined since the last look has no rate yet.
             before = (
                 member.vitals.success

@@ -34,6 +34,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import Batch, WorkQueue
+from federator.kube.timeslices import in_slices
 from federator.model import names
 from federator.model.ask import Admitted, Ask, Disruptions
 from federator.model.decision import Decision, Reason
@@ -148,15 +149,17 @@ class Placing:
             self.queue.add(key)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
-        """One batch: decides synchronously, then writes concurrently, decisions that free something
-        first. The turn of a workload ends when its own decision is written."""
+        """One batch: looks at its keys in slices of time, decides synchronously, then writes
+        concurrently, decisions that free something first. The turn of a workload ends when its own
+        decision is written. A record that is replaced while others are looked at is a conflict.
+        """
         if self.state.paused:
             return
         snapshot = self.state.snapshot(self.clock)
         memo: dict[Any, Any] = {}
         due = {
             item.workload.key: item
-            for key in batch
+            async for key in in_slices(list(batch), self.clock)
             if (item := self._due(key, snapshot, memo)) is not None
         }
         for key in batch:

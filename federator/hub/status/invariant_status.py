@@ -23,6 +23,7 @@ from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.timeslices import in_slices
 from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.kubernetes import diffs
 from federator.model.rules.invariant import Invariant, Survives
@@ -40,8 +41,6 @@ SETTLE_S: Final = 2.0
 REST: Final = 20.0
 """A sweep is followed by so many times the duration of its comparing without one. How long the host
 takes for the statuses does not count."""
-SLICE: Final = 1000
-"""Workloads compared before other work gets its turn."""
 DRILL_S: Final = 60.0
 """Seconds between two drills of the losses that invariants name."""
 RETRY_S: Final = 5.0
@@ -141,13 +140,11 @@ class InvariantStatus:
         state = self._state
         rules = sorted(state.invariants.values(), key=lambda each: each.name)
         counted = {invariant.name: _Counted() for invariant in rules}
-        for number, workload in enumerate(list(state.workloads.values()), 1):
+        async for workload in in_slices(list(state.workloads.values()), self._clock):
             for invariant in rules:
                 if workload.ask is not None and invariant.selects(workload.ask):
                     rows = list(self._rows(invariant, workload, snapshot))
                     counted[invariant.name].add(rows)
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
         self._publish(counted)
         return [(invariant, counted[invariant.name]) for invariant in rules]
 

@@ -20,6 +20,7 @@ from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.timeslices import in_slices
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import diffs
 from federator.placement.policy import standing
@@ -34,8 +35,6 @@ EVERY_S: Final = 30.0
 """Seconds from one sweep to the next, at least: a thousand new workloads are no thousand writes."""
 REST: Final = 20.0
 """A sweep is followed by so many times its own duration without one."""
-SLICE: Final = 500
-"""Workloads looked at before other work gets its turn."""
 _HEARD: Final = frozenset(
     {Changed.ASKED, Changed.GONE, Changed.POLICY, Changed.OVERRIDDEN, Changed.BINDING}
 )
@@ -88,12 +87,10 @@ class PolicyStatus:
             self._written.clear()
             return True
         standings, done = Standings(state.rules), True
-        for number, workload in enumerate(list(state.workloads.values()), 1):
+        async for workload in in_slices(list(state.workloads.values()), self._clock):
             subject = policying.subject(workload, bindings)
             policy = policying.in_force(subject, workload.placement, state.rules)
             standings.add(str(workload.key), subject, policy)
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
         clusters = state.snapshot(self._clock).clusters
         for rule in rules:
             try:

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from federator.kube import backoff, errors
+from federator.kube import backoff, errors, timeslices
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Listing, Store, Version, version_number
@@ -40,8 +40,6 @@ INSTANT_ENDS_MAX = 3
 read again: some servers close instead of answering 410."""
 REWINDS_REFUSED = 3
 """So many lists in a row that are older than what we know are refused; the next one is believed."""
-SLICE = 128
-"""Events handled before other work gets its turn (F20)."""
 LISTED_MAX = 16
 """A list of more than so many times as many objects as are kept is not read to its end."""
 LISTED_MORE = 50_000
@@ -235,9 +233,9 @@ class Reflector(Generic[T]):
                     raise errors.Endless(
                         f"{self.client.cluster}: the list of {self.plural} has no end ({read})."
                     )
-                for start in range(0, len(items), SLICE):
+                for part in timeslices.parts(items, self._clock):
                     with self._budget.measured():
-                        for raw in items[start : start + SLICE]:
+                        for raw in part:
                             self._read_row(raw, kind, rows)
                     await asyncio.sleep(0)
                 if page.metadata.continue_:
@@ -402,13 +400,15 @@ class Reflector(Generic[T]):
     async def _take_in(self, stream: WatchStream, batch: list[bytes]) -> None:
         if self._metrics is not None:
             self._metrics.watch_events(self.client.cluster, self.plural, len(batch))
-        for start in range(0, len(batch), SLICE):
+        left = len(batch)
+        for part in timeslices.parts(batch, self._clock):
             with self._budget.watching():
-                for line in batch[start : start + SLICE]:
+                for line in part:
                     self._handle(stream.event(line))
+                    left -= 1
             self._heard()
             self._budget.check_watch(self.client.cluster, self.plural)
-            if start + SLICE < len(batch):
+            if left:  # other work gets its turn (F20)
                 await asyncio.sleep(0)
 
     def _handle(self, event: decode.WatchEvent) -> None:

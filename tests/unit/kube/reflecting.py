@@ -24,6 +24,7 @@ class World:
         self.store: Store[Any] = Store("things")
         self.changes: list[tuple[str, Any, Any]] = []
         options.setdefault("project", lambda obj: obj["value"] or 0)
+        options.setdefault("clock", Clock(0.0))
         self.reflector: Reflector[Any] = Reflector(
             Client(script, "m1", rng=random.Random(1)),
             "v1",
@@ -32,7 +33,6 @@ class World:
             on_change=options.pop(
                 "on_change", lambda key, old, new: self.changes.append((key[1], old, new))
             ),
-            clock=Clock(0.0),
             rng=random.Random(2),
             **options,
         )

@@ -166,25 +166,33 @@ async def test_hung_servers_do_not_keep_others_from_listing() -> None:
 
 @on_virtual_time
 async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between() -> None:
-    """F20."""
+    """F20. Here an event takes a millisecond: five are handled at a time."""
     chunk = b"".join(line("MODIFIED", thing("a", 10 + i, value=i)) for i in range(10_000))
     since_turn = most = 0
+    worked_s = 0.0
+
+    class Working(Clock):
+        def elapsed(self) -> float:
+            return self.monotonic() + worked_s
 
     def turn() -> None:
         nonlocal since_turn
         since_turn = 0
 
     def changed(*_args: Any) -> None:
-        nonlocal since_turn, most
+        nonlocal since_turn, most, worked_s
+        worked_s += 0.001
         if since_turn == 0:
             asyncio.get_running_loop().call_soon(turn)
         since_turn += 1
         most = max(most, since_turn)
 
-    world = World(Script(listing(5), stream(1, chunk, FOREVER)), on_change=changed)
+    world = World(
+        Script(listing(5), stream(1, chunk, FOREVER)), on_change=changed, clock=Working(0.0)
+    )
     await world.runs(2)
     assert world.rows == {"a": 9999}
-    assert most <= 128
+    assert 1 < most <= 6
 
 
 @pytest.mark.parametrize("objects", [500, 40], ids=["full pages", "sparse pages"])
