@@ -72,7 +72,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
     restarted process stands for election again."""
     configure_logs(settings)
     log.info("up to %d file descriptors may be open", shortage.raise_limit())
-    malloc.collect_rarely()
+    malloc.collect_hardly()
     malloc.return_large_blocks()
     metrics = Metrics()
 
@@ -107,6 +107,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             inspect=lambda state: inspected(reviews, state, metrics),
             journal=Journal(settings.history, clock, metrics),
         )
+        process.on_warm = malloc.keep_all
         if settings.query.enabled and election is not None:
             snapshots = snapshots_of(process, settings, metrics)
             if snapshots is not None:

@@ -17,6 +17,20 @@ def collect_rarely() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def collect_hardly() -> None:
+    """Makes garbage collection rarer still, until `keep_all` is called: a process that reads its
+    first lists makes many objects that stay, and hardly any cycles."""
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
+
+
+def keep_all() -> None:
+    """Takes all objects of this moment out of garbage collection: the records of a hub that has
+    read its lists stay, and scanning them stops its loop for some tenths of a second. Objects
+    without cycles are still freed when nothing refers to them."""
+    collect_rarely()
+
+
 def return_large_blocks() -> bool:
     """Makes glibc return freed large blocks to the system. False where there is no glibc.
 

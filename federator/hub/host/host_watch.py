@@ -18,7 +18,7 @@ from federator.api.placement import placementinvariant
 from federator.hub.cache import policying, profile_versions, progress
 from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
-from federator.hub.host import requeueing
+from federator.hub.host import host_shape, requeueing
 from federator.hub.host.crowding import Crowding
 from federator.hub.host.documents import Documents
 from federator.hub.host.requeueing import Requeueing
@@ -33,6 +33,7 @@ from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version, version_number
+from federator.kube.timeslices import in_slices
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire import decode
 from federator.model.accounts import QuotaAccount
@@ -223,7 +224,8 @@ class Hosting:
             version = version_number(page.metadata.resourceVersion)
             # Page by page, and only what is news: all of them at once would take several times the
             # hub's memory.
-            for name, obj in decode.changed_items(page, cached_version):
+            changed = decode.changed_items(page, cached_version)
+            async for name, obj in in_slices(changed, self.clock):
                 self._record_changed(name, None, self.state.read_record(obj))
             await asyncio.sleep(0)
         for name in sorted(unseen):
@@ -252,7 +254,7 @@ class Hosting:
             kind.api_version,
             kind.plural,
             Store(f"host/{kind.plural}", version_of=version_of, rows=Table),
-            project=project,
+            **host_shape.reading(kind, project),
             on_change=on_change,
             clock=self.clock,
             rng=self.rng,

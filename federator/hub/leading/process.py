@@ -71,6 +71,8 @@ class HubProcess:
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find this hub's query port while it leads."""
         self._warmed = asyncio.Event()
+        self.on_warm: Callable[[], None] = lambda: None
+        """Called once, when `warm` becomes true."""
         self._members_connect = connect
         self.options, self.clock, self.rng = options, clock, rng
         leads = (lambda: elector.leading) if elector is not None else (lambda: True)
@@ -227,6 +229,7 @@ class HubProcess:
         await self.controllers.hosting.wait_synced()
         while any(self._awaited(member) for member in self.state.members.values()):  # noqa: ASYNC110 - once per life
             await asyncio.sleep(0.02)
+        self.on_warm()
         self._warmed.set()
         log.info(
             "hub is warm: %d workloads, %d members",

@@ -40,11 +40,10 @@ TRIES: Final = 3
 def author(obj: Mapping[str, Any]) -> str:
     """The last writer of an object, according to the field managers that its API server records: a
     hint for people, never a proof."""
-    entries = [
-        entry
-        for entry in raw.objects(obj, "metadata", "managedFields")
-        if not entry.get("subresource")
-    ]
+    listed = raw.at(obj, "metadata", "managedFields")
+    if isinstance(listed, msgspec.Raw):  # as `host_shape` leaves it
+        listed = msgspec.json.decode(listed)
+    entries = [entry for entry in raw.objects(listed) if not entry.get("subresource")]
     last = max(entries, key=lambda entry: raw.text(entry, "time"), default={})
     manager, time = raw.text(last, "manager"), raw.text(last, "time")
     return f"{manager} at {time}" if manager else "somebody else"

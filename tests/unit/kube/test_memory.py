@@ -34,3 +34,24 @@ def resident_kb(how: str) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps large blocks")
 def test_pages_that_are_forgotten_leave_no_gaps() -> None:
     assert resident_kb("returned") < resident_kb("kept") - 30 * 1024
+
+
+KEPT = """
+import gc
+from federator.process import malloc
+malloc.collect_hardly()
+records = [[number] for number in range(30_000)]
+assert not gc.get_count()[1]
+malloc.keep_all()
+assert not any(gc.is_tracked(each) and each in (records, records[0]) for each in gc.get_objects())
+records.append(records)
+del records
+print(gc.get_threshold()[0])
+"""
+
+
+def test_what_a_process_has_read_first_is_not_scanned_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) == 20_000
