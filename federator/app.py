@@ -89,9 +89,8 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         host = await access.open()
         client, election = through(host), None
         if settings.hub.leader_election:
-            # Renewals have their own connection: queued behind a busy hub's requests to a slow host
-            # they would come too late, and the hub would stop when there is most to do. Same
-            # credentials.
+            # Renewals have their own connection (same credentials): behind a busy hub's requests to
+            # a slow host they would come too late, and the hub would stop when it has most to do.
             renewing = through(HttpTransport(host.endpoint))
             election = elector(renewing, settings.hub, clock, rng, metrics)
         reviews = through(HttpTransport(host.endpoint))

@@ -505,8 +505,8 @@ def lasting_view(obj: Obj) -> ClusterView:
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else _EVERY_API,
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,
-        usable_permille=usable_permille(raw.text(obj, "spec", "usable")),
-        buffer_permille=buffer_permille(raw.text(obj, "spec", "failoverBuffer")),
+        usable_permille=memberfields.usable_permille(raw.text(obj, "spec", "usable")),
+        buffer_permille=memberfields.buffer_permille(raw.text(obj, "spec", "failoverBuffer")),
         scale_up=scaleupfields.to_classes(raw.at(obj, "spec", "scaleUp")),
         capacity=capacity,
         stale=verdict == "Unknown",
@@ -531,24 +531,6 @@ def _skewed(obj: Obj) -> str:
         return ""
     message = raw.sentence(condition, "message").removesuffix(".")
     return f"{message[:1].lower()}{message[1:]}" or "its clock is not right"
-
-
-def usable_permille(text: str) -> int:
-    """`92.5%` as 925; everything for "", nothing for what is no percentage."""
-    if not text:
-        return 1000
-    whole, _, tenth = text.removesuffix("%").partition(".")
-    digits = whole + (tenth[:1] or "0")
-    return (
-        min(int(digits), 1000)
-        if digits.isascii() and digits.isdigit() and text.endswith("%")
-        else 0
-    )
-
-
-def buffer_permille(text: str) -> int:
-    """`12.5%` as 125; nothing for "" and for what is no percentage."""
-    return usable_permille(text) if text else 0
 
 
 def _unready(ready: Obj, capacity: Capacity | None) -> str:

@@ -178,3 +178,21 @@ def avoided(obj: Obj) -> bool:
 
 def _is_domain(text: str) -> bool:
     return bool(text) and selectors.check_label_value(text) is None
+
+
+def usable_permille(text: str) -> int:
+    """`92.5%` as 925; everything for "", nothing for what is no percentage."""
+    if not text:
+        return 1000
+    whole, _, tenth = text.removesuffix("%").partition(".")
+    digits = whole + (tenth[:1] or "0")
+    return (
+        min(int(digits), 1000)
+        if digits.isascii() and digits.isdigit() and text.endswith("%")
+        else 0
+    )
+
+
+def buffer_permille(text: str) -> int:
+    """`12.5%` as 125; nothing for "" and for what is no percentage."""
+    return usable_permille(text) if text else 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from federator.api import capacityfields, membercluster, raw
+from federator.api import capacityfields, memberfields, raw
 from federator.api.raw import Obj
 from federator.kinds.kind import Kind
 from federator.model import interning, plaintext, shards
@@ -277,7 +277,7 @@ def cluster(obj: Obj) -> ClusterRow:
 
 def usable(row: ClusterRow) -> int:
     """Thousandths of its nodes that may be filled."""
-    return membercluster.usable_permille(row.usable)
+    return memberfields.usable_permille(row.usable)
 
 
 _FIGURES: Final = ("guaranteed", "max", "borrowingLimit", "lendingLimit")

@@ -9,8 +9,11 @@ process (or per simulation) and shared.
 import asyncio
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _read_elapsed: Callable[[], float] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -85,6 +88,58 @@ class RealClock(Clock):
 
     def now(self) -> float:
         return time.time()
+
+
+SLICE_S: Final = 0.005
+"""Seconds of work before other tasks get their turn. A number of items is no such bound: one
+workload takes a microsecond or half a millisecond."""
+
+
+class TimeSlices:
+    """Slices of one piece of work on the event loop, which begins now. On virtual time work takes
+    no time, so there all of it is one slice."""
+
+    __slots__ = ("_begun_s", "_clock", "_most_s")
+
+    def __init__(self, clock: Clock, most_s: float = SLICE_S) -> None:
+        self._clock, self._most_s = clock, most_s
+        self._begun_s = clock.elapsed()
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the present slice is over."""
+        return self._clock.elapsed() - self._begun_s >= self._most_s
+
+    async def give_way(self) -> None:
+        """Lets other tasks run, and begins the next slice."""
+        await asyncio.sleep(0)
+        self._begun_s = self._clock.elapsed()
+
+
+def parts(items: Iterable[T], clock: Clock) -> Iterator[Iterator[T]]:
+    """These items in parts that take a slice each. A part must be used up before the next."""
+    left = iter(items)
+    for first in left:
+        yield _part(first, left, TimeSlices(clock))
+
+
+def _part(first: T, left: Iterator[T], slices: TimeSlices) -> Iterator[T]:
+    yield first
+    while not slices.used_up:
+        try:
+            following = next(left)
+        except StopIteration:
+            return
+        yield following
+
+
+async def in_slices(items: Iterable[T], clock: Clock) -> AsyncIterator[T]:
+    """These items; between two of them other tasks get their turn when a slice is used up."""
+    slices = TimeSlices(clock)
+    for item in items:
+        if slices.used_up:
+            await slices.give_way()
+        yield item
 
 
 def stamp(epoch_s: float) -> str:

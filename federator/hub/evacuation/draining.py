@@ -52,9 +52,8 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube import clock as clocks
 from federator.kube import errors
-from federator.kube.clock import Clock
+from federator.kube.clock import Clock, in_slices
 from federator.kube.control.work_queue import WorkQueue
-from federator.kube.timeslices import in_slices
 from federator.model import plaintext
 from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of, remaining

@@ -17,8 +17,7 @@ from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.members.sights import Witnesses
 from federator.hub.records.decisions import Record
-from federator.kube.clock import Clock
-from federator.kube.timeslices import in_slices
+from federator.kube.clock import Clock, in_slices
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.policy import Failover

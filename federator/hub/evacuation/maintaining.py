@@ -17,8 +17,7 @@ from federator.hub.cache.router import MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
-from federator.kube.clock import Clock, stamp
-from federator.kube.timeslices import in_slices
+from federator.kube.clock import Clock, in_slices, stamp
 from federator.model import plaintext
 from federator.status.conditions import FALSE, TRUE, Condition
 

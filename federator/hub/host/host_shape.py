@@ -1,5 +1,5 @@
-"""What is decoded of the host's workloads and decisions: all but who owns which field, which is
-half of their bytes."""
+"""What is decoded of the host's workloads and decisions: all but `managedFields`, which is half of
+their bytes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,8 +10,6 @@ from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kube.wire import decode
 
-_READ_WHOLE: Final = frozenset({"PinterestCronJob"})
-"""Workload kinds whose verbs read who owns which field."""
 _UNREAD: Final = msgspec.Raw(b"[]")
 
 
@@ -61,9 +59,9 @@ _META: Final = HostMeta.__struct_fields__
 
 
 def reading(kind: Kind, project: Callable[[dict[str, Any]], Any]) -> Mapping[str, Any]:
-    """How a reflector of this kind reads its objects for `project`: arguments of `Reflector`."""
-    slim = kind.kind == "PlacementDecision" or kind.kind in registry.WORKLOADS
-    if not slim or kind.kind in _READ_WHOLE:
+    """How a reflector of this kind reads its objects for `project`: arguments of `Reflector`.
+    Others than workloads and decisions are few, and the verbs of cron jobs read `managedFields`."""
+    if kind.kind != "PlacementDecision" and kind.kind not in registry.WORKLOADS:
         return {"project": project}
 
     def projected(shown: HostShape) -> Any:

@@ -30,10 +30,9 @@ from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
-from federator.kube.clock import Clock
+from federator.kube.clock import Clock, in_slices
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version, version_number
-from federator.kube.timeslices import in_slices
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire import decode
 from federator.model.accounts import QuotaAccount

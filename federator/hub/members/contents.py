@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import raw
+from federator.api import membercluster, raw
 from federator.hub.members.capacity_report import CapacityReport
 from federator.hub.members.promises import Promises
 from federator.hub.records import slices
@@ -18,7 +18,7 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.store import Bound, Store, version_number
 from federator.kube.watch.reflector import Reflector
-from federator.model.fleet import serves
+from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.scaleup import NodeClass
 
@@ -48,6 +48,15 @@ class Contents:
     report_heard_s: float = 0.0
     promises: Promises = field(default_factory=Promises)
     """The nodes that its autoscaler is trusted to add."""
+    _declared: tuple[Mapping[str, Any], ClusterView] | None = None
+    """The MemberCluster object that was read last, and what it says at all times."""
+
+    def declared(self, obj: Mapping[str, Any]) -> ClusterView:
+        """What its MemberCluster says at all times. Each object is read once: it is replaced, never
+        changed."""
+        if self._declared is None or self._declared[0] is not obj:
+            self._declared = obj, membercluster.lasting_view(obj)
+        return self._declared[1]
 
     def synced(self, apis: frozenset[str]) -> bool:
         """Every kind of those that it serves has been listed since this process started, and its

@@ -81,8 +81,6 @@ class Member:
     """Monotonic time since which it answers but its content is unknown; None otherwise."""
     reported: bool = False
     """Its status was written, or needs no write, since this process started."""
-    _declared: tuple[Mapping[str, Any], ClusterView] | None = None
-    """The object that was viewed last, and what it says at all times."""
 
     @property
     def synced(self) -> bool:
@@ -303,9 +301,8 @@ class Member:
     ) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot.
         `gated`: it takes work only after it has passed a probe."""
-        if self._declared is None or self._declared[0] is not self.obj:
-            self._declared = self.obj, membercluster.lasting_view(self.obj)
-        declared, wish = self._declared[1], membercluster.drain_wish(self.obj, now_s)
+        declared = self.contents.declared(self.obj)
+        wish = membercluster.drain_wish(self.obj, now_s)
         draining = self._drains(wish)
         dead, unreachable = self.dead, self.unreachable
         ready, why = (False, self.vitals.unlisted) if self.vitals.unlisted else self.readiness()

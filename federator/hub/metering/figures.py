@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from federator.api import membercluster, raw
+from federator.api import memberfields, raw
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.metering.readiness import Group, Readiness
@@ -198,7 +198,7 @@ def _lost(member: Member) -> bool:
 
 
 def _usable_permille(member: Member) -> int:
-    return membercluster.usable_permille(raw.text(member.obj, "spec", "usable"))
+    return memberfields.usable_permille(raw.text(member.obj, "spec", "usable"))
 
 
 def _owner(tree: Tree, account: str) -> str:

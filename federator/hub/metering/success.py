@@ -14,8 +14,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.kube.clock import Clock
-from federator.kube.timeslices import in_slices
+from federator.kube.clock import Clock, in_slices
 from federator.model import shards
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey

@@ -31,10 +31,9 @@ from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
-from federator.kube.clock import Clock
+from federator.kube.clock import Clock, in_slices
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import Batch, WorkQueue
-from federator.kube.timeslices import in_slices
 from federator.model import names
 from federator.model.ask import Admitted, Ask, Disruptions
 from federator.model.decision import Decision, Reason

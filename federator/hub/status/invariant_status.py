@@ -22,8 +22,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.timeslices import in_slices
+from federator.kube.clock import Clock, in_slices
 from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.kubernetes import diffs
 from federator.model.rules.invariant import Invariant, Survives

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from federator.api import clustercapacity, federatedquota, membercluster, raw, tainttimes
+from federator.api import (
+    clustercapacity,
+    federatedquota,
+    membercluster,
+    memberfields,
+    raw,
+    tainttimes,
+)
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
@@ -192,7 +199,7 @@ class Reporting:
         """Records what a member's nodes have; what accounts promise and name is checked again."""
         offered = ZERO
         if member.contents.report is not None:
-            usable = membercluster.usable_permille(raw.text(member.obj, "spec", "usable"))
+            usable = memberfields.usable_permille(raw.text(member.obj, "spec", "usable"))
             has = member.contents.report.capacity.allocatable
             offered = has.scaled(usable).upper(Resources(dict.fromkeys(has, 1)))  # the names stay
         if self._offered.get(member.name, ZERO) != offered:

@@ -19,8 +19,7 @@ from federator.hub.cache.state import HubState
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.timeslices import in_slices
+from federator.kube.clock import Clock, in_slices
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import diffs
 from federator.placement.policy import standing

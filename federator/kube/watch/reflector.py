@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from federator.kube import backoff, errors, timeslices
+from federator.kube import backoff, errors
+from federator.kube import clock as clocks
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Listing, Store, Version, version_number
@@ -233,7 +234,7 @@ class Reflector(Generic[T]):
                     raise errors.Endless(
                         f"{self.client.cluster}: the list of {self.plural} has no end ({read})."
                     )
-                for part in timeslices.parts(items, self._clock):
+                for part in clocks.parts(items, self._clock):
                     with self._budget.measured():
                         for raw in part:
                             self._read_row(raw, kind, rows)
@@ -401,7 +402,7 @@ class Reflector(Generic[T]):
         if self._metrics is not None:
             self._metrics.watch_events(self.client.cluster, self.plural, len(batch))
         left = len(batch)
-        for part in timeslices.parts(batch, self._clock):
+        for part in clocks.parts(batch, self._clock):
             with self._budget.watching():
                 for line in part:
                     self._handle(stream.event(line))

@@ -13,6 +13,7 @@ from federator.api import (
     clustercapacity,
     federatedquota,
     membercluster,
+    memberfields,
     placementfields,
     raw,
     runtimeprofile,
@@ -209,7 +210,7 @@ def test_silence_makes_a_cluster_unready_and_stale_and_a_verdict_unready() -> No
     [("", 1000), ("90%", 900), ("92.5%", 925), ("100%", 1000), ("0%", 0), ("999%", 1000), ("x", 0)],
 )
 def test_usable_is_read_in_thousandths(text: str, permille: int) -> None:
-    assert membercluster.usable_permille(text) == permille
+    assert memberfields.usable_permille(text) == permille
 
 
 POLICY = {

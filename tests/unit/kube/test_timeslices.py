@@ -4,14 +4,18 @@ import asyncio
 
 import pytest
 
-from federator.kube import timeslices
+from federator.kube import clock
+from federator.kube.clock import Clock
 from tests.unit.kube.scripted import on_virtual_time
 
 
-class Work:
-    """A watch that advances with the work done."""
+class Work(Clock):
+    """Advances with the work done."""
+
+    __slots__ = ("spent_s",)
 
     def __init__(self) -> None:
+        super().__init__(0.0)
         self.spent_s = 0.0
 
     def elapsed(self) -> float:
@@ -34,7 +38,7 @@ async def test_other_tasks_run_after_each_five_milliseconds_of_work(
     beside = asyncio.create_task(other())
     await asyncio.sleep(0)
     taken = 0
-    async for item in timeslices.in_slices(range(100), work):
+    async for item in clock.in_slices(range(100), work):
         seen.append(item)
         work.spent_s += item_s
     beside.cancel()
@@ -45,7 +49,7 @@ async def test_other_tasks_run_after_each_five_milliseconds_of_work(
 
 def test_parts_end_when_their_slice_is_used_up() -> None:
     work, parts = Work(), list[list[int]]()
-    for part in timeslices.parts(range(12), work):
+    for part in clock.parts(range(12), work):
         parts.append([])
         for item in part:
             parts[-1].append(item)
@@ -55,4 +59,4 @@ def test_parts_end_when_their_slice_is_used_up() -> None:
 
 
 def test_nothing_to_do_has_no_parts() -> None:
-    assert list(timeslices.parts([], Work())) == []
+    assert list(clock.parts([], Work())) == []
