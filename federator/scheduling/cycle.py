@@ -155,38 +155,41 @@ def run(
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     buffers = setaside.buffers(ledger)
-    terms = Terms(ledger.tree, snapshot.as_of, pace)
 
     # 1. Nominate. Quota is judged before any cluster is chosen: a workload that its account does
     # not admit now takes no room from one that it admits. Where no account says anything, no room
     # is kept and none is claimed, all are admitted and there are no victims.
     said = _ALL_ADMITTED
     if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
-        said = _nominate(heads, turns, queue, commitments, ledger, others=others, terms=terms)
+        said = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
     admissions, evictions, kept, used = said.admissions, said.evictions, said.kept, said.used
 
     # 2. Order. It depends on the workloads alone, so that the same ones get the same decisions. One
     # that room is kept for has its place in it, though it is not due.
     due = [turn.entry.charged for turn in turns.values()]
-    asks = ordering.order([*due, *(kept.waiting if kept else ())], commitments, ledger)
+    if kept is not None:
+        due += kept.waiting
+    asks = ordering.order(due, commitments, ledger)
     if snapshot.peers is not NOBODY:
         asks = ordering.behind_neighbours(asks, turns, commitments)
 
     # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
     # decision charges the ledger, so the next one sees what is left.
     batch = _Batch(snapshot, commitments, ledger, kept, admissions.clusters, seq, buffers, used)
-    for turn in (*evictions.turns, *(turns.get(ask.key, ask) for ask in asks)):
-        if not isinstance(turn, Ask):
-            batch.decide(turn)
+    for turn in evictions.turns:
+        batch.decide(turn)
+    for ask in asks:
+        if (head := turns.get(ask.key)) is not None:
+            batch.decide(head)
         elif kept is not None:
-            kept.reserve(turn, now=True)
+            kept.reserve(ask, now=True)
     if evictions.turns:
         batch.decided = [naming_victims(made, evictions, admissions) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
-    if kept is not None:
-        room_claims = batch.take_room(queue.room_claims, others, terms, evictions)
+    if kept is not None and said.terms is not None:
+        room_claims = batch.take_room(queue.room_claims, others, said.terms, evictions)
         ledger.keep = None  # it holds the ledger: neither would end with the cycle
 
     # 5. Requeue what lacks something, each with the hints that may help it.
@@ -223,6 +226,7 @@ class _Nominated:
     evictions: Evictions = field(default_factory=Evictions)
     kept: Reservations | None = None
     used: InDomains | None = None
+    terms: Terms | None = None
 
 
 _ALL_ADMITTED: Final = _Nominated()
@@ -236,18 +240,19 @@ def _nominate(
     ledger: Ledger,
     *,
     others: preempting.Find,
-    terms: Terms,
+    pace: Pace,
 ) -> _Nominated:
     """Judges the heads by their accounts, and finds victims. Those that are due lose their turn."""
     claims = list(queue.claims.values())
-    admissions = stage.run(heads, commitments, ledger, claims, terms.pace.budgets)
+    admissions = stage.run(heads, commitments, ledger, claims, pace.budgets)
+    terms = Terms(ledger.tree, ledger.snapshot.as_of, pace)
     evictions = preempting.turns(admissions, turns, commitments, others, terms)
     ledger.rulings, ledger.held_back = admissions.rulings, admissions.held_back
     kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
     used = None
     if ledger.snapshot.quotas:
         used = confining.in_domains(commitments, ledger, admissions.claimed.values())
-    return _Nominated(admissions, evictions, kept, used)
+    return _Nominated(admissions, evictions, kept, used, terms)
 
 
 def _requeues(

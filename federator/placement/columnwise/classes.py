@@ -126,8 +126,8 @@ class Class:
 
 def of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     """None where an ask of this kind needs more than the best clusters, or contradicts itself."""
-    key = ("class", ask.unit, alike.likeness(ask, snapshot, ledger))
-    memo = alike.memo_of(ask, snapshot, ledger)
+    memo, likeness = alike.judged(ask, snapshot, ledger)
+    key = ("class", ask.unit, likeness)
     ask_class: Class | str | None = memo.get(key, UNKNOWN)
     if isinstance(ask_class, str):
         ask_class = memo[key] = _made(ask, snapshot, ledger)

@@ -188,6 +188,8 @@ def _over(like: Class, crowd: Crowd, listed: list[int] | None, missing: int) -> 
     full = not like.weighty or (listed is not None and min(listed, default=0) <= 0)
     chosen: list[int] = []
     copies: list[int] = []
+    if missing == 1 and listed is not None:
+        return _one(like, listed, crowd.order, full=full)
     # A level is entered only for what the ones before have no room for.
     for level in range(len(like.levels)):
         here, weights, caps = (
@@ -219,14 +221,29 @@ _Level: TypeAlias = tuple[list[int], list[int], list[int]]
 the most copies that each can have."""
 
 
+def _one(like: Class, room: list[int], order: best.Order, *, full: bool) -> _Given:
+    """One copy over few clusters: most jobs of a trace have one shard."""
+    weigh = room if like.field.weights is None else like.field.weights.tolist()
+    for level in range(len(like.levels)):
+        if here := _able(like, level, room, weigh, full=full):
+            return best.heaviest_of(here, weigh, 1, order), [1], 0
+    return [], [], 1
+
+
+def _able(
+    like: Class, level: int, room: list[int], weigh: list[int], *, full: bool
+) -> Sequence[int]:
+    """The clusters of a level that can have a copy. `full`: some cannot."""
+    here = like.members[level]
+    return [at for at in here if room[at] > 0 and weigh[at] > 0] if full else here
+
+
 def _few(
     like: Class, level: int, room: list[int], count: int, order: best.Order, *, full: bool
 ) -> _Level:
     """With lists: of few clusters. `full`: some can have no copy."""
-    here: Sequence[int] = like.members[level]
     weigh = room if like.field.weights is None else like.field.weights.tolist()
-    if full:
-        here = [at for at in here if room[at] > 0 and weigh[at] > 0]
+    here = _able(like, level, room, weigh, full=full)
     if len(here) > count:
         here = best.heaviest_of(here, weigh, count, order)
     caps = room if len(here) == len(room) else [room[at] for at in here]

@@ -52,6 +52,8 @@ def ends_in_s(ask: Ask, snapshot: FleetSnapshot) -> float | None:
 
 
 def _timed(policy: Policy) -> bool:
+    if not (policy.tolerations or policy.required):
+        return False  # asked for every decision
     return any(toleration.seconds >= 0 for toleration in policy.tolerations) or any(
         toleration.seconds >= 0 for each in policy.required for toleration in each.tolerations
     )

@@ -7,7 +7,7 @@ before. Whatever else changes makes a cluster be charged anew.
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,8 +16,6 @@ from federator.model.fleet import Commitment
 from federator.placement.room import trails
 from federator.placement.room.trails import Departures, InFlight, Place, Places, Step, Trail
 
-_LAST = "\U0010ffff"
-"""Sorts after every uid."""
 Charge = tuple[Place, int, PodShape, int]
 """(step, which of its pods, that pod, copies more)."""
 OnRead = Callable[..., None]
@@ -50,6 +48,12 @@ class News:
     """Of those, the ones where earlier charges are others."""
     grown: dict[str, dict[str, int]] = field(default_factory=dict)
     """uid -> cluster -> the seq from which on its steps are not charged yet."""
+
+    def clear(self) -> None:
+        """All of it is known."""
+        self.heard.clear()
+        self.anew.clear()
+        self.grown.clear()
 
     def copy(self) -> "News":
         grown = {uid: dict(since) for uid, since in self.grown.items()}
@@ -102,10 +106,9 @@ class Charged:
             recent = self._recent.get(cluster)
             if recent is None:
                 recent = self._recent[cluster] = Places()
-            # only when decisions are read that were made before: in any order
-            elif recent and recent[-1] > (step[0], uid):
+            if not recent.append(step[0], uid):
+                # only when decisions are read that were made before: in any order
                 self._unsorted.add(cluster)
-            recent.append(step[0], uid)
 
     def leave(self, cluster: str, uid: str, was: Step, *, undone: bool) -> None:
         """The commitment says nothing of this cluster any more, and before, it said `was`."""
@@ -208,7 +211,8 @@ class Charged:
             one up to 7 leaves 0
         """
         if self._is_covered(cluster, includes_seq):
-            self.sum_up(cluster, None)
+            if cluster in self._summed:
+                self.sum_up(cluster, None)
             return []
         charges = sorted(self.each(cluster, includes_seq), key=lambda charge: charge[:2])
         return self._in_sums(cluster, charges, singly)
@@ -219,8 +223,8 @@ class Charged:
             return
         self._tidy(cluster, includes_seq)
         recent, missed = self._recent_of(cluster), self._in_flight.missed(cluster)
-        start = bisect.bisect_right(recent, (includes_seq, _LAST))
-        for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
+        later = recent[recent.above(includes_seq) :]
+        for uid in dict.fromkeys((*missed, *(uid for _, uid in later))):
             seen = min(includes_seq, missed.get(uid, includes_seq + 1) - 1)
             for seq, at, pod, copies in trails.rises(self._trail(cluster, uid), seen):
                 yield (seq, uid), at, pod, copies
@@ -261,6 +265,15 @@ class Charged:
         """How many charges of the cluster may be made one by one."""
         return max(SINGLY_MORE, self._summed.get(cluster, (AT_FIRST, 0))[1] // SINGLY_OF)
 
+    def grows_beside(self, clusters: Set[str]) -> bool:
+        """Whether anything has grown in others than these clusters."""
+        if self.news is None:
+            return False
+        for since in self.news.grown.values():
+            if not since.keys() <= clusters:
+                return True
+        return False
+
     def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
         """(cluster, what is to be charged there beside what was charged) of what has grown only.
         `includes`: up to which seq the report of a cluster includes decisions; None where nothing
@@ -268,11 +281,13 @@ class Charged:
         if self.news is None:
             return
         for uid, since in self.news.grown.items():
-            said = trails.steps(self._held.get(uid))
+            said: Mapping[str, Step] | None = None
             place: Place = (-1, uid)
             for cluster, first in since.items():
                 if (seen := includes(cluster)) is None:
                     continue
+                if said is None:
+                    said = trails.steps(self._held.get(uid))
                 missed = self._in_flight.missed(cluster).get(uid)
                 if missed is not None and missed <= seen:
                     seen = missed - 1
@@ -296,7 +311,7 @@ class Charged:
         ):
             return False
         recent = self._recent.get(cluster)
-        return not recent or recent[-1][0] <= includes_seq
+        return recent is None or recent.ends_by(includes_seq)
 
     def copy(self, held: Held) -> "Charged":
         """A copy above these commitments, which are equal."""
@@ -321,7 +336,7 @@ class Charged:
             self._tidy(cluster, includes_seq)
             recent = self._recent_of(cluster)
             missed = self._in_flight.missed(cluster)
-            places = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            places = recent[recent.above(includes_seq) :]
             made._recent[cluster] = Places(places)
             made._trails[cluster] = {
                 place: self._trail(cluster, place)
@@ -330,6 +345,11 @@ class Charged:
         for cluster in trails.steps(held.get(own)):  # summaries include the rest of what it holds
             made._trails.setdefault(cluster, {}).setdefault(own, ())
         return made
+
+    @property
+    def any_leaving(self) -> bool:
+        """Whether any workload has left a cluster in which it is charged still."""
+        return bool(self._leaving)
 
     def tidy_leaving(self, cluster: str, includes_seq: int) -> None:
         """Releases workloads that have left, of which the summary includes the last step. Until
@@ -351,12 +371,12 @@ class Charged:
         """Drops the steps before the last one that the summary includes. Returns whether there were
         any."""
         recent = self._recent_of(cluster)
-        if not recent or recent[-1][0] <= includes_seq:
+        if recent.ends_by(includes_seq):
             return False
         any_dropped = False
-        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        later = recent[recent.above(includes_seq) :]
         missed = self._in_flight.missed(cluster)
-        for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
+        for uid in sorted({uid for _, uid in later} - missed.keys()):
             trail = self._trail(cluster, uid)
             if first := trails.needless(trail, includes_seq):
                 any_dropped = True
@@ -417,4 +437,4 @@ class Charged:
     def _unlist(self, cluster: str, uid: str, steps: Trail) -> None:
         recent = self._recent_of(cluster)
         for seq, _, _ in steps:
-            del recent[bisect.bisect_left(recent, (seq, uid))]
+            recent.remove(seq, uid)

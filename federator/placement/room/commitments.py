@@ -142,6 +142,8 @@ class Commitments:
     def recount(self, uid: str) -> bool:
         """Charges the pods of a workload beyond its commitment by members' last reports. Returns
         whether that changes anything."""
+        if self.reported_beyond is None and uid not in self.terminating:
+            return False  # nobody reports pods: a simulated hub, or a copy
         before, commitment = self.terminating.get(uid, ()), self._commitments.get(uid)
         now = self.beyond(commitment) if commitment is not None else ()
         if now == before:

@@ -67,7 +67,10 @@ class KeptWorld:
             world = self._updated(world, clusters, others, charged, news)
         if world is None:
             world, self._readers = self._opened_anew(clusters, charged), []
-        charged.news = News()
+        if news is None:
+            charged.news = News()
+        else:
+            news.clear()
         self._world, self.views = world, clusters
         self._readers.append(weakref.ref(reader))
         return world
@@ -83,9 +86,10 @@ class KeptWorld:
         """The world with what has changed; None when its columns cannot take it."""
         before = self.views
         anew = {name for name in others if not same_report(before[name], clusters[name])}
-        for name in sorted(news.heard):
-            if (includes_seq := _includes(clusters, name)) is not None:
-                charged.tidy_leaving(name, includes_seq)
+        if charged.any_leaving:
+            for name in sorted(news.heard):
+                if (includes_seq := _includes(clusters, name)) is not None:
+                    charged.tidy_leaving(name, includes_seq)
         anew |= news.anew & clusters.keys()
         charges = self._grown(clusters, charged, anew)
         if (anew or charges) and self._readers:
@@ -110,10 +114,13 @@ class KeptWorld:
         the last one charged, or too much to be charged one by one, is opened anew: it is added to
         `anew`."""
 
+        made: _Together = {}
+        if not charged.grows_beside(anew):
+            return made  # as where a decision is reported before the next one is made
+
         def includes(name: str) -> int | None:
             return None if name in anew else _includes(clusters, name)
 
-        made: _Together = {}
         last, late = dict[str, Place](), set[str]()
         for cluster, charge in charged.grown(includes):
             if charge[0] < self._last.get(cluster, AT_FIRST):
@@ -147,6 +154,8 @@ class KeptWorld:
             self._singly.pop(name, None)
             if (includes_seq := _includes(clusters, name)) is not None:
                 every = charged.beyond(name, includes_seq, singly=singly)
+                if not every:  # nearly always: the report includes all decisions
+                    continue
                 for charge in every:
                     _add(charges, name, charge)
                 steps = sum(charge[0] != AT_FIRST for charge in every)

@@ -49,8 +49,8 @@ class Committed(Protocol):
 class Charges:
     """What quotas of clusters are charged beyond their reports. Mutable, for one ledger."""
 
-    def __init__(self, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> None:
-        self.bounding = bounding(snapshot, memo)
+    def __init__(self, snapshot: FleetSnapshot, bounding: Bounding) -> None:
+        self.bounding = bounding
         self._snapshot = snapshot
         self._stale: set[str] = set()
         """Workloads that this batch has given something else since they were counted."""
@@ -114,6 +114,10 @@ class Charges:
     def _add(self, place: tuple[str, str], part: Charge, sign: int) -> None:
         requests, copies = self._sums.get(place, NOTHING)
         self._sums[place] = requests + part[0] * sign, copies + part[1] * sign
+
+
+UNLIMITING: Final = Charges(FleetSnapshot(0.0, {}), {})
+"""Where no cluster has ResourceQuotas; nothing is ever charged here."""
 
 
 def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str], Charge]:

@@ -116,7 +116,9 @@ class Sums:
         """The account holds so many more copies; fewer with a negative number."""
         # Made anew when it is read: one cycle moves a sum often and reads it seldom.
         self._usage.pop(key, None)
-        totals = self._totals.setdefault(key, {})
+        totals = self._totals.get(key)
+        if totals is None:
+            totals = self._totals[key] = {}
         for name, amount in requests.items():
             totals[name] = totals.get(name, 0) + copies * amount
         # A project that holds nothing must not show up as one that uses 0.

@@ -33,7 +33,10 @@ def steps(commitment: Commitment | None) -> dict[str, Step]:
     """What a commitment says of each cluster."""
     if commitment is None:
         return {}
-    return {holding.cluster: step(commitment, holding) for holding in commitment.holdings}
+    shape = commitment.shape
+    return {
+        holding.cluster: (holding.seq, shape, copies_of(holding)) for holding in commitment.holdings
+    }
 
 
 def step(commitment: Commitment, holding: Holding | Share) -> Step:
@@ -123,16 +126,31 @@ class Places:
             return list(zip(self._seqs[at], self._uids[at], strict=True))
         return self._seqs[at], self._uids[at]
 
-    def __delitem__(self, at: int) -> None:
+    def ends_by(self, seq: int) -> bool:
+        """Whether no place has a higher seq; the places rise."""
+        return not self._uids or self._seqs[-1] <= seq
+
+    def above(self, seq: int) -> int:
+        """How many places have at most this seq; the places rise."""
+        return bisect.bisect_right(self._seqs, seq)
+
+    def remove(self, seq: int, uid: str) -> None:
+        """Removes a place that is there; the places rise."""
+        # One column after the other: a place as a key would be made at each step of the search.
+        low = bisect.bisect_left(self._seqs, seq)
+        at = bisect.bisect_left(self._uids, uid, low, bisect.bisect_right(self._seqs, seq, low))
         del self._seqs[at], self._uids[at]
 
-    def append(self, seq: int, uid: str) -> None:
-        """Adds a place at the end."""
+    def append(self, seq: int, uid: str) -> bool:
+        """Adds a place at the end. Returns whether it is not below the one before."""
+        seqs, uids = self._seqs, self._uids
+        rises = not uids or seqs[-1] < seq or (seqs[-1] == seq and uids[-1] <= uid)
         try:
-            self._seqs.append(seq)
+            seqs.append(seq)
         except OverflowError:  # no hub issues a seq of more than 64 bits
-            self._seqs = [*self._seqs, seq]
-        self._uids.append(uid)
+            self._seqs = [*seqs, seq]
+        uids.append(uid)
+        return rises
 
     def extend(self, places: Iterable[Place]) -> None:
         """Adds places at the end."""
@@ -257,10 +275,13 @@ class Departures:
     def let_go(self, cluster: str, uid: str, trail: Trail) -> None:
         """Nothing holds what these steps say any more: what no report counts of it is kept, next to
         what was kept of an earlier slice, because its pods may still end."""
-        counts_seq, kept = self._left.get(cluster, {}).get(uid, (None, {}))
+        left = self._left.get(cluster)
+        if not left:
+            return
+        counts_seq, kept = left.get(uid, (None, {}))
         if counts_seq is not None and (more := beyond(trail, counts_seq)):
             copies = {shape: kept.get(shape, 0) + more.get(shape, 0) for shape in {**kept, **more}}
-            self._left[cluster][uid] = counts_seq, copies
+            left[uid] = counts_seq, copies
 
     def counted(self, cluster: str, uids: Iterable[str]) -> bool:
         """A report counts what is there still of these. Returns whether anything was kept."""

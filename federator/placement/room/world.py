@@ -91,9 +91,10 @@ class Opened:
         """Whether only the nodes bound both, which are of the same makes and resources: then it
         differs from what it was by amounts alone."""
         new, old = self.base.capacity, before.base.capacity
+        nodes, former = self.base.nodes, before.base.nodes
         return (
-            self.nodes.makes is before.nodes.makes
-            and self.nodes.names is before.nodes.names
+            nodes.makes is former.makes
+            and nodes.names is former.names
             and self.headroom is before.headroom is None
             and new.packs == old.packs
             and not (new.copies or old.copies)
@@ -253,7 +254,7 @@ class World:
         counted = counted.copy()
         for at in changed:
             opened = self.opened[at]
-            rows = None if opened is None else opened.nodes.listed_as(columns.names)
+            rows = None if opened is None else opened.base.nodes.listed_as(columns.names)
             if rows is None or len(rows[-1]) > nodes.FEW_ROWS:
                 return None
             counted[at] = min(asked.copies(rows, None), UNLIMITED)

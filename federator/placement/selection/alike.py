@@ -24,15 +24,23 @@ def memo_of(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping
     """Where to keep what was judged of the clusters under the ask's policy: the ledger's cache; for
     a policy that reads amounts of reports one that lasts until a cluster reports; and where other
     workloads decide one that lasts until they say something else."""
+    return judged(ask, snapshot, ledger)[0]
+
+
+def judged(
+    ask: Ask, snapshot: FleetSnapshot, ledger: Ledger
+) -> tuple[MutableMapping[Any, Any], Hashable]:
+    """Both `memo_of` and `likeness`, which a decision asks for together."""
+    ask = tolerating.resolved(ask, snapshot)
+    memo, alike = memo_apart(ask, snapshot, ledger), likeness_apart(ask, snapshot, ledger)
     around = neighbours.resolved(ask, ledger).policy.around
-    memo = memo_apart(ask, snapshot, ledger)
     if around is None:
-        return memo
-    key = "around", likeness(ask, snapshot, ledger)
+        return memo, alike
+    key = alike, around
     kept: tuple[Any, dict[Any, Any]] | None = memo.get("around")
     if kept is None or kept[0] != key:
         kept = memo["around"] = (key, {})
-    return kept[1]
+    return kept[1], key
 
 
 def memo_apart(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> MutableMapping[Any, Any]:
@@ -58,14 +66,12 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
 
 def likeness_apart(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     """The same without what other workloads decide; of an ask with its tolerations resolved."""
-    claim: tuple[str, str] | None = None
-    if _closed_to_some(snapshot, ledger):
-        claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
-    apart = ask.exclusive, ask.guarded, names.is_probe(ask.key)
-    stated: tuple[str, Hashable] | None = None
-    if ask.key.namespace in _with_rules(snapshot, ledger):
-        stated = (ask.key.namespace, ask.stated)
-    return number_of(ask.policy), claim, ask.tier, ask.key.kind, apart, ask.needs, stated
+    kind, namespace, _ = ask.key
+    closed, ruled = _by_fleet(snapshot, ledger)
+    claim = (ask.project, "" if ask.project_bound else namespace) if closed else None
+    apart = ask.exclusive, ask.guarded, namespace == names.PROBES
+    stated = (namespace, ask.stated) if namespace in ruled else None
+    return number_of(ask.policy), claim, ask.tier, kind, apart, ask.needs, stated
 
 
 def number_of(policy: Policy) -> int:
@@ -84,21 +90,13 @@ def number_of(policy: Policy) -> int:
     return number
 
 
-def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
-    """Whether some cluster is open to some projects only."""
-    closed: bool | None = ledger.memo.get("closed to some")
-    if closed is None:
-        closed = ledger.memo["closed to some"] = any(
-            view.projects is not None for view in snapshot.clusters.values()
-        )
-    return closed
-
-
-def _with_rules(snapshot: FleetSnapshot, ledger: Ledger) -> frozenset[str]:
-    """The namespaces in which some cluster has LimitRanges or ResourceQuotas."""
-    every: frozenset[str] | None = ledger.memo.get("with rules")
-    if every is None:
+def _by_fleet(snapshot: FleetSnapshot, ledger: Ledger) -> tuple[bool, frozenset[str]]:
+    """Whether some cluster is open to some projects only; and the namespaces in which some cluster
+    has LimitRanges or ResourceQuotas."""
+    kept: tuple[bool, frozenset[str]] | None = ledger.memo.get("by fleet")
+    if kept is None:
         views = snapshot.clusters.values()
-        every = frozenset().union(*(view.rules for view in views if view.rules))
-        ledger.memo["with rules"] = every
-    return every
+        ruled = frozenset[str]().union(*(view.rules for view in views if view.rules))
+        kept = any(view.projects is not None for view in views), ruled
+        ledger.memo["by fleet"] = kept
+    return kept

@@ -220,8 +220,8 @@ def _without_amounts(snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Cl
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
     """On how many nodes of the open clusters one copy fits now."""
-    key = ("open", alike.likeness(ask, ledger.snapshot, ledger))
-    memo = alike.memo_of(ask, ledger.snapshot, ledger)
+    memo, likeness = alike.judged(ask, ledger.snapshot, ledger)
+    key = ("open", likeness)
     open_to = memo.get(key)
     if open_to is None:
         eligible = places(ask, ledger.snapshot, ledger)

@@ -173,6 +173,8 @@ def claims(
     piece, and be preempted again, without end. `before`: the claims so far. `ending`: uids of those
     that have quota when pods that are terminating have ended. Their claims last as long, whatever
     else their decisions say."""
+    if not (evictions.turns or before):
+        return {}
     # A claim that lapses is no hint: the victims would be back immediately, and be preempted again
     # when the preemptor is retried.
     preemptors = {turn.sake for turn in evictions.turns}

@@ -221,12 +221,14 @@ class Member:
     def take(self, shape: PodShape, copies: int, namespace: str) -> Bound:
         """`bind` for copies of a namespace, which its ResourceQuotas count."""
         bound = self.bind(shape, copies)
-        self._count_in(namespace, shape, bound, +1)
+        if self._quotas:
+            self._count_in(namespace, shape, bound, +1)
         return bound
 
     def give_back(self, shape: PodShape, bound: Bound, namespace: str) -> None:
         """`unbind` for copies of a namespace."""
-        self._count_in(namespace, shape, bound, -1)
+        if self._quotas:
+            self._count_in(namespace, shape, bound, -1)
         self.unbind(shape, bound)
 
     def _count_in(self, namespace: str, shape: PodShape, bound: Bound, sign: int) -> None:

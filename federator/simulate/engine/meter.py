@@ -41,13 +41,15 @@ class Meter:
             if member is not gauge.member:
                 self._replace(gauge, member)
                 gauge.price = fleet.prices.get(name, 0.0)
-            elif (price := fleet.prices.get(name, 0.0)) != gauge.price:
+            elif fleet.prices and (price := fleet.prices.get(name, 0.0)) != gauge.price:
                 gauge.resize(gauge.capacity)
                 gauge.price = price
-            before, taken = gauge.used, member.taken if member is not None else ()
-            gauge.used = now = [taken[place] if place >= 0 else 0 for place in gauge.places]
-            for at, amount in enumerate(now):
-                held[at] += amount - before[at]
+            used, taken = gauge.used, member.taken if member is not None else ()
+            for at, place in enumerate(gauge.places):
+                amount = taken[place] if place >= 0 else 0
+                if amount != used[at]:
+                    held[at] += amount - used[at]
+                    used[at] = amount
         fleet.moved.clear()
 
     def _replace(self, gauge: "_Gauge", member: Member | None) -> None:
@@ -127,11 +129,10 @@ class _Gauge:
         if now_s <= self._begin_s or now_s <= since_s:
             return
         since_s = max(since_s, self._begin_s)
-        lasted_s = (now_s if now_s < self._horizon_s else self._horizon_s) - since_s
-        most = self._most
+        lasted_s = max((now_s if now_s < self._horizon_s else self._horizon_s) - since_s, 0)
+        used_s, most = self._used_s, self._most
         for at, amount in enumerate(self.used):
-            if lasted_s > 0:
-                self._used_s[at] += amount * lasted_s
+            used_s[at] += amount * lasted_s
             if amount > most[at]:
                 most[at], self._most_since_s[at] = amount, since_s
 

@@ -50,6 +50,8 @@ class Simulation:
         self.seq = 0
         """Of the last decision."""
         self.rules = inputs.rules
+        self.relating = False
+        """Whether any policy has terms about other workloads."""
         self.invariants = inputs.invariants
         self.levels = inputs.levels
         self.quotas: tuple[QuotaAccount, ...] = inputs.quotas
@@ -64,12 +66,9 @@ class Simulation:
         """Given while reports were held back."""
 
     def _asks(self) -> Asks:
-        return Asks(Policies(self.rules), Bindings(self.quotas), self.shapes)
-
-    @property
-    def relating(self) -> bool:
-        """Whether any policy has terms about other workloads."""
-        return any(rule.policy.workloads for rule in self.rules)
+        policies = Policies(self.rules)
+        self.relating = policies.relating
+        return Asks(policies, Bindings(self.quotas), self.shapes)
 
     def next_seq(self) -> int:
         self.seq += 1

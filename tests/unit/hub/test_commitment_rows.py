@@ -103,6 +103,9 @@ def test_places_are_a_list_of_seq_and_uid() -> None:
     copy = places.copy()
     places.sort()
     assert places[:] == sorted(plain)
-    del places[0]
-    assert places[:] == sorted(plain)[1:]
+    places.remove(5, "u-2")
+    assert places[:] == sorted(plain[1:])
+    assert [places.above(seq) for seq in (1, 2, 5, HUGE)] == [0, 1, 2, 3]
+    assert [places.ends_by(seq) for seq in (5, HUGE)] == [False, True]
+    assert [places.append(HUGE, "u-4"), places.append(HUGE, "u-3")] == [True, False]
     assert copy[:] == plain
