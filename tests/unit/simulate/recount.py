@@ -187,12 +187,13 @@ class Wanted:
 
     def moves(self) -> dict[int, int]:
         """Second -> copies that were started in one cluster then and had been ended by a decision in
-        another one, second by second. What is gone in the second in which its cluster is lost or
-        has other nodes was not ended by a decision."""
+        another one, second by second. What is gone in the second in which its cluster is lost, or
+        gets nodes that do not hold all copies, was not ended by a decision."""
         lost = {
-            (event.at_s, event.cluster)
-            for event in self.inputs.events
-            if event.kind in (EventKind.LOST, EventKind.GROWN)
+            (event.at_s, event.subject)
+            for event in self.outcome.happened
+            if event.kind == EventKind.LOST.value
+            or (event.kind == EventKind.GROWN.value and event.copies)
         }
         moved: dict[int, int] = defaultdict(int)
         for life in self.outcome.lives:

@@ -118,6 +118,16 @@ def between_attempts() -> Inputs:
     return inputs_of([cluster("a"), cluster("b")], [failed], lost, end_s=END_S)
 
 
+def other_nodes_and_drained() -> Inputs:
+    """A cluster gets other nodes, which hold its service, and is drained in the same second."""
+    events = [
+        Event(1, EventKind.GROWN, "b", view=cluster("b")),
+        Event(1, EventKind.DRAINED, "b"),
+    ]
+    works = [service(f"w{at}", 0, 1) for at in range(2)]
+    return inputs_of([cluster("a"), cluster("b")], works, *events, end_s=END_S)
+
+
 def counted(inputs: Inputs) -> tuple[Wanted, Measures]:
     outcome = simulate(inputs)
     return Wanted(inputs, outcome), measure(outcome)
@@ -125,6 +135,7 @@ def counted(inputs: Inputs) -> tuple[Wanted, Measures]:
 
 @example(queue())
 @example(between_attempts())
+@example(other_nodes_and_drained())
 @given(scenarios())
 @examples(25)
 def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
