@@ -167,8 +167,7 @@ def run(
     # 2. Order. It depends on the workloads alone, so that the same ones get the same decisions. One
     # that room is kept for has its place in it, though it is not due.
     due = [turn.entry.charged for turn in turns.values()]
-    if kept is not None:
-        due += kept.waiting
+    due += kept.waiting if kept is not None else ()
     asks = ordering.order(due, commitments, ledger)
     if snapshot.peers is not NOBODY:
         asks = ordering.behind_neighbours(asks, turns, commitments)

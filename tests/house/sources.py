@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,20 +29,29 @@ class Source:
         parts = self.path.relative_to(PACKAGE).parts
         return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py")
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree, as `ast.walk` finds them: most rules look at all of them."""
+        return tuple(ast.walk(self.tree))
+
     def imports(self) -> list[tuple[int, str]]:
         """(line, dotted name) of everything imported, wherever it stands, but for what only type
         checkers see.
         """
+        return self._imports
+
+    @cached_property
+    def _imports(self) -> list[tuple[int, str]]:
         hidden = {
             id(inner)
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.If)
             and isinstance(node.test, ast.Name)
             and node.test.id == "TYPE_CHECKING"
             for inner in ast.walk(node)
         }
         found: list[tuple[int, str]] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if id(node) in hidden:
                 continue
             if isinstance(node, ast.Import):

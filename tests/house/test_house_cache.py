@@ -79,7 +79,7 @@ def targets(node: ast.AST) -> Iterator[ast.AST]:
 
 def writes(source: Source) -> Iterator[str]:
     """Every place of a module that changes the memory itself."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         for target in targets(node):
             path = state_of(target)
             # A member is filed under its name and has a life of its own.
@@ -128,7 +128,7 @@ def test_turns_are_given_by_the_router_alone() -> None:
     turns = {"place", "dispatch", "aggregate", "finalize", "of_member", "of_slice"}
     wrong, told = [], defaultdict(set)
     for source in hub_sources():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.Attribute) or source.name == ROUTER:
                 continue
             if isinstance(node.value, ast.Name):
@@ -149,7 +149,7 @@ def test_every_turn_of_a_member_and_of_a_slice_is_somebodys() -> None:
     """
     taken = defaultdict(set)
     for source in hub_sources():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             if node.func.attr in ("on_member", "on_slice") and isinstance(
@@ -168,9 +168,7 @@ def test_the_process_gives_no_turns_by_hand() -> None:
     own = {f"federator/hub/leading/{each}.py" for each in ("process", "controllers", "membership")}
     found = [source for source in hub_sources() if source.name in own]
     assert len(found) == len(own)
-    calls = [
-        node for source in found for node in ast.walk(source.tree) if isinstance(node, ast.Call)
-    ]
+    calls = [node for source in found for node in source.nodes if isinstance(node, ast.Call)]
     called = [node.func for node in calls if isinstance(node.func, ast.Attribute)]
     assert [
         f"{one.lineno}: {one.attr}"
@@ -185,7 +183,7 @@ def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:
     for source in hub_sources():
         if not source.name.startswith(CACHE):
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
                 wrong.append(f"{source.name}:{node.lineno} waits")
         for line, module in source.imports():

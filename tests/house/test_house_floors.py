@@ -168,7 +168,7 @@ def test_pure_floors_have_no_coroutine_and_call_no_clock() -> None:
     for source in sources.all_sources():
         if source.room not in PURE:
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.AsyncFunctionDef | ast.Await):
                 wrong.append(f"{source.name}:{node.lineno} waits")
             if (
@@ -196,7 +196,7 @@ def test_only_the_scheduling_cycle_asks_the_engine() -> None:
         f"{source.name} imports {module}"
         for source in sources.all_sources()
         if source.room != "scheduling"
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ImportFrom) and node.module
         for module in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
         if module in parts
@@ -253,7 +253,7 @@ def test_the_command_line_prints_through_its_sanitiser_only() -> None:
         f"{source.name}:{node.lineno}"
         for source in sources.all_sources()
         if source.room == "cli" and source.path.name not in allowed
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
     ]

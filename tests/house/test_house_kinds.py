@@ -41,10 +41,10 @@ MADE_OF = {
 
 def _texts(source: sources.Source) -> list[tuple[int, str]]:
     """(line, text) of what is no docstring: those tell readers which kinds there are."""
-    docstrings = {id(node.value) for node in ast.walk(source.tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in source.nodes if isinstance(node, ast.Expr)}
     return [
         (node.lineno, node.value)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and id(node) not in docstrings

@@ -65,7 +65,7 @@ def _is_named_as_one(node: ast.AST) -> bool:
 
 def writes(source: Source) -> Iterator[str]:
     """Every place of a module that writes a member's field."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         for target in targets(node):
             field = _base(target)
             if _is_of_a_member(field):

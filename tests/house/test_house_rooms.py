@@ -236,7 +236,7 @@ def imported() -> dict[str, set[str]]:
     names = {_dotted(source): source for source in sources.all_sources()}
     found: dict[str, set[str]] = defaultdict(set)
     for name, source in names.items():
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if (
                 isinstance(node, ast.ImportFrom)
                 and node.module

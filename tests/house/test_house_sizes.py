@@ -227,7 +227,7 @@ def test_no_name_is_longer_than_the_line_it_is_defined_on() -> None:
     long = [
         node.name
         for source in sources.all_sources()
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(node.name) > NAME_MAX
     ]
 

@@ -177,7 +177,7 @@ def test_requests_of_any_method_only_read() -> None:
         f"{source.name}:{node.lineno}"
         for source in sources.all_sources()
         if not source.name.startswith(writers.APART)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "raw"

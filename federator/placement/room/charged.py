@@ -267,12 +267,8 @@ class Charged:
 
     def grows_beside(self, clusters: Set[str]) -> bool:
         """Whether anything has grown in others than these clusters."""
-        if self.news is None:
-            return False
-        for since in self.news.grown.values():
-            if not since.keys() <= clusters:
-                return True
-        return False
+        news = self.news
+        return news is not None and any(not on.keys() <= clusters for on in news.grown.values())
 
     def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
         """(cluster, what is to be charged there beside what was charged) of what has grown only.

@@ -68,10 +68,8 @@ class Ledger:
         self.memo: dict[Any, Any] = {} if memo is None else memo
         """Cache of what depends alone on what filters judge of the clusters, and is read again and
         again (eligibility under a policy); kept from ledger to ledger while that is the same."""
-        self.limits = limits.UNLIMITING
+        self.limits = limits.charges(snapshot, self.memo)
         """What ResourceQuotas of members are charged beyond their reports."""
-        if bounding := limits.bounding(snapshot, self.memo):
-            self.limits = limits.Charges(snapshot, bounding)
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False
@@ -236,8 +234,6 @@ class Ledger:
     def quota_left(self, ask: Ask, cluster: str, freed: Resources = ZERO) -> Room | None:
         """Copies beyond those of its last decision that ResourceQuotas of a cluster leave the
         workload; None where none bounds them. `freed`: what its own copies there give back."""
-        if not self.limits.bounding:
-            return None
         return self.limits.room(ask, cluster, self._commitments, self.below, freed)
 
     def could_hold(self, cluster: str, shape: PodShape) -> bool:
@@ -474,10 +470,7 @@ class Ledger:
 
     def _to_count(self, uid: str, new: Commitment | None, former: Commitment | None) -> None:
         """The workload has one of these commitments now, had the other, or the one below."""
-        if not self._named:
-            self._set_aside.add(uid)
-            return
-        for commitment in (new, former, self._below.commitment(uid)):
+        for commitment in (new, former, self._below.commitment(uid)) if self._named else ():
             if commitment is not None and self._is_named(commitment):
                 self._uncounted.add(uid)
                 return

@@ -77,6 +77,8 @@ class Charges:
         that it has by its last decision; None where none bounds them. `held`: what the batch gives.
         `freed`: what copies of its own give back when they change; their former limits are not
         known, so quotas of limits do not bound a change."""
+        if not self.bounding:
+            return None
         namespace = ask.key.namespace
         capacity = self._snapshot.clusters[cluster].capacity
         if capacity is None or namespace not in capacity.quotas:
@@ -116,8 +118,14 @@ class Charges:
         self._sums[place] = requests + part[0] * sign, copies + part[1] * sign
 
 
-UNLIMITING: Final = Charges(FleetSnapshot(0.0, {}), {})
-"""Where no cluster has ResourceQuotas; nothing is ever charged here."""
+_UNBOUNDED: Final = Charges(FleetSnapshot(0.0, {}), {})
+"""Where no cluster has ResourceQuotas: nothing is ever charged here, so all ledgers share it."""
+
+
+def charges(snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> Charges:
+    """For a new ledger. `memo` as in `bounding`."""
+    found = bounding(snapshot, memo)
+    return Charges(snapshot, found) if found else _UNBOUNDED
 
 
 def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str], Charge]:
