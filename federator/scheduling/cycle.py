@@ -156,18 +156,16 @@ def run(
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     buffers = setaside.buffers(ledger)
 
-    # 1. Nominate. Quota is judged before any cluster is chosen: a workload that its account does
-    # not admit now takes no room from one that it admits. Where no account says anything, no room
-    # is kept and none is claimed, all are admitted and there are no victims.
+    # 1. Nominate. Quota is judged before any cluster is chosen: a workload that is not admitted
+    # takes no room from one that is. Without accounts, claims and kept room all are admitted.
     said = _ALL_ADMITTED
     if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
         said = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
     admissions, evictions, kept, used = said.admissions, said.evictions, said.kept, said.used
 
-    # 2. Order. It depends on the workloads alone, so that the same ones get the same decisions. One
-    # that room is kept for has its place in it, though it is not due.
+    # 2. Order, by the workloads alone: the same ones get the same decisions.
     due = [turn.entry.charged for turn in turns.values()]
-    due += kept.waiting if kept is not None else ()
+    due += kept.waiting if kept is not None else ()  # they have their place, though not due
     asks = ordering.order(due, commitments, ledger)
     if snapshot.peers is not NOBODY:
         asks = ordering.behind_neighbours(asks, turns, commitments)
