@@ -31,6 +31,8 @@ class EventKind(StrEnum):
     GROWN = "grown"
     """Its nodes are others from now on: more or fewer."""
     PRICE_CHANGED = "priceChanged"
+    SCALE_UP = "scaleUp"
+    """Nodes that its autoscaler orders come from now on, or do not."""
     QUOTA_CHANGED = "quotaChanged"
     """These quotas instead of those before."""
     POLICY_CHANGED = "policyChanged"
@@ -49,7 +51,11 @@ class Event:
     view: ClusterView | None = None
     """ADDED and GROWN: the whole cluster as it is from then on, with everything free."""
     price_per_hour: float = 0.0
-    """PRICE_CHANGED: of one of its nodes."""
+    """PRICE_CHANGED: of one of its nodes, or of one of `node_class`."""
+    node_class: str = ""
+    """SCALE_UP: "" for all of the cluster."""
+    delivers: bool = True
+    """SCALE_UP."""
     quotas: tuple[QuotaAccount, ...] = ()
     rules: tuple[Rule, ...] = ()
     scaled: "Scaled | None" = None
@@ -97,6 +103,8 @@ class Inputs:
     """Until when means and cost are taken; None: see `horizon_s`."""
     price_per_hour: Mapping[str, float] = field(default_factory=dict)
     """Cluster -> price of one of its nodes for an hour; empty without prices."""
+    idle_s: int = 600
+    """Autoscalers remove nodes that have stood empty for so long."""
     aggregates: bool = False
     """Whether each cluster is one node of its totals, so that fragmentation is not seen."""
     levels: Mapping[str, Level] = field(default_factory=dict)
@@ -107,6 +115,12 @@ class Inputs:
     """The decisions of the live federation that was recorded, in their order."""
     assumptions: tuple[str, ...] = ()
     """What was missing or is simplified in the inputs, each a sentence."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether any cluster has an autoscaler."""
+        added = (event.view for event in self.events if event.view is not None)
+        return any(view.scale_up for view in (*self.clusters.values(), *added))
 
     @property
     def horizon_s(self) -> int:

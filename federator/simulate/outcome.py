@@ -50,6 +50,10 @@ FIGURE_KEYS: Final = (
     "cost_idle",
     "cost_per_core_hour",
     "cost_per_gpu_hour",
+    "waited_for_nodes",
+    "grown_node_s",
+    "grown_peak",
+    "cost_grown",
 )
 """Figures that a scenario may set bounds to."""
 
@@ -65,6 +69,10 @@ FOR_CAPACITY: Final = frozenset(
     }
 )
 """Reasons of decisions that more room would do away with."""
+
+
+SCALING_UP: Final = "ScalingUp"
+"""Reason of a wait for nodes that a cluster adds: that of the condition Placed."""
 
 
 class End(StrEnum):
@@ -140,6 +148,8 @@ class Life:
     """How often a service asked for another number of copies."""
     scaled_late: int = 0
     """How often of these it asked for more and did not have all at once."""
+    waited_for_nodes: int = 0
+    """Copies that waited for nodes which a cluster added, each time that they were placed."""
 
     @property
     def wait_s(self) -> int | None:
@@ -197,6 +207,30 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class GrownNode:
+    """A node that an autoscaler ordered."""
+
+    cluster: str
+    node_class: str
+    ordered_s: int
+    ready_s: int | None = None
+    """None: it has not come."""
+    removed_s: int | None = None
+    """When it was removed, or lost with its cluster; None: it was there to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrice:
+    """What a node of a class costs from an instant on."""
+
+    at_s: int
+    cluster: str
+    node_class: str
+    per_hour: int
+    """Millionths."""
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A decision about a recorded workload that gave it other clusters or counts than before."""
 
@@ -213,7 +247,7 @@ class Happened:
     at_s: int
     kind: str
     """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`,
-    `priceChanged`, `scaled`.
+    `priceChanged`, `scaleUp`, `scaled`.
     """
     subject: str
     """The cluster, quota or policy, or the services."""
@@ -274,6 +308,10 @@ class SimulationResult:
     costs: Mapping[str, int] | None = None
     """Cluster -> hundredths that its nodes cost from the warm-up to the horizon; None without
     prices."""
+    grown: tuple[GrownNode, ...] | None = None
+    """Nodes that autoscalers ordered, by order; None where no cluster can grow."""
+    node_prices: tuple[NodePrice, ...] = ()
+    """Of classes of such nodes, by time; for each from when its cluster comes."""
     origin_s: int = 0
     """Epoch seconds of second 0; 0 where the demand has no dates."""
     assumptions: tuple[str, ...] = ()

@@ -363,7 +363,11 @@ def _fleet(
         assert view.capacity is not None
         rows = view.capacity.rows
         foreign = _foreign(rows, held.get(view.name, Resources()))
-        capacity = Capacity(tuple(_occupied(rows, foreign)), packs=view.capacity.packs)
+        capacity = Capacity(
+            tuple(_occupied(rows, foreign)),
+            packs=view.capacity.packs,
+            machines=view.capacity.machines,
+        )
         status = membercluster.to_status_capacity(capacity, error="", as_of_s=0.0)
         apis = (
             {"apis": list(raw.texts(obj, "status", "apis"))}

@@ -168,7 +168,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),
-        ("inputs",),
+        ("grown", "inputs"),
         ("traces",),
         ("engine",),
         ("scenario",),
@@ -178,8 +178,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/engine": (
         ("shapes",),
         ("asks", "member"),
-        ("fleet", "running"),
-        ("backlog", "drains", "lacking", "meter"),
+        ("growing", "running"),
+        ("fleet",),
+        ("autoscaling", "backlog", "drains", "lacking", "meter"),
         ("simulation",),
         ("events", "recording"),
         ("run",),
@@ -207,7 +208,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (
-        ("amounts", "costing", "moving", "reasons"),
+        ("amounts", "costing", "growing", "moving", "panels", "reasons"),
         ("measures", "peaks"),
         ("charts", "figures", "tabular", "timeline"),
         ("page",),

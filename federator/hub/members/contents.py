@@ -11,7 +11,7 @@ from typing import Any
 
 from federator.api import membercluster, raw
 from federator.hub.members.capacity_report import CapacityReport
-from federator.hub.members.promises import Promises
+from federator.placement.growth.promises import Promises
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry

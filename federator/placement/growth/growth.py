@@ -99,7 +99,7 @@ def promised(view: ClusterView, nodes: Free, uncovered: Uncovered) -> Pools:
     capacity = view.capacity
     assert capacity is not None  # its nodes are of it
     here = pools.opened(view.scale_up, capacity.machines, view.usable_permille)
-    for shape, copies in sorted(capacity.waiting, key=_largest_first):
+    for shape, copies in sorted(capacity.waiting, key=largest_first):
         here = pools.charge_all(here, shape, copies)
     for shape, copies in uncovered(view.name, capacity.includes_seq):
         free = min(_free(capacity, nodes, shape), copies)
@@ -108,7 +108,7 @@ def promised(view: ClusterView, nodes: Free, uncovered: Uncovered) -> Pools:
     return here
 
 
-def _largest_first(waiting: tuple[PodShape, int]) -> tuple[tuple[int, ...], str]:
+def largest_first(waiting: tuple[PodShape, int]) -> tuple[tuple[int, ...], str]:
     """Laid in this order, pods need the fewest nodes."""
     shape, _ = waiting
     return tuple(-shape.requests[name] for name in (GPU, MEMORY, CPU)), shape.id

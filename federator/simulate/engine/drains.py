@@ -52,7 +52,7 @@ class Drains:
             (
                 self._occupant(running, now_s)
                 for running in live.values()
-                if not self.since_s.keys().isdisjoint(running.bound)
+                if not self.since_s.keys().isdisjoint(running.places)
             ),
             A_MINUTE,
             self._history,
@@ -64,7 +64,7 @@ class Drains:
         return list(self._granted)
 
     def _occupant(self, running: "Running", now_s: int) -> Occupant:
-        here = [name for name in running.bound if name in self.since_s]
+        here = [name for name in running.places if name in self.since_s]
         until_s = max((self.since_s[name] + DRAIN_JOBS_FINISH_S for name in here), default=0)
         stays = (
             "its shards may run on"
@@ -77,7 +77,7 @@ class Drains:
             key=running.ask.key,
             tier=running.ask.tier,
             priority=running.ask.priority,
-            copies=sum(map(running.copies, here)),
+            copies=sum(running.copies(name) + running.pending.get(name, 0) for name in here),
             ready=running.ask.slots - running.missing,
             wanted=running.ask.slots,
             whole=running.is_job,

@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import assert_never
 
+from federator.model.fleet import ClusterView
+from federator.model.scaleup import MILLIONTHS
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.running import Running
@@ -14,12 +16,14 @@ def happen(simulation: Simulation, event: Event) -> int:
     """Makes the change, and makes due what it may help or harm. Returns how many copies lost their
     place; of services that are scaled, how many they ask for beside those before.
     """
-    harmed = 0
+    harmed, scaling = 0, simulation.scaling
     match event.kind:
         case EventKind.LOST:
             harmed = _empty(simulation, event.cluster)
             simulation.drains.since_s.pop(event.cluster, None)
             simulation.fleet.lose(event.cluster)
+            if scaling is not None:
+                scaling.lose(event.cluster, simulation.now_s)
         case EventKind.DRAINED:
             if event.cluster in simulation.fleet.members:
                 simulation.fleet.change(event.cluster, draining=True)
@@ -29,12 +33,22 @@ def happen(simulation: Simulation, event: Event) -> int:
             if event.cluster in simulation.fleet.members:
                 simulation.fleet.change(event.cluster, cordoned=False, draining=False)
             elif event.cluster in simulation.fleet.described:
-                simulation.fleet.join(simulation.fleet.described[event.cluster])
+                _join(simulation, simulation.fleet.described[event.cluster])
         case EventKind.ADDED:
             assert event.view is not None
-            simulation.fleet.join(event.view)
+            _join(simulation, event.view)
         case EventKind.GROWN:
             harmed = _regrow(simulation, event)
+        case EventKind.PRICE_CHANGED if event.node_class:
+            assert scaling is not None
+            price = round(event.price_per_hour * MILLIONTHS)
+            scaling.reprice(event.cluster, event.node_class, price, simulation.now_s)
+            return 0
+        case EventKind.SCALE_UP:
+            assert scaling is not None
+            now_s, delivers = simulation.now_s, event.delivers
+            scaling.deliver(event.cluster, event.node_class, now_s, delivers=delivers)
+            return 0
         case EventKind.PRICE_CHANGED:
             simulation.fleet.reprice(event.cluster, event.price_per_hour)
             return 0
@@ -53,6 +67,12 @@ def happen(simulation: Simulation, event: Event) -> int:
     return harmed
 
 
+def _join(simulation: Simulation, view: ClusterView) -> None:
+    simulation.fleet.join(view)
+    if simulation.scaling is not None:
+        simulation.scaling.join(view.name, simulation.now_s)
+
+
 def _scale(simulation: Simulation, scaled: Scaled) -> int:
     named = set(scaled.works)
     running = [
@@ -68,7 +88,7 @@ def _scale(simulation: Simulation, scaled: Scaled) -> int:
 
 def _empty(simulation: Simulation, cluster: str) -> int:
     """Everything in the cluster loses its place, and is due again."""
-    holders = [running for running in simulation.live.values() if cluster in running.bound]
+    holders = [running for running in simulation.live.values() if cluster in running.places]
     harmed = sum(running.copies(cluster) for running in holders)
     for running in holders:
         _evict(simulation, running, cluster, simulation.fleet.members.get(cluster))
@@ -80,7 +100,7 @@ def _evict(simulation: Simulation, running: Running, cluster: str, member: Membe
         running.break_off(simulation.now_s)
     if member is not None:
         namespace = running.ask.key.namespace
-        member.give_back(running.ask.shape, running.bound[cluster], namespace)
+        member.give_back(running.ask.shape, running.bound.get(cluster, ()), namespace)
     running.displaced += running.copies(cluster)
     hints = simulation.take_away(running, (cluster,))
     running.waits_from(simulation.now_s, "ClusterUnhealthy")
@@ -95,6 +115,8 @@ def _regrow(simulation: Simulation, event: Event) -> int:
     assert event.view is not None
     holders = [running for running in simulation.live.values() if event.cluster in running.bound]
     former, grown = simulation.fleet.replace(event.view)
+    if simulation.scaling is not None:
+        simulation.scaling.renew(event.cluster, simulation.now_s)
     harmed = 0
     for running in sorted(holders, key=lambda running: (running.began_s, running.ask.key)):
         copies = running.copies(event.cluster)

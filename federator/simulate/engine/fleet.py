@@ -2,9 +2,9 @@
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from federator.model.fleet import ClusterView, Views
+from federator.simulate.engine.growing import GrowingMember
 from federator.simulate.engine.member import Member
 from federator.simulate.engine.shapes import Shapes
 
@@ -35,9 +35,7 @@ class SimulatedFleet:
             self.join(view)
 
     def join(self, view: ClusterView) -> None:
-        """A new or returned cluster, empty. Simulated clusters have the nodes of their description,
-        whatever an autoscaler could add."""
-        view = replace(view, scale_up=()) if view.scale_up else view
+        """A new or returned cluster, empty, with the nodes of its description."""
         self.described[view.name] = view
         self.members[view.name] = self._member(view)
         self.members = dict(sorted(self.members.items()))
@@ -51,12 +49,14 @@ class SimulatedFleet:
         if former is not None:
             self.join(view)
             return former, self.members[view.name]
-        view = replace(view, scale_up=()) if view.scale_up else view
         self.described[view.name] = view
         return None, self._member(view)
 
     def _member(self, view: ClusterView) -> Member:
-        return Member(view, self._shapes, functools.partial(self._tell, view.name))
+        changed = functools.partial(self._tell, view.name)
+        if view.scale_up:
+            return GrowingMember(view, self._shapes, changed)
+        return Member(view, self._shapes, changed)
 
     def _tell(self, name: str) -> None:
         self._changed.add(name)
@@ -67,7 +67,7 @@ class SimulatedFleet:
         self.prices[name] = price
         self.moved.add(name)
 
-    def change(self, name: str, **facts: bool) -> None:
+    def change(self, name: str, **facts: object) -> None:
         """Other facts of a cluster that is there, such as `cordoned`."""
         self.members[name].change(**facts)
         self._judged_anew = True

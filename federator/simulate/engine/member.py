@@ -65,6 +65,9 @@ def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int
 class Member:
     """Nodes by number, kept by row: nodes of one make with the same free amounts."""
 
+    _coming: Sequence[int] = ()
+    """Makes of which nodes may come."""
+
     def __init__(
         self, view: ClusterView, shapes: Shapes, changed: Callable[[], None] = _nobody_listens
     ) -> None:
@@ -112,7 +115,8 @@ class Member:
         """Row of equal nodes -> the nodes, rising."""
         for node, row in enumerate(self._at):
             self._rows.setdefault(row, []).append(node)
-        self._summary = _Summary(self._makes, {make for make, _ in self._rows}, self.names)
+        present = {make for make, _ in self._rows}.union(self._coming)
+        self._summary = _Summary(self._makes, present, self.names)
         self._order = {row: self._summary.order(row) for row in self._rows}
         """Row -> its place among the rows, as a sort key."""
         self._listed = sorted((order, row) for row, order in self._order.items())
@@ -122,6 +126,8 @@ class Member:
         self._reported: ClusterView | None = None
         self.moves = 0
         """How often copies were bound or unbound."""
+        self.resized = 0
+        """How often nodes came or went."""
         self._rooms: dict[int, tuple[int, int]] = {}
         """Identity of a shape -> (moves, copies that it had room for then)."""
         self._gangs: dict[int, Sequence[tuple[PodShape, Bound]]] = {}
@@ -194,6 +200,10 @@ class Member:
         if counted is None or counted[0] != self.moves:
             counted = self._rooms[id(shape)] = (self.moves, self._count_now(shape))
         return counted[1]
+
+    def reach(self, shape: PodShape) -> int:
+        """As `room`, with the nodes that it can add."""
+        return self.room(shape)
 
     def _count_now(self, shape: PodShape) -> int:
         if shape.parts or len(self._rows) > nodes.FEW_ROWS:
@@ -384,6 +394,12 @@ class Member:
         self._reported = None
         self._tell()
 
+    def _admits(self, make: int, shape: PodShape) -> bool:
+        """Whether nodes of the make take pods of the shape, by taints and GPU model."""
+        row, models = self._makes[make], models_of(shape)
+        tolerated = taints.untolerated(row.taints, shape.tolerations) is None
+        return tolerated and (not models or row.model in models)
+
     def _as_each(self, bound: binding.Bound) -> Ints:
         each = bound.each.copy()
         for row, _, copies in bound.parts:
@@ -407,12 +423,7 @@ class Member:
         )
         each = [max(requests[name], 1) if name == PODS else requests[name] for name in self.names]
         scored = [requests[self.names[place]] for place in self._scored]
-        models = models_of(shape)
-        admitted = [
-            taints.untolerated(make.taints, shape.tolerations) is None
-            and (not models or make.model in models)
-            for make in self._makes
-        ]
+        admitted = [self._admits(make, shape) for make in range(len(self._makes))]
         all_admitted = all(admitted)
         return _Take(
             shape=shape,

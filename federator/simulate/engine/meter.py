@@ -38,7 +38,7 @@ class Meter:
                 gauge = self._gauges[name] = self._gauge()
             gauge.stood(now_s)
             member = fleet.members.get(name)
-            if member is not gauge.member:
+            if member is not gauge.member or (member and member.resized != gauge.resized):
                 self._replace(gauge, member)
                 gauge.price = fleet.prices.get(name, 0.0)
             elif fleet.prices and (price := fleet.prices.get(name, 0.0)) != gauge.price:
@@ -65,6 +65,7 @@ class Meter:
         whole.resize([have + more for have, more in zip(whole.capacity, changes, strict=True)])
         gauge.resize(sizes)
         gauge.member, gauge.there = member, member is not None
+        gauge.resized = member.resized if member is not None else 0
 
     def held(self, end_s: int) -> tuple[Held, ...]:
         """What was held and there until `end_s`: of the fleet first, then of each cluster by name.
@@ -77,9 +78,10 @@ class Meter:
             every += gauge.sums(name, self._names)
         return tuple(every)
 
-    def costs(self) -> dict[str, int]:
-        """Cluster -> hundredths that its nodes cost; of what `held` was asked for."""
-        return {name: round(gauge.cost * 100) for name, gauge in sorted(self._gauges.items())}
+    def costs(self) -> dict[str, Fraction]:
+        """Cluster -> what its nodes cost, without those of its autoscaler; of what `held` was asked
+        for."""
+        return {name: gauge.cost for name, gauge in sorted(self._gauges.items())}
 
 
 class _Gauge:
@@ -103,6 +105,7 @@ class _Gauge:
         "member",
         "places",
         "price",
+        "resized",
         "there",
         "used",
     )
@@ -114,6 +117,8 @@ class _Gauge:
         self.capacity = [0] * width
         self.there = False
         self.member: Member | None = None
+        self.resized = 0
+        """Of the member, when its capacity was looked at."""
         self.places = [-1] * width
         """Of each resource among those of the member."""
         self.price, self.cost = 0.0, Fraction(0)

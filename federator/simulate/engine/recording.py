@@ -11,6 +11,7 @@ from federator.model.ask import PodShape
 from federator.model.decision import Share
 from federator.model.quickly import quickly
 from federator.model.resources import CPU, GPU, MEMORY
+from federator.simulate import grown
 from federator.simulate.demand import Work
 from federator.simulate.engine.lacking import Lack
 from federator.simulate.engine.member import Member
@@ -22,6 +23,7 @@ from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import (
     ONE_NODE,
     End,
+    GrownNode,
     Happened,
     Held,
     Life,
@@ -124,7 +126,10 @@ class Recording:
             running.end(None)
             self._lives[running.work.id] = self._life(running, _how(running, simulation), None)
         submitted = (work for work in self.inputs.works if work.id in self._lives)
+        scaling = simulation.scaling
+        prices = tuple(scaling.prices) if scaling is not None else ()
         priced = any(event.kind is EventKind.PRICE_CHANGED for event in self.inputs.events)
+        priced = priced or any(price.per_hour for price in prices)
         return SimulationResult(
             name=self.inputs.name,
             seed=self.inputs.seed,
@@ -145,9 +150,24 @@ class Recording:
             decisions=simulation.seq,
             cycles=self.cycles,
             price_per_hour=simulation.fleet.prices,
-            costs=self._meter.costs() if self.inputs.price_per_hour or priced else None,
+            costs=self._costs(simulation) if self.inputs.price_per_hour or priced else None,
+            grown=scaling.lives() if scaling is not None else None,
+            node_prices=prices,
             assumptions=(*self.inputs.assumptions, *_assumptions(self.inputs)),
         )
+
+    def _costs(self, simulation: Simulation) -> Mapping[str, int]:
+        """Cluster -> hundredths that its nodes cost, those of its autoscaler too."""
+        costs = self._meter.costs()
+        scaling, begin_s = simulation.scaling, self._start_s + self.inputs.warm_up_s
+        if scaling is None:
+            return {name: round(cost * 100) for name, cost in costs.items()}
+        nodes: dict[str, list[GrownNode]] = {}
+        for node in scaling.lives():
+            nodes.setdefault(node.cluster, []).append(node)
+        for name, its in nodes.items():
+            costs[name] += grown.cost(its, scaling.prices, begin_s, self.inputs.horizon_s)
+        return {name: round(cost * 100) for name, cost in costs.items()}
 
     def _life(self, running: Running, how: End, end_s: int | None) -> Life:
         return _life(
@@ -166,6 +186,7 @@ class Recording:
             backoff_s=running.backoff_s,
             scalings=running.scalings,
             scaled_late=running.scaled_late,
+            waited_for_nodes=running.waited_for_nodes,
         )
 
     def _sample(self, simulation: Simulation) -> Sample:
@@ -257,17 +278,19 @@ def _lacking(
 
 def _recorded(inputs: Inputs) -> tuple[str, ...]:
     """The resources that the fleet has or the demand asks for."""
-    rows = [
-        row
+    sizes = [
+        size
         for view in inputs.clusters.values()
-        if view.capacity is not None
-        for row in view.capacity.rows
+        for size in (
+            *(row.allocatable for row in (view.capacity.rows if view.capacity else ())),
+            *(each.allocatable for each in view.scale_up),
+        )
     ]
     asked = {CPU: "cpu_milli", MEMORY: "memory_mib", GPU: "gpu"}
     return tuple(
         name
         for name, column in asked.items()
-        if any(name in row.allocatable for row in rows)
+        if any(name in size for size in sizes)
         or any(getattr(work, column) for work in inputs.works)
     )
 
@@ -317,6 +340,12 @@ def _assumptions(inputs: Inputs) -> Iterable[str]:
         yield (
             "A drained cluster is emptied at 300 copies a minute, and job sets run on there for "
             "an hour at most."
+        )
+    if inputs.grows:
+        yield (
+            "Nodes are ordered for copies that no node has room for, of the class that the hub "
+            "assumes: each copy once. They come after exactly the stated minutes, and are removed "
+            f"after {inputs.idle_s // 60} min without copies."
         )
     if any(work.failing is not None for work in works):
         yield (

@@ -11,7 +11,8 @@ never fail: that is what the hub's own latency adds.
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from federator.model.names import WorkloadKey
@@ -21,12 +22,13 @@ from federator.scheduling import cycle, ordering, write_order
 from federator.scheduling.admission import preempting
 from federator.scheduling.admission.notice import Given
 from federator.scheduling.cycle import Cycle
-from federator.scheduling.entry import Entry
+from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided
 from federator.simulate.demand import Scaling, Work
 from federator.simulate.engine import events
 from federator.simulate.engine.asks import identity, key_of
+from federator.simulate.engine.autoscaling import Autoscalers
 from federator.simulate.engine.recording import Recording
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.simulation import Simulation
@@ -129,6 +131,8 @@ class _Simulation:
             while changed < len(changes) and changes[changed].at_s == now_s:
                 self.recording.happen(changes[changed], events.happen(simulation, changes[changed]))
                 changed += 1
+            if simulation.scaling is not None:
+                self._scale(simulation.scaling)
             self._arrive()
             if self._due or simulation.drains.waits or simulation.bars:
                 returning = (
@@ -141,6 +145,8 @@ class _Simulation:
             if simulation.is_held:
                 simulation.release_reports()
                 self._decide()
+            if simulation.scaling is not None:
+                simulation.scaling.order(now_s)
             self.recording.settle(simulation)
             instants += 1
             if progress is not None and instants % PROGRESS_EVERY == 0:
@@ -165,7 +171,20 @@ class _Simulation:
             nearest = min(nearest, simulation.drains.next_s)
         if simulation.bars:
             nearest = min(nearest, simulation.back_s)
+        if simulation.scaling is not None and simulation.scaling.next_s is not None:
+            nearest = min(nearest, simulation.scaling.next_s)
         return nearest if nearest < _NEVER else None
+
+    def _scale(self, scaling: Autoscalers) -> None:
+        """Nodes come and go, and copies that waited for them are bound."""
+        simulation = self.simulation
+        changes = scaling.happen(simulation.now_s)
+        for running in changes.bound:
+            simulation.decided(running)
+            self._start(running)
+        for key in changes.due:
+            simulation.put(key)
+        simulation.requeue(changes.hints)
 
     def _noticed(self, now_s: int) -> Iterator[WorkloadKey]:
         """The works for which others leave now, or more may."""
@@ -192,7 +211,7 @@ class _Simulation:
             for name, bound in running.bound.items():
                 member, namespace = simulation.fleet.members[name], running.ask.key.namespace
                 member.give_back(running.ask.shape, bound, namespace)
-            hints += simulation.take_away(running, tuple(running.bound))
+            hints += simulation.take_away(running, running.places)
             simulation.ended(running)
             self._notices.forget(key)
             self.recording.ended(running, simulation.now_s)
@@ -299,13 +318,18 @@ class _Simulation:
         simulation = self.simulation
         return _entry(
             ask=running.ask,
-            standing=running.standing(),
+            standing=self._standing(running),
             refused=permitted.refusal(running.ask, simulation.levels, simulation.quotas),
             leave=simulation.drains.leave(running.ask.key, simulation.now_s),
             noticed=self._notices.of(running.ask.key, running.ask.uid),
             displaced=running.displaced,
             turn=simulation.drains.turn(running.ask.key),
         )
+
+    def _standing(self, running: Running) -> Standing:
+        standing, scaling = running.standing(), self.simulation.scaling
+        capped = scaling.capped(running.ask.key, self.simulation.now_s) if scaling else None
+        return replace(standing, capped=capped) if capped else standing
 
     def _other(self, key: WorkloadKey) -> Entry | None:
         """The entry of a work that may have to leave for another's quota; None while its own turn
@@ -341,6 +365,8 @@ class _Simulation:
         if made.undecided or made.room_claims or self._undecided:
             self._wait_for_room(made)
         simulation.requeue(hints)
+        if simulation.scaling is not None:
+            self._scale(simulation.scaling)
         if self._watch is not None:
             self._watch(simulation, made)
 
@@ -374,7 +400,11 @@ class _Simulation:
                 member = simulation.fleet.members[name]
                 bound = member.take(shape, lacking, key.namespace)
                 running.enter(name, bound, simulation.now_s)
+        if simulation.scaling is not None:
+            self._give_up_places(running, {share.cluster: share.slots for share in decision.shares})
         running.decided(decision, simulation.now_s)
+        if simulation.scaling is not None:
+            simulation.scaling.note(running, simulation.now_s)
         simulation.decided(running)
         self._start(running)
 
@@ -398,6 +428,14 @@ class _Simulation:
                 simulation.commitments.release(name, running.ask.uid)
         simulation.report({hint.cluster for hint in hints})
         return hints
+
+    def _give_up_places(self, running: Running, given: Mapping[str, int]) -> None:
+        """Copies that waited for nodes are given fewer places: no pod of them is there any more."""
+        for name, waiting in running.pending.items():
+            if given.get(name, 0) < running.copies(name) + waiting:
+                if name not in given:
+                    self.simulation.commitments.release(name, running.ask.uid)
+                self.simulation.report([name])
 
     def _start(self, running: Running) -> None:
         """Starts the clock of a work that has all it asked for, unless it runs or has failed just

@@ -65,6 +65,10 @@ class Running:
     scaled_late: int = 0
     displaced: int = 0
     """Copies that it has lost with their cluster, and lacks still."""
+    pending: dict[str, int] = field(default_factory=dict)
+    """Cluster -> copies that wait there for nodes which its autoscaler adds."""
+    waited_for_nodes: int = 0
+    """Copies that did so, each time that they were placed."""
     stays: list[Stay] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     _placed: int = 0
@@ -110,6 +114,11 @@ class Running:
         if here is None:
             return 0
         return here[0][1] if len(here) == 1 else sum(copies for _, copies in here)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The clusters in which copies are bound or wait for nodes."""
+        return tuple({**self.bound, **self.pending}) if self.pending else tuple(self.bound)
 
     def shape_in(self, share: Share) -> PodShape:
         """What is bound for a copy of that share: an elastic gang may have fewer pods than it asks
@@ -209,6 +218,13 @@ class Running:
             self.bound[cluster] = tuple(sorted(here.items()))
         self._since[cluster] = now_s
 
+    def came(self, now_s: int) -> None:
+        """Copies that waited for nodes were bound."""
+        if not self.missing:
+            self._close_wait(now_s)
+        elif self._waiting is not None:
+            self.waits_from(now_s, self._waiting.reason)
+
     def shrink(self, cluster: str, copies: int, now_s: int) -> Bound:
         """Keeps so many copies in a cluster; returns those that go, from the fullest nodes
         first.
@@ -238,6 +254,7 @@ class Running:
         self._leave_off(cluster, now_s, lost=True)
         self._placed -= self.copies(cluster)
         self.bound.pop(cluster, None)
+        self.pending.pop(cluster, None)
         self._since.pop(cluster, None)
         self.shares = tuple([share for share in self.shares if share.cluster != cluster])
 

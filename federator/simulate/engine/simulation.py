@@ -19,6 +19,7 @@ from federator.placement.room.commitments import Commitments
 from federator.scheduling.admission import stage
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.asks import Asks
+from federator.simulate.engine.autoscaling import Autoscalers
 from federator.simulate.engine.backlog import Backlog, Room
 from federator.simulate.engine.drains import Drains
 from federator.simulate.engine.fleet import SimulatedFleet
@@ -47,6 +48,8 @@ class Simulation:
         self.inadmissible = Backlog(self.live, room)
         self.waiting = Lacking()
         self.drains = Drains()
+        self.scaling = Autoscalers(self.fleet, self.live, inputs.idle_s) if inputs.grows else None
+        """None where no cluster can grow."""
         self.seq = 0
         """Of the last decision."""
         self.rules = inputs.rules
@@ -214,6 +217,8 @@ class Simulation:
     def ended(self, running: Running) -> None:
         """The work is over."""
         key = running.ask.key
+        if self.scaling is not None:
+            self.scaling.forget(running)
         del self.live[key]
         if self._barred:
             self._barred.pop(key, None)
@@ -227,6 +232,8 @@ class Simulation:
         """
         left = list(clusters)
         for name in left:
+            if self.scaling is not None:
+                self.scaling.leave(running, name)
             running.leave(name, self.now_s)
         if running.shares:
             self.commitments.record(Commitment.of(running.ask, running.shares))
@@ -274,7 +281,7 @@ class Simulation:
             return UNLIMITED
         member = self.fleet.members.get(cluster)
         together = ask.whole and ask.policy.division.max_clusters == 1
-        return member.room(ask.shape) // (ask.count if together else 1) if member else 0
+        return member.reach(ask.shape) // (ask.count if together else 1) if member else 0
 
     def _of_quota(self, ask: Ask) -> int:
         """As `backlog.Room`."""

@@ -17,7 +17,7 @@ from federator.simulate.outcome import (
     Measure,
     SimulationResult,
 )
-from federator.simulate.report import amounts
+from federator.simulate.report import amounts, growing
 from federator.simulate.report.measures import Measures, Use
 
 HOURS: Final = {
@@ -81,8 +81,9 @@ def shown(key: str, value: float) -> str:
     """A figure's value as people read it."""
     if key.startswith("use_"):
         return percent(value)
-    if key.endswith("copy_s"):
-        return f"{amounts.whole(value / 3600)} copy-hours"
+    for unit in ("copy", "node"):
+        if key.endswith(f"{unit}_s"):
+            return f"{amounts.whole(value / 3600)} {unit}-hours"
     return (
         money(value)
         if key.startswith("cost")
@@ -135,6 +136,7 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
     ]
     rows += (row for use in measures.fleet for row in _of_use(use))
     rows += _of_cost(measures)
+    rows += _of_growth(measures)
     return tuple(
         Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows
     )
@@ -154,12 +156,45 @@ def _of_cost(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
             yield key, name, round(whole / hours, 6), Better.LESS
 
 
+def _of_growth(measures: Measures) -> Iterator[tuple[str, str, float, Better]]:
+    """Nothing where no cluster can grow."""
+    if not measures.grown:
+        return
+    name, late = "copies that waited for nodes", measures.waited_for_nodes
+    yield "waited_for_nodes", name, late, Better.LESS
+    node_s = sum(each.node_s for each in measures.grown)
+    yield "grown_node_s", "nodes added, times time", node_s, Better.NEITHER
+    most = growing.peak(measures.outcome)
+    yield "grown_peak", "nodes added, most at once", most, Better.NEITHER
+    if measures.outcome.costs is not None:
+        cents = sum(each.cents for each in measures.grown)
+        yield "cost_grown", "cost of nodes added", cents / 100, Better.LESS
+
+
 def costs(measures: Measures) -> list[tuple[str, str, int]]:
     """(`cluster`, `project` or `tier`, group, hundredths), those that cost most first in each."""
     return [
         (by, group, cents)
         for by, groups in measures.bill.groups.items()
         for group, cents in sorted(groups.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def grown(measures: Measures) -> list[list[str]]:
+    """The nodes that autoscalers added, in the columns of `growing.HEADERS`."""
+    return [
+        [
+            use.cluster,
+            use.node_class,
+            f"{use.ordered:,}",
+            f"{use.came:,}",
+            f"{use.removed:,}",
+            f"{use.peak:,}",
+            amounts.whole(use.node_s / 3600),
+            money(use.per_hour),
+            money(use.cents / 100),
+        ]
+        for use in measures.grown
     ]
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from federator.simulate.report import amounts, figures, page, reasons, tabular
+from federator.simulate.report import amounts, figures, growing, page, reasons, tabular
+from federator.simulate.report.growing import NodeClassUse
 from federator.simulate.report.measures import Measures, Use, Waiting
 from federator.simulate.report.page import Provenance
 
@@ -62,6 +63,9 @@ def tables(measures: Measures) -> list[tuple[list[str], list[list[str]]]]:
             for by, group, cents in costs
         ]
         sections.append((["COST BY", "", "COST", "PART"], shown[:COSTS_SHOWN]))
+    if measures.grown:
+        headers = [header.upper() for header in growing.HEADERS]
+        sections.append((headers, figures.grown(measures)))
     return [*sections, *_shortages(measures)]
 
 
@@ -143,6 +147,8 @@ def document(
             "cycles": outcome.cycles,
         },
     }
+    if measures.grown:
+        report["grown"] = list(map(_grown, measures.grown))
     if outcome.wanted:
         report["measures"] = [_judged(measure) for measure in figures.judged(measures)]
     if (replayed := figures.replay(outcome)) is not None:
@@ -165,6 +171,20 @@ def _happened(measures: Measures) -> list[dict[str, Any]]:
         }
         for event in outcome.happened
     ]
+
+
+def _grown(use: NodeClassUse) -> dict[str, Any]:
+    return {
+        "cluster": use.cluster,
+        "class": use.node_class,
+        "ordered": use.ordered,
+        "came": use.came,
+        "removed": use.removed,
+        "peak": use.peak,
+        "nodeSeconds": use.node_s,
+        "pricePerHour": use.per_hour,
+        "cost": use.cents / 100,
+    }
 
 
 def _used(use: Use) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from federator.simulate.demand import Work
 from federator.simulate.outcome import FLEET, End, Held, Life, SimulationResult
-from federator.simulate.report import amounts, costing, moving
+from federator.simulate.report import amounts, costing, growing, moving
 from federator.simulate.report.amounts import Clock
 from federator.simulate.report.costing import Bill
+from federator.simulate.report.growing import NodeClassUse
 
 POINTS_MAX: Final = 240
 """Points of a line in a chart; of more samples each point takes the worst of several."""
@@ -27,6 +28,7 @@ SUMMED: Final = (
     "failed_s",
     "scalings",
     "scaled_late",
+    "waited_for_nodes",
 )
 """Fields of lives that are added up under their names."""
 
@@ -153,6 +155,10 @@ class Measures:
     scalings: int = 0
     """How often services asked for another number of copies."""
     scaled_late: int = 0
+    waited_for_nodes: int = 0
+    """Copies that waited for nodes which a cluster added."""
+    grown: tuple[NodeClassUse, ...] = ()
+    """Nodes of autoscalers, by cluster and class; none where no cluster can grow."""
 
 
 def measure(outcome: SimulationResult) -> Measures:
@@ -203,6 +209,7 @@ def measure(outcome: SimulationResult) -> Measures:
         ),
         lacks=_lacks(lives, outcome.horizon_s),
         scarce=_scarce(outcome, begin),
+        grown=growing.classes(outcome),
         **_summed(lives),
     )
 

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from federator.simulate.outcome import ONE_NODE
-from federator.simulate.report import amounts, charts, figures, reasons
+from federator.simulate.report import amounts, charts, figures, growing, reasons
 from federator.simulate.report.charts import Mark, Series
 from federator.simulate.report.measures import Line, Measures, Waiting
+from federator.simulate.report.panels import Panel, Table, table_of
 
 GROUPS_DRAWN: Final = 6
 """Lines of one chart; the groups beyond are in the table."""
 REASONS_DRAWN: Final = 6
-ROWS_MAX: Final = 300
-"""Rows of one table of the page; all are in the CSV files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +36,6 @@ class Provenance:
     """The kind of question that the scenario asks; "" for none."""
     answer: str = ""
     """In one sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Figures beside a chart."""
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One chart with its words and its table."""
-
-    ident: str
-    title: str
-    words: str
-    chart: Markup
-    table: Table
-    legend: Markup = field(default_factory=Markup)
-    shows: bool = True
-    """Whether there is anything to draw."""
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    return Table(headers, rows[:ROWS_MAX], max(len(rows) - ROWS_MAX, 0))
 
 
 def environment() -> Environment:
@@ -92,7 +63,7 @@ def render(
         "source": source,
         "verdict": figures.verdict(measures),
         "tiles": figures.tiles(measures),
-        "figures": _table(
+        "figures": table_of(
             ["figure", ""], [[each.name, each.shown] for each in whole if each.value]
         ),
         "zeros": [each.name for each in whole if not each.value],
@@ -100,7 +71,7 @@ def render(
         "panels": [panel for panel in drawn if panel.shows],
         "empty": [panel for panel in drawn if not panel.shows],
         "happened": _happened(measures),
-        "measured_by": _table(["measure", "value", "wanted", "met"], figures.named(measures)),
+        "measured_by": table_of(["measure", "value", "wanted", "met"], figures.named(measures)),
         "assumptions": measures.outcome.assumptions,
         "other": "",
         "differences": (),
@@ -144,6 +115,8 @@ def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> lis
         _fragmentation(measures),
         _moves(measures),
     ]
+    if measures.grown:
+        all_panels.append(_grown(measures))
     if measures.outcome.costs is not None:
         all_panels.append(_cost(measures))
     return all_panels
@@ -178,7 +151,7 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     each = max(-(-len(measures.times) // rows), 1)
     begin = measures.outcome.start_s
     picked = range(0, len(measures.times), each)
-    return _table(
+    return table_of(
         [measures.clock.heading, *(line.name for line in lines)],
         [
             [
@@ -258,7 +231,7 @@ def _use(measures: Measures, resource: str, of: str = "") -> Panel:
         [(use.cluster, values[use.cluster]) for use in rows],
         clock=measures.clock,
     )
-    table = _table(
+    table = table_of(
         ["cluster", amounts.unit(resource), "mean", "peak", f"{amounts.unit(resource)} at most"],
         [
             [
@@ -310,7 +283,7 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
         y=_percent,
         logarithmic=True,
     )
-    table = _table(
+    table = table_of(
         [
             "",
             "works",
@@ -353,7 +326,7 @@ def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
         y=_percent,
         logarithmic=True,
     )
-    table = _table(
+    table = table_of(
         ["", "works", "never started", "half within", "99 of 100", "longest"],
         [
             [
@@ -414,7 +387,7 @@ def _reasons(measures: Measures) -> Panel:
         words,
         [(lack.reason, lack.copy_s / 3600) for lack in measures.lacks],
     )
-    table = _table(
+    table = table_of(
         ["reason", "works", "copy-hours", "meaning"],
         [
             [
@@ -444,7 +417,7 @@ def _scarce(measures: Measures) -> Panel:
         words,
         [(shortage.what, shortage.copy_s / 3600) for shortage in measures.scarce],
     )
-    table = _table(
+    table = table_of(
         ["lacking most", "copy-hours", "copies at once, at most"],
         [
             [shortage.what, amounts.whole(shortage.copy_s / 3600), f"{shortage.peak:,}"]
@@ -487,6 +460,19 @@ def _moves(measures: Measures) -> Panel:
     return Panel("moves", "Moves", words, chart, table, shows=shows)
 
 
+def _grown(measures: Measures) -> Panel:
+    line = Line("nodes", growing.there(measures.outcome, measures.times))
+    words = (
+        f"At most {growing.peak(measures.outcome):,} nodes of autoscalers were there at once. "
+        f"{measures.waited_for_nodes:,} copies waited for nodes. A node is there from its arrival "
+        "until it is removed, and is paid for meanwhile."
+    )
+    drawn = [Series(line.name, _points(measures, line))]
+    chart = charts.lines("grown", "Nodes added", words, drawn, clock=measures.clock)
+    table = table_of(growing.HEADERS, figures.grown(measures))
+    return Panel("grown", "Nodes added", words, chart, table, shows=any(line.values))
+
+
 def _cost(measures: Measures) -> Panel:
     bill, prices = measures.bill, measures.outcome.price_per_hour
     words = (
@@ -509,12 +495,12 @@ def _cost(measures: Measures) -> Panel:
     ]
     chart = charts.bars("cost", "Cost", words, drawn[: charts.HEAT_ROWS], amount=figures.money)
     headers = ["by", "", "cost", "part", "a node for an hour, at the end"]
-    return Panel("cost", "Cost", words, chart, _table(headers, rows))
+    return Panel("cost", "Cost", words, chart, table_of(headers, rows))
 
 
 def _happened(measures: Measures) -> Table:
     begin = measures.outcome.start_s
-    return _table(
+    return table_of(
         [
             measures.clock.heading,
             "what",

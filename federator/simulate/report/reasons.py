@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from federator.model.decision import Reason
+from federator.simulate.outcome import SCALING_UP
 
 _MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.INSUFFICIENT_CAPACITY: "no cluster had enough free",
@@ -28,4 +29,5 @@ _MEANINGS: Final[Mapping[Reason, str]] = {
 def meaning(reason: str) -> str:
     """What a reason means in a simulation; for rare ones where to read it."""
     known = {str(key): text for key, text in _MEANINGS.items()}
+    known[SCALING_UP] = "it waited for nodes that its cluster adds"
     return known.get(reason, "see docs/reference/conditions.md")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.simulate.outcome import Life
-from federator.simulate.report import amounts
+from federator.simulate.report import amounts, growing
 from federator.simulate.report.measures import Measures
 
 _RUN_BY_SPREADSHEETS: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -130,6 +130,17 @@ WAITING: Final = {
 }
 
 
+NODES: Final = {
+    "cluster": TEXT,
+    "class": TEXT,
+    "ordered_s": WHOLE,
+    "ready_s": WHOLE,
+    "removed_s": WHOLE,
+    "node_s": WHOLE,
+    "cost": EXACT,
+}
+
+
 def of(measures: Measures) -> tuple[Table, ...]:
     """Every table of a report."""
     lives = range(len(measures.outcome.lives))
@@ -153,6 +164,7 @@ def of(measures: Measures) -> tuple[Table, ...]:
             ),
         ),
         Table("waiting", WAITING, _waiting(measures)),
+        *([Table("nodes", NODES, growing.rows(measures.outcome))] if measures.grown else ()),
     )
 
 

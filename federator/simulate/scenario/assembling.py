@@ -169,9 +169,10 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         end_s=scenario.until,
         warm_up_s=scenario.warm_up,
         price_per_hour=clusters.prices,
+        idle_s=scenario.fleet.scale_down_after,
         aggregates=scenario.fleet.aggregates,
         levels=replay.levels if replay is not None else {},
-        measures=wanted.measures(scenario.measures, priced=bool(clusters.prices), works=works),
+        measures=wanted.measures(scenario.measures, priced=clusters.priced, works=works),
         recorded=replay.decisions if replay is not None else (),
         assumptions=tuple(notes),
     )

@@ -56,15 +56,9 @@ def assemble(
         if event.grown is not None:
             made.append(_grown(event, event.grown, clusters, path))
         if event.price_changed is not None:
-            name = _there(event.price_changed.cluster, clusters, f"{path}.priceChanged.cluster")
-            made.append(
-                Event(
-                    event.at,
-                    EventKind.PRICE_CHANGED,
-                    name,
-                    price_per_hour=event.price_changed.price,
-                )
-            )
+            made.append(_repriced(event.at, event.price_changed, clusters, f"{path}.priceChanged"))
+        if event.scale_up is not None:
+            made.append(_delivers(event.at, event.scale_up, clusters, f"{path}.scaleUp"))
         if event.quota_changed is not None:
             accounts = quotas(event.quota_changed, f"{path}.quotaChanged")
             made.append(Event(event.at, EventKind.QUOTA_CHANGED, quotas=accounts))
@@ -151,6 +145,38 @@ def _grown(
     more = fleet.row_of(given.nodes, f"{path}.grown.nodes") if given.nodes is not None else None
     clusters[name] = fleet.grown(clusters[name], given.by, more, f"{path}.grown.by")
     return Event(event.at, EventKind.GROWN, name, clusters[name])
+
+
+def _repriced(
+    at_s: int, given: schema.Price, clusters: Mapping[str, ClusterView], path: str
+) -> Event:
+    name = _there(given.cluster, clusters, f"{path}.cluster")
+    node_class = _class(given.node_class, clusters[name], path) if given.node_class else ""
+    return Event(
+        at_s,
+        EventKind.PRICE_CHANGED,
+        name,
+        price_per_hour=given.price,
+        node_class=node_class,
+    )
+
+
+def _delivers(
+    at_s: int, given: schema.ScaleUpChange, clusters: Mapping[str, ClusterView], path: str
+) -> Event:
+    name = _there(given.cluster, clusters, f"{path}.cluster")
+    if not clusters[name].scale_up:
+        raise FieldError(f"{path}.cluster", f"cluster {name!r} has no scaleUp: it adds no nodes")
+    node_class = _class(given.node_class, clusters[name], path) if given.node_class else ""
+    return Event(at_s, EventKind.SCALE_UP, name, node_class=node_class, delivers=given.delivers)
+
+
+def _class(name: str, view: ClusterView, path: str) -> str:
+    names = [each.name for each in view.scale_up]
+    if name not in names:
+        why = f"scaleUp of cluster {view.name!r} has no class {name!r}{near(name, names)}"
+        raise FieldError(f"{path}.class", why)
+    return name
 
 
 def _there(name: str, clusters: Mapping[str, ClusterView], path: str) -> str:

@@ -6,12 +6,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from federator.api import membercluster
+from federator.api import membercluster, scaleupfields
+from federator.api.scaleupfields import ScaleUpFields
 from federator.model.errors import FieldError, join
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.kubernetes import quantity
 from federator.model.kubernetes import taints as kubernetes_taints
 from federator.model.resources import CPU, GPU, MEMORY, Resources
+from federator.model.scaleup import NodeClass
 from federator.simulate.scenario import drawing
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.schema import Cluster, FleetFields, Nodes, Object, Taint
@@ -32,6 +34,12 @@ class Clusters:
     assumptions: list[str] = field(default_factory=list)
     recorded: frozenset[str] = frozenset()
     """Resources that at least one node names."""
+
+    @property
+    def priced(self) -> bool:
+        """Whether any node costs anything, of those that autoscalers add too."""
+        classes = (each for view in self.views.values() for each in view.scale_up)
+        return bool(self.prices) or any(each.price for each in classes)
 
 
 def assemble(
@@ -73,7 +81,13 @@ def assemble(
         permille = _permille(portion, path)
         clusters.views[name] = replace(clusters.views[name], buffer_permille=permille)
     named = {
-        name for view in clusters.views.values() for row in _rows(view) for name in row.allocatable
+        name
+        for view in clusters.views.values()
+        for size in (
+            *(row.allocatable for row in _rows(view)),
+            *(each.allocatable for each in view.scale_up),
+        )
+        for name in size
     }
     clusters.recorded = frozenset(named)
     for name, view in clusters.views.items():
@@ -151,6 +165,18 @@ def view_of(given: Cluster, path: str) -> ClusterView:
         usable_permille=_permille(given.usable, join(path, "usable")),
         buffer_permille=_permille(given.failover_buffer, join(path, "failoverBuffer")),
         capacity=Capacity(rows=rows, packs=given.packs),
+        scale_up=_classes(given.scale_up, join(path, "scaleUp")),
+    )
+
+
+def _classes(given: Sequence[ScaleUpFields], path: str) -> tuple[NodeClass, ...]:
+    """Raises FieldError."""
+    names = [each.name for each in given]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise FieldError(f"{path}[{at}].name", f"class {name!r} is given twice")
+    return scaleupfields.to_classes(
+        [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in given]
     )
 
 
@@ -185,7 +211,11 @@ def _rows(view: ClusterView) -> tuple[NodeRow, ...]:
 def _with(view: ClusterView, rows: Sequence[NodeRow]) -> ClusterView:
     before = view.capacity or Capacity()
     capacity = Capacity(
-        rows=tuple(rows), packs=before.packs, rules=before.rules, quotas=before.quotas
+        rows=tuple(rows),
+        packs=before.packs,
+        machines=before.machines,
+        rules=before.rules,
+        quotas=before.quotas,
     )
     return replace(view, capacity=capacity)
 

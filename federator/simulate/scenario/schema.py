@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import Model
+from federator.api.scaleupfields import Classes
 from federator.model.ask import Tier
 from federator.simulate.scenario import fields
 from federator.simulate.scenario.fields import Duration, Instant, Names, Portion
@@ -68,6 +69,9 @@ class Cluster(Model):
     """Its scheduler fills nodes one after the other; the default one spreads over them."""
     price: Annotated[float, Field(ge=0)] | None = None
     """Of one node for an hour."""
+    scale_up: Classes = Field(default_factory=list)
+    """Nodes that its autoscaler can add, as `spec.scaleUp` of a MemberCluster. None of `nodes` is
+    one of them."""
 
 
 class FleetGenerator(Model):
@@ -116,6 +120,8 @@ class FleetFields(Model):
     """Cluster -> price of one of its nodes for an hour."""
     failover_buffers: dict[str, Portion] = Field(default_factory=dict)
     """The same field of these clusters."""
+    scale_down_after: Annotated[Duration, AfterValidator(fields.at_least_a_minute)] = 600
+    """Autoscalers remove nodes that have stood empty for so long."""
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -416,7 +422,20 @@ class Price(Model):
     """A price from now on."""
 
     cluster: Name
-    price: Annotated[float, Field(ge=0)]
+    node_class: Annotated[str, Field(alias="class")] = ""
+    """Of the nodes of this class of its scaleUp; without it of its other nodes."""
+    price: Annotated[float, Field(ge=0, lt=1_000_000)]
+
+
+class ScaleUpChange(Model):
+    """Whether the nodes come that an autoscaler orders."""
+
+    cluster: Name
+    node_class: Annotated[str, Field(alias="class")] = ""
+    """Of its scaleUp; without it all."""
+    delivers: bool
+    """False: also those on their way do not come. True: those that are waited for come after the
+    minutes of their class, from now on."""
 
 
 class Scaled(Model):
@@ -447,6 +466,7 @@ class Event(Model):
     added: Cluster | None = None
     grown: Grown | None = None
     price_changed: Price | None = None
+    scale_up: ScaleUpChange | None = None
     quota_changed: list[Object] | None = None
     """All quotas from now on."""
     policy_changed: list[Object] | None = None

@@ -10,7 +10,8 @@ from typing import Any, Final
 from federator import __version__
 from federator.simulate.report import amounts, charts, figures, tabular
 from federator.simulate.report.charts import Dot
-from federator.simulate.report.page import Table, environment
+from federator.simulate.report.page import environment
+from federator.simulate.report.panels import Table
 from federator.simulate.sweep.frontier import COST, MOVES, WAITING, Group, Summary, titled
 from federator.simulate.sweep.plan import Plan
 

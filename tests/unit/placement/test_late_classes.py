@@ -1,6 +1,6 @@
 """Classes of nodes that did not deliver: when they are counted on again."""
 
-from federator.hub.members.promises import LEAST_PAUSE_S, LONGEST_PAUSE_S, Promises
+from federator.placement.growth.promises import LEAST_PAUSE_S, LONGEST_PAUSE_S, Promises
 from federator.model.resources import Resources
 from federator.model.scaleup import NodeClass
 

@@ -1,8 +1,9 @@
 """What one member's autoscaler is trusted with: the classes of nodes that its MemberCluster states,
 less those that did not deliver lately.
 
-Kept in memory, as what schedulers could not bind is: a new leader trusts what is stated, and learns
-the same again. Written by `hub/placing/unschedulable`, read by the member's view.
+The hub keeps it in memory, as what schedulers could not bind: a new leader trusts what is stated,
+and learns the same again. Its `placing/unschedulable` writes it, and the member's view reads it;
+`simulate` follows the same rule.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,10 @@ class Promises:
         self._late[node_class.name] = late
         pause = plaintext.counted(int(pause_s // 60), "minute", "minutes")
         return f"Nodes of {node_class.name} {_sentence(late)}: none are counted on for {pause}."
+
+    def until_s(self, node_class: str) -> float:
+        """The monotonic time at which the last pause of a class ends."""
+        return self._late[node_class].until_s
 
 
 def late_after_s(node_class: NodeClass) -> float:
