@@ -55,9 +55,9 @@ class _Cluster:
     member: GrowingMember
     stated: tuple[NodeClass, ...]
     """Its classes, at the prices of now."""
-    promises: Promises = field(default_factory=Promises)
-    barren: set[int] = field(default_factory=set)
+    barren: set[int]
     """Classes of which no node comes."""
+    promises: Promises = field(default_factory=Promises)
     on_the_way: list[_Node] = field(default_factory=list)
     there: dict[int, _Node] = field(default_factory=dict)
     """By the numbers of the member."""
@@ -96,6 +96,8 @@ class Autoscalers:
         self._numbers = itertools.count()
         self._looks: dict[tuple[str, WorkloadKey], int] = {}
         """The last of those of the agenda that are for this work."""
+        self._barren: dict[str, set[int]] = {}
+        """Cluster -> classes of which no node comes; also while the cluster is lost."""
         self._caps: dict[WorkloadKey, dict[str, tuple[int, int]]] = {}
         """Work -> cluster -> (copies that it could bind, second until which that counts)."""
         for name in fleet.members:
@@ -107,10 +109,18 @@ class Autoscalers:
         """A cluster has come, or come back, without any node of its autoscaler."""
         member = self._fleet.members[name]
         if isinstance(member, GrowingMember):
-            self._clusters[name] = _Cluster(member, member.classes)
+            known = {(last.cluster, last.node_class): last.per_hour for last in self.prices}
             self.prices += [
-                NodePrice(now_s, name, each.name, each.price or 0) for each in member.classes
+                NodePrice(now_s, name, each.name, each.price or 0)
+                for each in member.classes
+                if (name, each.name) not in known
             ]
+            stated = tuple(
+                replace(each, price=known.get((name, each.name), each.price))
+                for each in member.classes
+            )
+            self._clusters[name] = _Cluster(member, stated, self._barren.setdefault(name, set()))
+            self._refresh(name, now_s)
 
     def lose(self, name: str, now_s: int) -> None:
         """The cluster is gone with its nodes; nothing is bound there any more."""
@@ -130,24 +140,23 @@ class Autoscalers:
 
     def reprice(self, name: str, node_class: str, price: int, now_s: int) -> None:
         """A node of the class costs so many millionths an hour from now on."""
-        cluster = self._clusters.get(name)
-        if cluster is None:
-            return
         self.prices.append(NodePrice(now_s, name, node_class, price))
-        cluster.stated = tuple(
-            replace(each, price=price) if each.name == node_class else each
-            for each in cluster.stated
-        )
-        self._refresh(name, now_s)
+        cluster = self._clusters.get(name)
+        if cluster is not None:
+            cluster.stated = tuple(
+                replace(each, price=price) if each.name == node_class else each
+                for each in cluster.stated
+            )
+            self._refresh(name, now_s)
 
     def deliver(self, name: str, node_class: str, now_s: int, *, delivers: bool) -> None:
         """Nodes of the class, or of all with "", come from now on, or do not."""
+        stated = self._fleet.described[name].scale_up
+        chosen = {at for at, each in enumerate(stated) if node_class in ("", each.name)}
+        barren = self._barren[name]
+        (barren.difference_update if delivers else barren.update)(chosen)
         cluster = self._clusters.get(name)
-        if cluster is None:
-            return
-        chosen = {at for at, each in enumerate(cluster.stated) if node_class in ("", each.name)}
-        cluster.barren = cluster.barren - chosen if delivers else cluster.barren | chosen
-        for node in cluster.on_the_way:
+        for node in cluster.on_the_way if cluster is not None else ():
             if node.at in chosen and (node.comes_s is None) == delivers:
                 node.comes_s = self._due(name, node.at, now_s)
 
@@ -172,7 +181,8 @@ class Autoscalers:
             if key not in cluster.since:
                 cluster.since[key] = now_s
                 self._look(now_s + UNSCHEDULABLE_AFTER_S, name, key)
-        if running.pending and running.waiting_for == Reason.UNSCHEDULABLE.value:
+        trusted = running.pending.keys() - self.capped(key, now_s).keys()
+        if trusted and running.waiting_for == Reason.UNSCHEDULABLE.value:
             running.waits_from(now_s, SCALING_UP)
 
     def forget(self, running: Running) -> None:

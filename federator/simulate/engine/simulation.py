@@ -13,6 +13,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.neighbours import NOBODY, Peer, Peers, repelling
 from federator.model.resources import UNLIMITED
+from federator.model.scaleup import ScaleUp
 from federator.placement import inputs as placement_inputs
 from federator.placement.policy.policies import Bindings, Policies
 from federator.placement.room.commitments import Commitments
@@ -281,7 +282,11 @@ class Simulation:
             return UNLIMITED
         member = self.fleet.members.get(cluster)
         together = ask.whole and ask.policy.division.max_clusters == 1
-        return member.reach(ask.shape) // (ask.count if together else 1) if member else 0
+        if member is None:
+            return 0
+        never = ask.policy.scale_up is ScaleUp.NEVER
+        room = member.room(ask.shape) if never else member.reach(ask.shape)
+        return room // (ask.count if together else 1)
 
     def _of_quota(self, ask: Ask) -> int:
         """As `backlog.Room`."""

@@ -15,7 +15,7 @@ from federator.model.fleet import ClusterView
 from federator.simulate.demand import Work
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import End, Life, SimulationResult
-from tests.unit.simulate import holding, quotas
+from tests.unit.simulate import growth, holding, quotas
 
 MIB: Final = 1 << 20
 _UNITS: Final = (("cpu", 1), ("memory", MIB), ("nvidia.com/gpu", 1))
@@ -27,12 +27,13 @@ def broken(inputs: Inputs, outcome: SimulationResult) -> list[str]:
     """What does not add up, each a sentence; empty when everything does."""
     return [
         *_works(inputs, outcome),
-        *_lives(outcome),
+        *_lives(inputs, outcome),
         *_room(inputs, outcome),
         *_scaled(inputs, outcome),
         *_samples(outcome),
         *holding.broken(inputs, outcome),
         *quotas.broken(inputs, outcome),
+        *growth.broken(inputs, outcome),
     ]
 
 
@@ -48,7 +49,7 @@ def _works(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
         )
 
 
-def _lives(outcome: SimulationResult) -> Iterator[str]:
+def _lives(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
     for life in outcome.lives:
         work = life.work
         if life.start_s is not None and life.start_s < work.submit_s:
@@ -58,7 +59,8 @@ def _lives(outcome: SimulationResult) -> Iterator[str]:
         elif work.kind != "service" and life.end is End.RUNNING and not life.stays:
             yield f"{work.id} runs nowhere"
         for stay in life.stays:
-            if work.kind != "service" and work.recorded is None and stay.copies != work.shards:
+            gang = work.kind != "service" and work.recorded is None and not inputs.grows
+            if gang and stay.copies != work.shards:
                 yield f"{work.id} stands in {stay.cluster} with {stay.copies} of {work.shards}"
             if stay.end_s is not None and stay.end_s < stay.start_s:
                 yield f"{work.id} leaves {stay.cluster} before it comes"
@@ -113,6 +115,12 @@ def _room(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
             used = (used[0] + amounts[0], used[1] + amounts[1], used[2] + amounts[2])
             last_of_instant = position + 1 == len(ordered) or ordered[position + 1][0] > at_s
             size = _size_at(sizes[cluster], at_s)
+            more = growth.amounts(inputs, outcome, at_s)[cluster] if outcome.grown else {}
+            size = (
+                size[0] + more.get("cpu", 0),
+                size[1] + more.get("memory", 0),
+                size[2] + more.get("gpu", 0),
+            )
             if last_of_instant and any(has > most for has, most in zip(used, size, strict=True)):
                 yield f"at {at_s} s {cluster} holds {used} of {size} (milli-cores, MiB, GPUs)"
                 break

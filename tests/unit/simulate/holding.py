@@ -12,6 +12,7 @@ from federator.model.fleet import ClusterView
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import FLEET, SimulationResult
+from tests.unit.simulate import growth
 
 RESOURCES: Final = {"cpu": (CPU, 1), "memory": (MEMORY, 1 << 20), "gpu": (GPU, 1)}
 """Name in reports -> (name in nodes, what one unit is in nodes)."""
@@ -39,7 +40,7 @@ def broken(inputs: Inputs, outcome: SimulationResult) -> Iterator[str]:
 def counted(inputs: Inputs, outcome: SimulationResult) -> Found:
     """From every second at which something changes to the next such second."""
     begin_s = outcome.start_s + outcome.warm_up_s
-    held, there = _held(outcome), _there(inputs, outcome.end_s)
+    held, there = _held(outcome), _there(inputs, outcome)
     end_s = max(outcome.end_s, outcome.horizon_s)
     times = {0, begin_s, outcome.horizon_s, end_s} | held.keys() | there.keys()
     agenda = sorted(at_s for at_s in times if at_s <= end_s)
@@ -86,8 +87,9 @@ def _held(outcome: SimulationResult) -> Mapping[int, list[tuple[str, str, int]]]
     return changes
 
 
-def _there(inputs: Inputs, end_s: int) -> Mapping[int, list[tuple[str, Amounts]]]:
+def _there(inputs: Inputs, outcome: SimulationResult) -> Mapping[int, list[tuple[str, Amounts]]]:
     """Second -> (cluster, what its nodes have from then on)."""
+    end_s = outcome.end_s
     changes: dict[int, list[tuple[str, Amounts]]] = defaultdict(list)
     described = dict(inputs.clusters)
     lost: set[str] = set()
@@ -108,7 +110,23 @@ def _there(inputs: Inputs, end_s: int) -> Mapping[int, list[tuple[str, Amounts]]
             continue
         size = dict.fromkeys(RESOURCES, 0) if name in lost else _size(described[name])
         changes[event.at_s].append((name, size))
-    return changes
+    return _with_growth(changes, inputs, outcome) if outcome.grown else changes
+
+
+def _with_growth(
+    changes: Mapping[int, list[tuple[str, Amounts]]], inputs: Inputs, outcome: SimulationResult
+) -> Mapping[int, list[tuple[str, Amounts]]]:
+    """The same with the nodes of autoscalers."""
+    having: dict[str, Amounts] = {}
+    found: dict[int, list[tuple[str, Amounts]]] = {}
+    for at_s in sorted({*changes, *growth.changes(outcome)}):
+        having |= dict(changes.get(at_s, ()))
+        more = growth.amounts(inputs, outcome, at_s)
+        found[at_s] = [
+            (name, {shown: size + more[name][shown] for shown, size in sizes.items()})
+            for name, sizes in having.items()
+        ]
+    return found
 
 
 def _size(view: ClusterView) -> Amounts:

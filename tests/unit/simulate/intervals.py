@@ -13,7 +13,7 @@ import pytest
 from federator.simulate.outcome import Life
 from federator.simulate.report import figures
 from federator.simulate.report.measures import Measures
-from tests.unit.simulate import recount
+from tests.unit.simulate import growth, recount
 from tests.unit.simulate.recount import RESOURCES, Wanted, takes
 
 
@@ -28,7 +28,12 @@ class ByIntervals(Wanted):
     def segments(self) -> Iterator[tuple[int, int, dict[str, tuple[int, dict[str, int]]]]]:
         """(first second, second after the last, what is there) between changes of the fleet."""
         inside = {
-            event.at_s for event in self.inputs.events if self.begin_s < event.at_s < self.until_s
+            at_s
+            for at_s in (
+                *(event.at_s for event in self.inputs.events),
+                *growth.changes(self.outcome),
+            )
+            if self.begin_s < at_s < self.until_s
         }
         for start_s, end_s in pairwise(sorted({self.begin_s, *inside, self.until_s})):
             yield start_s, end_s, self.nodes(start_s)
@@ -103,7 +108,7 @@ class ByIntervals(Wanted):
 
     def costs(self) -> dict[str, float]:
         """Cluster -> cost of its nodes."""
-        found: dict[str, float] = defaultdict(float)
+        found: dict[str, float] = defaultdict(float, self.grown_costs())
         for start_s, end_s, there in self.segments():
             hours = max(min(end_s, self.horizon_s) - start_s, 0) / 3600
             for name, (count, _) in there.items():
@@ -160,7 +165,7 @@ def compare(wanted: ByIntervals, measures: Measures) -> None:
             told = (group.never, group.waited, group.p50_s, group.p90_s, group.p99_s)
             count = recount.waiting(lives[group.group])
             assert (*told, group.max_s, group.sum_s) == tuple(count.values()), group.group
-    if wanted.inputs.price_per_hour:
+    if wanted.priced:
         bill = wanted.bill()
         for by in ("cluster", "project", "tier"):
             for name, cents in measures.bill.groups[by].items():

@@ -13,6 +13,7 @@ from federator.model.ask import Tier
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate.inputs import EventKind, Inputs
 from federator.simulate.outcome import End, Life, SimulationResult
+from tests.unit.simulate import growth
 
 RESOURCES = {"cpu": (CPU, 1, 1000), "memory": (MEMORY, 1 << 20, 1024), "gpu": (GPU, 1, 1)}
 """Name in reports -> (name in nodes, what one unit is in nodes, units in what people read)."""
@@ -55,6 +56,7 @@ class Wanted:
             elif event.kind in (EventKind.ADDED, EventKind.GROWN) and event.view is not None:
                 views[event.cluster] = event.view
         found = {}
+        more = growth.amounts(self.inputs, self.outcome, at_s)
         for name, view in views.items():
             rows = view.capacity.rows if view.capacity is not None else ()
             if name not in gone:
@@ -62,6 +64,7 @@ class Wanted:
                     sum(row.count for row in rows),
                     {
                         shown: sum(row.count * row.allocatable[real] for row in rows) // unit
+                        + more[name][shown]
                         for shown, (real, unit, _) in RESOURCES.items()
                     },
                 )
@@ -160,7 +163,11 @@ class Wanted:
                 found[f"use_mean_{resource}"] = mean
                 found[f"use_peak_{resource}"] = peak
                 found[f"used_peak_{resource}"] = most
-        if self.inputs.price_per_hour:
+        if self.inputs.grows:
+            found |= growth.figures(self.inputs, self.outcome, self.measured)
+        if self.priced:
+            if self.inputs.grows:
+                found["cost_grown"] = sum(self.grown_costs().values())
             cost, idle = self.cost(), self.bill()["", ""]
             found |= {"cost": cost, "cost_idle": idle}
             for resource, key in (("cpu", "cost_per_core_hour"), ("gpu", "cost_per_gpu_hour")):
@@ -230,9 +237,24 @@ class Wanted:
             if life.end_s is None or life.end_s > event.at_s
         )
 
+    @property
+    def measured(self) -> range:
+        """The seconds that sums are of."""
+        return range(self.begin_s, self.horizon_s)
+
+    @property
+    def priced(self) -> bool:
+        """Whether anything costs anything."""
+        classes = growth.classes(self.inputs).values()
+        return bool(self.inputs.price_per_hour) or any(each.price for each in classes)
+
+    def grown_costs(self) -> Mapping[str, float]:
+        """Cluster -> cost of the nodes of its autoscaler."""
+        return growth.costs(self.inputs, self.outcome, self.measured)
+
     def cost(self) -> float:
         """Of all nodes from the warm-up to the horizon."""
-        return sum(
+        return sum(self.grown_costs().values()) + sum(
             self.inputs.price_per_hour.get(name, 0.0) * count / 3600
             for at_s in range(self.begin_s, self.horizon_s)
             for name, (count, _) in self.nodes(at_s).items()
@@ -253,6 +275,8 @@ class Wanted:
                 for name, copies in standing(life, at_s).items():
                     for resource, amount in takes(life).items():
                         parts[life.work.id, name, resource] += amount * copies
+        for name, cost in self.grown_costs().items():
+            costs[name] += cost
         found: dict[tuple[str, str], float] = defaultdict(float)
         found["", ""] = sum(costs.values())
         for name, cost in costs.items():

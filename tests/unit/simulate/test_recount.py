@@ -11,6 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from federator.model.ask import Tier
+from federator.model.resources import Resources
+from federator.model.scaleup import NodeClass
 from federator.simulate.demand import Failing, Scaling, Work
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import FIGURE_KEYS, End
@@ -358,8 +360,13 @@ def test_costs_agree_with_a_count_of_their_own_and_add_up_to_the_cent(
 
 
 def test_every_figure_that_a_scenario_may_name_is_counted_here() -> None:
-    wanted, _ = counted(busy())
-    assert set(FIGURE_KEYS) <= wanted.figures().keys()
+    grows = (NodeClass("m6i", Resources({"cpu": 4000, "pods": 110}), 1, 1, 770_000),)
+    inputs = busy()
+    fleet = {
+        name: dataclasses.replace(each, scale_up=grows) for name, each in inputs.clusters.items()
+    }
+    wanted, measures = counted(dataclasses.replace(inputs, clusters=fleet))
+    assert set(FIGURE_KEYS) <= wanted.figures().keys() == figures.values(measures).keys()
     assert {end.value.lower() for end in End} <= set(FIGURE_KEYS)
 
 

@@ -1,0 +1,330 @@
+"""Clusters that grow: nodes come for copies that wait, are counted and paid for, and go."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.hub.options import HubOptions
+from federator.model.ask import Tier
+from federator.model.policy import Policy
+from federator.model.resources import Resources
+from federator.model.scaleup import NodeClass, ScaleUp
+from federator.placement.policy.policies import Rule
+from federator.simulate.demand import Scaling, Work
+from federator.simulate.engine import autoscaling
+from federator.simulate.inputs import Event, EventKind, Inputs
+from federator.simulate.outcome import GrownNode, SimulationResult
+from federator.simulate.report import figures
+from federator.simulate.report.measures import measure
+from tests.examples import examples
+from tests.unit.simulate import growth, intervals
+from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
+from tests.unit.simulate.intervals import ByIntervals
+from tests.unit.simulate.recount import Wanted
+
+IDLE_S = 120
+
+
+def node_class(name: str = "m6i", most: int = 3, **fields: Any) -> NodeClass:
+    """A node holds four copies of one core."""
+    settings: dict[str, Any] = {"minutes": 2, "price": 3_600_000, **fields}
+    size = Resources({"cpu": 4000, "memory": 64 << 30, "pods": 110})
+    return NodeClass(name, size, most, **settings)
+
+
+def grows(name: str = "a", *classes: NodeClass, **fields: Any) -> Any:
+    """A cluster with one node of four cores."""
+    return cluster(name, nodes(1), scale_up=classes or (node_class(),), **fields)
+
+
+def under(scale_up: ScaleUp) -> dict[str, Any]:
+    """Every work is under a policy that says so."""
+    return {"rules": (Rule(Policy(name="p", scale_up=scale_up), cluster_wide=True),)}
+
+
+def played(fleet: list[Any], works: list[Work], *events: Event, **fields: Any) -> SimulationResult:
+    settings: dict[str, Any] = {"idle_s": IDLE_S, **fields}
+    return simulate(inputs_of(fleet, works, *events, **settings))
+
+
+def spans(outcome: SimulationResult) -> list[tuple[int, int | None, int | None]]:
+    return [(each.ordered_s, each.ready_s, each.removed_s) for each in outcome.grown or ()]
+
+
+def test_a_job_starts_when_its_nodes_have_come_and_they_go_when_they_are_empty() -> None:
+    outcome = played([grows()], [job("wide", 10, 100, 10)])
+
+    life = lives(outcome)["wide"]
+    assert life.start_s == 10 + 120
+    assert [(wait.start_s, wait.end_s, wait.reason, wait.copies) for wait in life.waits] == [
+        (10, 130, "ScalingUp", 6)
+    ]
+    assert life.waited_for_nodes == 6
+    assert spans(outcome) == [(10, 130, 230 + IDLE_S), (10, 130, 230 + IDLE_S)]
+
+
+def test_one_node_is_ordered_once_for_all_copies_that_it_holds() -> None:
+    works = [job("fills", 0, 1000, 4), *(job(f"w{at}", 5 + at, 50, 1) for at in range(4))]
+
+    outcome = played([grows()], works)
+
+    assert spans(outcome) == [(5, 125, 128 + 50 + IDLE_S - 3)]
+    assert [lives(outcome)[f"w{at}"].start_s for at in range(4)] == [125] * 4
+
+
+def test_copies_beyond_the_most_that_a_class_has_wait_for_room() -> None:
+    works = [job("fills", 0, 1000, 4), job("first", 5, 500, 8), job("second", 6, 50, 8)]
+
+    outcome = played([grows("a", node_class(most=2))], works)
+
+    assert lives(outcome)["second"].start_s == 125 + 500
+    assert len(spans(outcome)) == 2
+    assert lives(outcome)["second"].waits[0].reason == "InsufficientCapacity"
+
+
+def test_never_waits_for_room_and_when_short_uses_free_room_elsewhere_first() -> None:
+    works = [job("fills", 0, 300, 4), service("web", 5, 6)]
+    fleet = [grows(), cluster("b", nodes(1))]
+
+    never, short, prefer = (
+        played(fleet, works, end_s=200, **under(each))
+        for each in (ScaleUp.NEVER, ScaleUp.WHEN_SHORT, ScaleUp.PREFER)
+    )
+
+    assert never.grown == ()
+    assert sum(stay.copies for stay in lives(never)["web"].stays) == 4
+    assert len(short.grown or ()) == 1
+    assert {stay.cluster for stay in lives(short)["web"].stays} == {"a", "b"}
+    assert len(prefer.grown or ()) >= 1
+    assert lives(prefer)["web"].waited_for_nodes >= lives(short)["web"].waited_for_nodes
+
+
+def test_under_never_a_fleet_decides_as_if_no_cluster_could_grow() -> None:
+    works = [job(f"w{at}", 7 * at, 90, 1 + at % 3) for at in range(40)]
+    fleet = [grows(), cluster("b", nodes(1))]
+
+    outcome = played(fleet, works, **under(ScaleUp.NEVER))
+    bare = played([dataclasses.replace(each, scale_up=()) for each in fleet], works)
+
+    assert outcome.lives == bare.lives
+
+
+def test_a_node_that_is_used_again_stays() -> None:
+    works = [job("fills", 0, 1000, 4), job("w0", 5, 50, 1), job("w1", 125 + 50 + 60, 50, 1)]
+
+    outcome = played([grows()], works)
+
+    assert spans(outcome) == [(5, 125, 285 + IDLE_S)]
+    assert lives(outcome)["w1"].wait_s == 0
+
+
+def test_nodes_that_never_come_are_given_up_and_the_copies_get_another_place() -> None:
+    works = [job("fills", 0, 2000, 4), job("other", 0, 300, 4), service("web", 5, 3)]
+    fleet = [grows(), cluster("b", nodes(1))]
+    silent = Event(0, EventKind.SCALE_UP, "a", delivers=False)
+
+    outcome = played(fleet, works, silent, end_s=900)
+
+    life = lives(outcome)["web"]
+    assert spans(outcome) == [(5, None, None)]
+    assert (life.waits[0].end_s, life.waits[0].reason) == (5 + 240, "ScalingUp")
+    assert [(stay.cluster, stay.start_s) for stay in life.stays] == [("b", 300)]
+
+
+def test_a_late_class_is_not_counted_on_until_a_node_comes() -> None:
+    late_s = 5 + 2 * 120
+    works = [job("fills", 0, 4000, 4), job("w0", 5, 50, 1), job("w1", late_s + 10, 50, 1)]
+    silent = Event(0, EventKind.SCALE_UP, "a", delivers=False)
+    again = Event(late_s + 20, EventKind.SCALE_UP, "a", delivers=True)
+
+    outcome = played([grows()], works, silent, again)
+
+    # no node is ordered for w1, and w0 waits on: there is no other place
+    assert spans(outcome) == [(5, late_s + 140, late_s + 190 + IDLE_S)]
+    assert [wait.reason for wait in lives(outcome)["w0"].waits] == ["ScalingUp", "Unschedulable"]
+    assert {wait.reason for wait in lives(outcome)["w1"].waits} == {"InsufficientCapacity"}
+    assert lives(outcome)["w1"].start_s == late_s + 140
+
+
+def test_nodes_that_are_waited_for_come_once_the_autoscaler_delivers_again() -> None:
+    works = [job("fills", 0, 4000, 4), job("w0", 5, 50, 1)]
+    silent = Event(0, EventKind.SCALE_UP, "a", node_class="m6i", delivers=False)
+    again = Event(60, EventKind.SCALE_UP, "a", node_class="m6i", delivers=True)
+
+    outcome = played([grows()], works, silent, again)
+
+    assert spans(outcome) == [(5, 180, 230 + IDLE_S)]
+
+
+def test_a_price_that_changes_is_paid_from_then_on() -> None:
+    works = [job("fills", 0, 4000, 4), service("web", 0, 1)]
+    dearer = Event(180, EventKind.PRICE_CHANGED, "a", price_per_hour=36.0, node_class="m6i")
+
+    outcome = played([grows()], works, dearer, end_s=240)
+
+    assert spans(outcome) == [(0, 120, None)]
+    assert outcome.costs == {"a": round(100 * (60 * 3.6 + 60 * 36) / 3600)}
+
+
+def test_the_cheapest_class_for_a_copy_is_ordered_and_a_change_of_prices_counts() -> None:
+    classes = (node_class("dear", price=5), node_class("fair", price=3))
+    works = [job("fills", 0, 4000, 4), job("w0", 5, 1000, 4), job("w1", 300, 500, 4)]
+    dearer = Event(200, EventKind.PRICE_CHANGED, "a", price_per_hour=1.0, node_class="fair")
+
+    outcome = played([grows("a", *classes)], works, dearer)
+
+    assert [each.node_class for each in outcome.grown or ()] == ["fair", "dear"]
+
+
+def test_a_cluster_that_is_lost_takes_its_nodes_and_what_waited_there_goes_elsewhere() -> None:
+    works = [job("fills", 0, 1000, 4), service("web", 0, 5), job("late", 150, 1000, 4)]
+    lost, back = Event(160, EventKind.LOST, "a"), Event(400, EventKind.RETURNED, "a")
+
+    outcome = played([grows()], works, lost, back, end_s=700)
+
+    first = outcome.grown or ()
+    assert all(each.removed_s == 160 for each in first if (each.ready_s or 999) <= 160)
+    assert [each.ordered_s for each in first if each.ready_s is None] == [150]
+    assert lives(outcome)["late"].start_s is not None
+    assert lives(outcome)["web"].end_s is None
+
+
+def test_nodes_stay_when_the_cluster_gets_further_ones() -> None:
+    works = [job("fills", 0, 1000, 4), service("web", 0, 5)]
+    further = cluster("a", nodes(2), scale_up=(node_class(),))
+    more = Event(150, EventKind.GROWN, "a", further)
+
+    outcome = played([grows()], works, more, end_s=500)
+
+    assert [stay.end_s for stay in lives(outcome)["web"].stays][-1] is None
+    assert sum(each.copies for each in outcome.happened) == 0
+    assert all(ready_s == 120 for _, ready_s, _ in spans(outcome))
+
+
+def test_copies_that_wait_in_a_drained_cluster_get_another_place() -> None:
+    works = [job("fills", 0, 5000, 4), job("other", 0, 30, 4), service("web", 5, 2)]
+    drained = Event(40, EventKind.DRAINED, "a")
+
+    outcome = played([grows(), cluster("b", nodes(1))], works, drained, end_s=200)
+
+    assert {stay.cluster for stay in lives(outcome)["web"].stays} == {"b"}
+    assert lives(outcome)["web"].start_s == 40
+
+
+def test_the_hub_gives_up_copies_after_the_same_times() -> None:
+    options = HubOptions()
+    assert options.unschedulable_after_s == autoscaling.UNSCHEDULABLE_AFTER_S
+    assert options.unschedulable_decay_s == autoscaling.CAPPED_S
+
+
+# -- a count of their own --------------------------------------------------------------------------
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[Any]:
+    classes = [
+        node_class(
+            name,
+            draw(st.integers(0, 3)),
+            minutes=draw(st.integers(1, 3)),
+            price=draw(st.sampled_from([None, 1_000_000, 7_200_000])),
+        )
+        for name in draw(st.sampled_from(["x", "xy"]))
+    ]
+    return [grows("a", *classes), cluster("b", nodes(1), scale_up=tuple(classes[:1]))]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Inputs:
+    works = []
+    for number in range(draw(st.integers(1, 9))):
+        submit_s, copies = draw(st.integers(0, 500)), draw(st.integers(1, 9))
+        fields: dict[str, Any] = {"cpu_milli": draw(st.sampled_from([500, 1000, 3000]))}
+        fields |= {"tier": draw(st.sampled_from(list(Tier))), "priority": draw(st.integers(0, 1))}
+        if draw(st.booleans()):
+            curve = (Scaling(submit_s + draw(st.integers(1, 200)), draw(st.integers(1, 9))),)
+            works.append(service(f"w{number}", submit_s, copies, curve=curve, **fields))
+        else:
+            works.append(job(f"w{number}", submit_s, draw(st.integers(1, 300)), copies, **fields))
+    at_s = st.integers(1, 800)
+    kinds = {
+        "price": lambda: Event(
+            draw(at_s), EventKind.PRICE_CHANGED, "a", price_per_hour=2.5, node_class="x"
+        ),
+        "never": lambda: Event(draw(at_s), EventKind.SCALE_UP, "a", delivers=False),
+        "again": lambda: Event(draw(at_s), EventKind.SCALE_UP, "a", delivers=True),
+        "lost": lambda: Event(draw(at_s), EventKind.LOST, "a"),
+        "back": lambda: Event(draw(at_s), EventKind.RETURNED, "a"),
+        "drained": lambda: Event(draw(at_s), EventKind.DRAINED, draw(st.sampled_from("ab"))),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(kinds)), max_size=3))
+    events = sorted((kinds[kind]() for kind in chosen), key=lambda event: event.at_s)
+    return inputs_of(
+        draw(fleets()),
+        works,
+        *events,
+        end_s=1000,
+        idle_s=draw(st.sampled_from([60, 180])),
+        warm_up_s=draw(st.sampled_from([0, 200])),
+        price_per_hour={"a": 1.5} if draw(st.booleans()) else {},
+        **under(draw(st.sampled_from(ScaleUp))),
+    )
+
+
+@given(scenarios())
+@examples(25)
+def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
+    outcome = simulate(inputs)
+    intervals.compare(ByIntervals(inputs, outcome), measure(outcome))
+
+
+@given(scenarios())
+@examples(4)
+def test_the_count_by_intervals_is_that_of_every_second(inputs: Inputs) -> None:
+    outcome = simulate(inputs)
+    by_seconds, by_intervals = Wanted(inputs, outcome), ByIntervals(inputs, outcome)
+    assert by_intervals.figures() == pytest.approx(by_seconds.figures())
+
+
+def test_node_hours_and_cost_of_some_hundred_works_are_those_of_a_count_of_its_own() -> None:
+    """With a warm-up, in which nodes come that stay, and a price that changes later."""
+    works = [
+        job(f"w{at}", 11 * at + at % 17, 60 + 37 * at % 400, 1 + at * 7 % 5) for at in range(300)
+    ]
+    dearer = Event(1800, EventKind.PRICE_CHANGED, "a", price_per_hour=9.0, node_class="m6i")
+    inputs = inputs_of(
+        [grows("a", node_class(most=6)), cluster("b", nodes(2))],
+        works,
+        dearer,
+        idle_s=IDLE_S,
+        warm_up_s=900,
+    )
+    outcome = simulate(inputs)
+
+    found = figures.values(measure(outcome))
+    seconds = range(900, outcome.horizon_s)
+    there = {at_s: _there(outcome, at_s) for at_s in seconds}
+    cost = sum(count * (3.6 if at_s < 1800 else 9.0) / 3600 for at_s, count in there.items())
+    assert found["grown_node_s"] == sum(there.values()) > 0
+    assert found["cost_grown"] == pytest.approx(cost, abs=0.01)
+    assert found["cost"] == found["cost_grown"]  # no other node has a price
+    assert _there(outcome, 899) > 0
+    assert found["grown_peak"] == max(there.values()) <= 6
+    intervals.compare(ByIntervals(inputs, outcome), measure(outcome))
+
+
+def _there(outcome: SimulationResult, at_s: int) -> int:
+    return sum(growth.is_there(each, at_s) for each in outcome.grown or ())
+
+
+def test_a_node_that_is_ordered_twice_is_found() -> None:
+    inputs = inputs_of([grows()], [job("fills", 0, 300, 4), job("w", 5, 50, 1)], idle_s=IDLE_S)
+    outcome = simulate(inputs)
+    twice = (*(outcome.grown or ()), GrownNode("a", "m6i", 5, 125, 300))
+
+    wrong = list(growth.broken(inputs, dataclasses.replace(outcome, grown=twice)))
+
+    assert wrong == ["at 5 s 2 nodes are on their way for 1 copies"]
