@@ -246,7 +246,10 @@ class Wanted:
     def priced(self) -> bool:
         """Whether anything costs anything."""
         classes = growth.classes(self.inputs).values()
-        return bool(self.inputs.price_per_hour) or any(each.price for each in classes)
+        changes = (event.kind is EventKind.PRICE_CHANGED for event in self.inputs.events)
+        return bool(self.inputs.price_per_hour) or any(
+            [*changes, *(each.price for each in classes)]
+        )
 
     def grown_costs(self) -> Mapping[str, float]:
         """Cluster -> cost of the nodes of its autoscaler."""

@@ -1,6 +1,8 @@
 """Clusters that grow: nodes come for copies that wait, are counted and paid for, and go."""
 
 import dataclasses
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +19,11 @@ from federator.simulate.demand import Scaling, Work
 from federator.simulate.engine import autoscaling
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import GrownNode, SimulationResult
-from federator.simulate.report import figures
+from federator.simulate.report import figures, forms
 from federator.simulate.report.measures import measure
+from federator.simulate.report.page import Provenance
+from federator.simulate.scenario import loading
+from federator.simulate.scenario.loading import InvalidScenario
 from tests.examples import examples
 from tests.unit.simulate import growth, intervals
 from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
@@ -328,3 +333,114 @@ def test_a_node_that_is_ordered_twice_is_found() -> None:
     wrong = list(growth.broken(inputs, dataclasses.replace(outcome, grown=twice)))
 
     assert wrong == ["at 5 s 2 nodes are on their way for 1 copies"]
+
+
+# -- scenarios -------------------------------------------------------------------------------------
+
+SCENARIO = """
+fleet:
+  clusters:
+  - {name: a, nodes: [{count: 1, cpu: 4}], scaleUp: [
+       {name: m6i, shape: {cpu: "16"}, max: 5, minutes: 2, pricePerHour: "0.77"}]}
+  - {name: b, nodes: [{count: 1, cpu: 4}]}
+demand:
+  generate: [{works: 5, over: 1h, tenants: {ads: 1}, shard: {cpu: 6}, runtime: {median: 10m}}]
+"""
+
+
+def read(tmp_path: Path, *settings: str) -> Inputs:
+    path = tmp_path / "s.yaml"
+    path.write_text(SCENARIO)
+    return loading.inputs(loading.changed(loading.document(path), settings), path, {})
+
+
+def test_a_scenario_states_classes_as_a_member_cluster_does(tmp_path: Path) -> None:
+    inputs = read(tmp_path, "fleet.scaleDownAfter=5m")
+    stated = inputs.clusters["a"].scale_up
+
+    size = Resources({"cpu": 16_000, "pods": 110})
+    assert stated == (NodeClass("m6i", size, 5, 2, 770_000),)
+    assert inputs.idle_s == 300
+    outcome = simulate(inputs)
+    assert all(life.end_s for life in outcome.lives)  # no node of the description holds one
+    assert figures.values(measure(outcome))["cost_grown"] > 0
+
+
+SCALE_UP = "fleet.clusters[0].scaleUp"
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "message"),
+    [
+        ("fleet.clusters.0.scaleUp.0.max=-1", f"{SCALE_UP}[0].max", "greater than or equal to 0"),
+        ("fleet.clusters.0.scaleUp.0.minutes=0", f"{SCALE_UP}[0].minutes", "greater than or equal"),
+        ("fleet.clusters.0.scaleUp.0.shape={}", f"{SCALE_UP}[0]", "shape names no amount above 0"),
+        ("fleet.clusters.0.scaleUp.0.pricePerHour=x", f"{SCALE_UP}[0].pricePerHour", "pattern"),
+        ("fleet.clusters.0.scaleUp.0.nodes=3", f"{SCALE_UP}[0].nodes", "unknown field"),
+        ("fleet.scaleDownAfter=10s", "fleet.scaleDownAfter", "is shorter than a minute"),
+        (
+            "events=[{at: 1, scaleUp: {cluster: b, delivers: false}}]",
+            "events[0].scaleUp.cluster",
+            "cluster 'b' has no scaleUp",
+        ),
+        (
+            "events=[{at: 1, scaleUp: {cluster: c, delivers: false}}]",
+            "events[0].scaleUp.cluster",
+            "there is no cluster 'c'",
+        ),
+        ("events=[{at: 1, scaleUp: {cluster: a}}]", "events[0].scaleUp.delivers", "required"),
+        (
+            "events=[{at: 1, scaleUp: {cluster: a, class: m6, delivers: false}}]",
+            "events[0].scaleUp.class",
+            "has no class 'm6' (is it 'm6i'?)",
+        ),
+        (
+            "events=[{at: 1, priceChanged: {cluster: b, class: m6i, price: 1}}]",
+            "events[0].priceChanged.class",
+            "scaleUp of cluster 'b' has no class 'm6i'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path(
+    tmp_path: Path, setting: str, path: str, message: str
+) -> None:
+    with pytest.raises(InvalidScenario) as caught:
+        read(tmp_path, setting)
+    text = str(caught.value)
+    assert f"s.yaml: {path}: " in text
+    assert message in text
+
+
+def test_a_class_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    twice = "{name: m6i, shape: {cpu: 16}, max: 5, minutes: 2}"
+    with pytest.raises(InvalidScenario, match=r"scaleUp\[1\].name: class 'm6i' is given twice"):
+        read(tmp_path, f"fleet.clusters.0.scaleUp=[{twice}, {twice}]")
+
+
+def test_the_report_has_a_row_for_each_node_and_class() -> None:
+    outcome = played([grows()], [job("wide", 10, 100, 10)], warm_up_s=20)
+    measures = measure(outcome)
+    content = forms.files(measures, Provenance("1", "s.yaml"))
+
+    assert content["nodes.csv"].decode().splitlines() == [
+        "cluster,class,ordered_s,ready_s,removed_s,node_s,cost",
+        "a,m6i,10,130,350,0,0.0",
+        "a,m6i,10,130,350,0,0.0",
+    ]
+    assert json.loads(content["report.json"])["grown"] == [
+        {
+            "cluster": "a",
+            "class": "m6i",
+            "ordered": 0,
+            "came": 2,
+            "removed": 2,
+            "peak": 2,
+            "nodeSeconds": 0,
+            "pricePerHour": 3.6,
+            "cost": 0.0,
+        }
+    ]
+    assert "Nodes added" in content["report.html"].decode()
+    bare = forms.files(measure(played([cluster("a")], [job("w", 0, 5)])), Provenance("1", "s"))
+    assert "nodes.csv" not in bare
+    assert "grown" not in json.loads(bare["report.json"])
