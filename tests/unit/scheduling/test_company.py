@@ -1,0 +1,212 @@
+"""Affinity between workloads together with preemption and with kept room: copies begin only in the
+right company, and nobody leaves for a workload that may begin nowhere.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model.accounts import Preemption, QuotaAccount, Take
+from federator.model.ask import Ask, Tier
+from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.names import WorkloadKey
+from federator.placement.room.commitments import Commitments
+from federator.scheduling import cycle
+from federator.scheduling.cycle import Cycle
+from federator.scheduling.entry import Entry, Standing
+from federator.scheduling.queue import Queue
+from tests.examples import examples
+from tests.unit.placement.company import company
+from tests.unit.placement.fleets import cluster, counts, fleet, held, service
+from tests.unit.placement.test_neighbours import away, near, under, with_peers
+from tests.unit.scheduling import quotaworlds
+from tests.unit.scheduling.quotaworlds import World, account
+from tests.unit.scheduling.test_failover_buffers import Held, commitments_of, view, work
+
+Copies = dict[str, dict[str, int]]
+"""Uid -> cluster -> copies."""
+
+
+class Play:
+    """One cycle for each batch, with those that wait; workloads know each other."""
+
+    def __init__(self, accounts: Sequence[QuotaAccount], clusters: Sequence[ClusterView]) -> None:
+        self.snapshot = fleet(*clusters, quotas=accounts)
+        self.asks: dict[WorkloadKey, Ask] = {}
+        self.copies: Copies = {}
+        self._queue, self._commitments = Queue(), Commitments()
+        self._numbers = itertools.count(100)
+
+    def entry(self, key: WorkloadKey) -> Entry:
+        ask = self.asks[key]
+        return Entry(ask=ask, standing=Standing(held=held(**self.copies.get(ask.uid, {}))))
+
+    def run(self, *batch: Ask) -> Cycle:
+        waiting = [ask for ask in self.asks.values() if ask.key in self._queue]
+        self.asks |= {ask.key: ask for ask in batch}
+        made = cycle.run(
+            [self.entry(key) for key in dict.fromkeys(ask.key for ask in (*waiting, *batch))],
+            self._queue,
+            with_peers(self.snapshot, self.asks.values()),
+            self._commitments,
+            seq=self._numbers.__next__,
+            others=self.entry,
+        )
+        assert not made.failed, made.failed
+        for decided in made.decided:
+            self.copies[decided.decision.uid] = dict(counts(decided.decision))
+            self._commitments.record(decided.after)
+        self._queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        return made
+
+    def allowed(self, ask: Ask, copies: Mapping[str, Mapping[str, int]]) -> dict[str, bool]:
+        return company(ask, list(self.asks.values()), copies, self.snapshot.clusters)
+
+
+def _of(project: str, name: str, count: int, **more: object) -> Ask:
+    asked = service(count, name=name, project=project, namespace="x", **more)  # type: ignore[arg-type]
+    return replace(asked, created_s=float(len(name)))
+
+
+def _accounts() -> list[QuotaAccount]:
+    """4 cpus are guaranteed to a, 4 to b; each may borrow, and takes back what is its own."""
+    takes = Preemption(reclaim=Take.ANY)
+    leaves = [account(name, "company", 4, preemption=takes) for name in "ab"]
+    return [*leaves, account("company", "", 8)]
+
+
+def test_copies_leave_for_a_workload_that_follows_a_third_one() -> None:
+    play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
+    cache = _of("a", "cache", 1, labels={"app": "cache"}, policy=under(names=("y",)))
+    play.run(cache)
+    play.run(_of("b", "borrows", 7, policy=under(names=("x",))))
+    assert play.copies["uid-borrows"] == {"x": 7}
+
+    made = play.run(_of("a", "front", 3, policy=under(near(app="cache"))))
+
+    assert {each.key.name for each in made.decided} == {"front", "borrows"}
+    play.run()
+    assert play.copies["uid-front"] == {"y": 3}
+    assert play.copies["uid-borrows"] == {"x": 4}
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["kept away", "let in"])
+def test_nobody_leaves_for_a_workload_that_others_keep_away_everywhere(apart: bool) -> None:
+    """Its quota is guaranteed to it, and taken by borrowed copies, which leave only if it can
+    begin anywhere."""
+    play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
+    for name in "xy":
+        policy = under(names=(name,))
+        play.run(_of("a", f"loud-{name}", 1, labels={"app": "loud"}, policy=policy))
+    play.run(_of("b", "borrows", 6))
+
+    terms = [away(app="loud")] if apart else []
+    made = play.run(_of("a", "shy", 2, policy=under(*terms)))
+
+    assert {each.key.name for each in made.decided} == {"shy", *([] if apart else ["borrows"])}
+    assert sum(play.copies["uid-borrows"].values()) == (6 if apart else 4)
+
+
+APPS = ("cache", "front", "loud")
+
+
+@st.composite
+def companies(draw: st.DrawFn) -> tuple[World, dict[str, Ask]]:
+    """A world of quotas in which workloads have labels, and terms about each other."""
+    world: World = draw(quotaworlds.worlds(reclaim=st.just(Take.ANY)))
+    asks = {}
+    for ask in itertools.chain.from_iterable(world.batches):
+        make = draw(st.sampled_from((near, away, None)))
+        key = draw(st.sampled_from(("", "zone")))
+        terms = () if make is None else (make(key, app=draw(st.sampled_from(APPS))),)
+        own = {"app": draw(st.sampled_from(APPS))}
+        policy = replace(ask.policy, name="near", origin="match", workloads=terms)
+        asks[ask.uid] = replace(ask, labels=own, policy=policy)
+    return world, asks
+
+
+@examples(60)
+@given(companies(), st.integers(2, 6))
+def test_copies_begin_in_the_right_company_while_quotas_are_taken_back(
+    given_: tuple[World, dict[str, Ask]], cpus: int
+) -> None:
+    world, asks = given_
+    clusters = [
+        cluster(name, cpus, labels={"zone": f"z{at // 2}"}) for at, name in enumerate("xyz")
+    ]
+    play = Play(world.accounts, clusters)
+    for batch in [*world.batches, (), ()]:
+        before = {uid: dict(copies) for uid, copies in play.copies.items()}
+        made = play.run(*(asks[ask.uid] for ask in batch))
+        # whoever leaves is gone before others begin
+        order = sorted(made.decided, key=lambda each: each.sake == each.key)
+        for decided in order:
+            now = dict(counts(decided.decision))
+            allowed = play.allowed(decided.entry.ask, before)
+            mine = before.get(decided.decision.uid, {})
+            for name, copies in now.items():
+                if copies > mine.get(name, 0):
+                    assert allowed[name], (name, decided.entry.ask)
+            before[decided.decision.uid] = now
+        for decided in order:
+            if decided.sake != decided.key:
+                winner = play.asks[decided.sake]
+                held_ = play.copies.get(winner.uid, {})
+                assert any(play.allowed(winner, play.copies).values()) or any(held_.values())
+
+
+def test_room_that_is_kept_for_what_is_lost_is_given_in_the_right_company() -> None:
+    """Two clusters keep room; the one where another workload repels it gives none of it."""
+    api = work("api", Tier.RESERVED, 3, policy=under(away(app="loud")))
+    loud = work("loud", Tier.ON_DEMAND, 1, labels={"app": "loud"})
+    works: list[Held] = [
+        (api, held(a=3)),
+        (loud, held(b=1)),
+        (work("ordinary", Tier.ON_DEMAND, 5), held(b=5)),
+        (work("others", Tier.ON_DEMAND, 6), held(c=6)),
+    ]
+    gone = view("a", works, dead=True, ready=False)
+    kept = [view(name, works, buffer_permille=400) for name in "bc"]
+    snapshot = with_peers(fleet(gone, *kept), [ask for ask, _ in works])
+
+    made = cycle.run(
+        [Entry(ask=api, standing=Standing(held=held(a=3)))],
+        Queue(),
+        snapshot,
+        commitments_of(works),
+        seq=itertools.count(10).__next__,
+        others={ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works}.get,
+    )
+
+    assert not made.failed
+    assert counts(made.decided[0].decision) == {"c": 3}
+
+
+def test_lent_room_is_not_taken_back_where_others_keep_the_workload_away() -> None:
+    api = work("api", Tier.RESERVED, 3, policy=under(away(app="loud")))
+    loud = work("loud", Tier.ON_DEMAND, 6, labels={"app": "loud"})
+    lent = work("batch", Tier.PREEMPTIBLE, 4)
+    works: list[Held] = [(api, held(a=3)), (loud, held(b=6)), (lent, held(b=4))]
+    gone = view("a", works, dead=True, ready=False)
+    snapshot = fleet(gone, view("b", works, buffer_permille=400))
+
+    def decided(snapshot: FleetSnapshot) -> set[str]:
+        made = cycle.run(
+            [Entry(ask=api, standing=Standing(held=held(a=3)))],
+            Queue(),
+            snapshot,
+            commitments_of(works),
+            seq=itertools.count(10).__next__,
+            others={
+                ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works
+            }.get,
+        )
+        return {each.key.name for each in made.decided}
+
+    others = [replace(ask, labels={}) for ask, _ in works]
+    assert decided(with_peers(snapshot, others)) == {"api", "batch"}
+    assert decided(with_peers(snapshot, [ask for ask, _ in works])) == {"api"}
