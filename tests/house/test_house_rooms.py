@@ -177,14 +177,14 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate/engine": (
         ("shapes",),
-        ("asks", "member"),
-        ("growing", "running"),
-        ("fleet",),
+        ("asks", "members"),
+        ("fleet", "running"),
         ("autoscaling", "backlog", "drains", "lacking", "meter"),
         ("simulation",),
         ("events", "recording"),
         ("run",),
     ),
+    "simulate/engine/members": (("summary",), ("member",), ("growing",)),
     "simulate/scenario": (
         ("fields",),
         ("tables",),

@@ -100,10 +100,9 @@ LARGEST_FUNCTIONS = {
     "federator/member/process.py::MemberProcess.__init__",
     "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
-    "federator/simulate/engine/member.py::Member.__init__",
+    "federator/simulate/engine/members/member.py::Member.__init__",
     "federator/simulate/report/charts.py::heat",
     "federator/simulate/report/forms.py::document",
-    "federator/simulate/scenario/events.py::assemble",
     "federator/status/fold.py::_shards",
     "federator/status/verdict.py::_notices",
 }
@@ -117,7 +116,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (36, 22, 8)
+LISTED = (36, 21, 8)
 """How long the three lists may be. Only falls."""
 
 

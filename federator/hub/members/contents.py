@@ -11,7 +11,6 @@ from typing import Any
 
 from federator.api import membercluster, raw
 from federator.hub.members.capacity_report import CapacityReport
-from federator.placement.growth.promises import Promises
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
@@ -21,6 +20,7 @@ from federator.kube.watch.reflector import Reflector
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.scaleup import NodeClass
+from federator.placement.growth.promises import Promises
 
 REPORTS_MAX = 64
 """ClusterCapacity objects kept of one member: there is one, and any others are ignored."""

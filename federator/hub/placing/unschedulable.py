@@ -8,7 +8,8 @@ waiting time is measured here, from when it was first read: a member's clock may
 
 Where nodes can be added for the replicas (spec.scaleUp of the MemberCluster), they are waited for:
 twice the minutes that the slowest class states. If replicas still have no node then, the cluster is
-capped as always, and nothing is promised of these classes for a while (`placement/growth/promises`).
+capped as always, and nothing is promised of these classes for a while
+(`placement/growth/promises`).
 
 A cluster in which an object of somebody else has the workload's name is capped at nothing, for as
 long as that object is there.
@@ -23,7 +24,6 @@ from federator.api import raw, scaleupfields
 from federator.hub.cache import cutting, policying
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
-from federator.placement.growth.promises import late_after_s
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
@@ -31,6 +31,7 @@ from federator.kube.clock import Clock
 from federator.model.names import WorkloadKey
 from federator.model.scaleup import NodeClass, ScaleUp
 from federator.placement.growth import pools
+from federator.placement.growth.promises import late_after_s
 
 CONFLICT_S: Final = 60.0
 """Seconds for which a share waits for an object of somebody else that has its name to go. Then it

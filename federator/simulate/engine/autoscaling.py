@@ -26,7 +26,7 @@ from federator.placement.growth.growth import largest_first
 from federator.placement.growth.promises import Promises, late_after_s
 from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.simulate.engine.fleet import SimulatedFleet
-from federator.simulate.engine.growing import GrowingMember, Pods
+from federator.simulate.engine.members.growing import GrowingMember, Pods
 from federator.simulate.engine.running import Running
 from federator.simulate.outcome import SCALING_UP, GrownNode, NodePrice
 
@@ -270,8 +270,8 @@ class Autoscalers:
     def _come(self, name: str, now_s: int) -> bool:
         """Nodes arrive; whether there is more room, or more that can be added."""
         cluster, came = self._clusters[name], False
-        due = (one for one in cluster.on_the_way if one.comes_s is not None)
-        for node in [one for one in due if (one.comes_s or 0) <= now_s]:
+        due = (node for node in cluster.on_the_way if node.comes_s is not None)
+        for node in [each for each in due if (each.comes_s or 0) <= now_s]:
             cluster.on_the_way.remove(node)
             node.life = replace(node.life, ready_s=now_s)
             cluster.there[cluster.member.add(node.at)] = node
@@ -309,7 +309,7 @@ class Autoscalers:
         cluster.moves = cluster.member.moves
 
     def _shape(self, running: Running, name: str) -> PodShape:
-        return running.shape_in(next(one for one in running.shares if one.cluster == name))
+        return running.shape_in(next(share for share in running.shares if share.cluster == name))
 
     def _pods(self, name: str, cluster: _Cluster) -> Pods:
         """The pods that wait, largest first as the hub counts them."""
@@ -324,7 +324,7 @@ class Autoscalers:
         for at, needed in enumerate(cluster.member.ordered()):
             ordered = [node for node in cluster.on_the_way if node.at == at]
             beyond = max(len(ordered) - needed, 0)
-            for node in [one for one in ordered if one.comes_s is None][:beyond]:
+            for node in [each for each in ordered if each.comes_s is None][:beyond]:
                 cluster.on_the_way.remove(node)  # nobody waits for it any more
             for _ in range(needed - len(ordered)):
                 life = GrownNode(name, cluster.stated[at].name, now_s)

@@ -6,7 +6,7 @@ from typing import assert_never
 from federator.model.fleet import ClusterView
 from federator.model.scaleup import MILLIONTHS
 from federator.scheduling.queueing_hints import Hint, HintKind
-from federator.simulate.engine.member import Member
+from federator.simulate.engine.members.member import Member
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Event, EventKind, Scaled

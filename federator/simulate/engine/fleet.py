@@ -4,8 +4,8 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from federator.model.fleet import ClusterView, Views
-from federator.simulate.engine.growing import GrowingMember
-from federator.simulate.engine.member import Member
+from federator.simulate.engine.members.growing import GrowingMember
+from federator.simulate.engine.members.member import Member
 from federator.simulate.engine.shapes import Shapes
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from federator.simulate.engine.fleet import SimulatedFleet
-from federator.simulate.engine.member import Member
+from federator.simulate.engine.members.member import Member
 from federator.simulate.outcome import FLEET, Held
 
 HOUR_S: Final = 3600

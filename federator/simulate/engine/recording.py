@@ -14,7 +14,7 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate import grown
 from federator.simulate.demand import Work
 from federator.simulate.engine.lacking import Lack
-from federator.simulate.engine.member import Member
+from federator.simulate.engine.members.member import Member
 from federator.simulate.engine.meter import Meter
 from federator.simulate.engine.running import Running
 from federator.simulate.engine.shapes import MIB

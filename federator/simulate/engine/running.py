@@ -14,7 +14,7 @@ from federator.model.quickly import quickly
 from federator.scheduling import queueing_hints
 from federator.scheduling.entry import Recorded, Standing
 from federator.simulate.demand import BACKOFF_LIMIT, Failing, Work
-from federator.simulate.engine.member import Bound
+from federator.simulate.engine.members.member import Bound
 from federator.simulate.outcome import Stay, Wait
 
 BACKOFF_S: Final = 10

@@ -11,7 +11,7 @@ from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.kubernetes.taints import Taint
 from federator.model.resources import Resources
 from federator.placement.room import binding
-from federator.simulate.engine.member import Bound, Member
+from federator.simulate.engine.members.member import Bound, Member
 from federator.simulate.engine.shapes import Shapes, selector
 
 MODELS = ("", "A100", "T4")

@@ -20,7 +20,7 @@ from federator.model.scaleup import NodeClass
 from federator.placement.growth import pools
 from federator.placement.growth.pools import Pools
 from federator.placement.room import binding
-from federator.simulate.engine.member import Member
+from federator.simulate.engine.members.member import Member
 from federator.simulate.engine.shapes import MODEL_LABEL, Shapes
 
 WHOLE: Final = 1000

@@ -8,7 +8,7 @@ in a cluster, and the report shows it.
 import bisect
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -23,18 +23,14 @@ from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
 from federator.model.rules import namespaces
 from federator.model.rules.namespaces import QuotaLeft
 from federator.placement.room import binding, nodes
-from federator.placement.room.nodes import Columned, Nodes
+from federator.placement.room.nodes import Columned
+from federator.simulate.engine.members.summary import KEPT, Row, Summary
 from federator.simulate.engine.shapes import Shapes, models_of
 
 Ints = NDArray[np.int64]
 Bound = tuple[tuple[int, int], ...]
 """(node, copies on it) of copies that are bound; of a gang (its number, 1)."""
-_Row = tuple[int, tuple[int, ...]]
-"""Equal nodes: their make, and what is free on each, by the names of the member."""
-_Order = tuple[int, tuple[tuple[str, int], ...], int]
 _NONE: Final[Bound] = ()
-_SCORES: Final = 4096
-"""Rows of which is remembered how they score, and how they are sorted."""
 _ENDLESS: Final = 1 << 31
 """Copies of a node that need nothing of it."""
 
@@ -52,14 +48,6 @@ def _facts(view: ClusterView) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 def _nobody_listens() -> None:
     pass
-
-
-def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int) -> NodeRow:
-    """The row of `count` nodes like `row` with these free amounts."""
-    left = Resources(
-        (name, amount) for name, amount in zip(names, free, strict=True) if amount < UNLIMITED
-    )
-    return replace(row, count=count, free=left)
 
 
 class Member:
@@ -107,16 +95,16 @@ class Member:
         self._one_each = np.ones(self._free.shape[1], dtype=np.int64)
         self._takes: dict[int, _Take] = {}
         """By the identity of the shape: hashing one costs more than all that is looked up."""
-        self._at: list[_Row] = list(
+        self._at: list[Row] = list(
             zip(self._make_of.tolist(), map(tuple, self._free.T.tolist()), strict=True)
         )
         """Node -> its row."""
-        self._rows: dict[_Row, list[int]] = {}
+        self._rows: dict[Row, list[int]] = {}
         """Row of equal nodes -> the nodes, rising."""
         for node, row in enumerate(self._at):
             self._rows.setdefault(row, []).append(node)
         present = {make for make, _ in self._rows}.union(self._coming)
-        self._summary = _Summary(self._makes, present, self.names)
+        self._summary = Summary(self._makes, present, self.names)
         self._order = {row: self._summary.order(row) for row in self._rows}
         """Row -> its place among the rows, as a sort key."""
         self._listed = sorted((order, row) for row, order in self._order.items())
@@ -304,12 +292,12 @@ class Member:
                 best, first = score, nodes_there[0]
         if first < 0:
             return _NONE
-        if len(scores) > _SCORES:
+        if len(scores) > KEPT:
             scores.clear()
         self._move(shape, ((first, 1),), -1)
         return ((first, 1),)
 
-    def _score(self, take: "_Take", row: _Row) -> float:
+    def _score(self, take: "_Take", row: Row) -> float:
         """Of one more copy on a node of the row, as `binding.openness`; -inf where none fits."""
         make, free = row
         if take.need is None or (take.makes is not None and not take.makes[make]):
@@ -345,7 +333,7 @@ class Member:
             self._reported = _seen(*before, capacity, *after)
         return self._reported
 
-    def _in_order(self) -> tuple[list[_Row], list[int]]:
+    def _in_order(self) -> tuple[list[Row], list[int]]:
         """The rows as `nodes.row_key` sorts them, by the number of their nodes only where makes are
         alike; and that number of each."""
         if self._summary.distinct:
@@ -450,85 +438,8 @@ class _Take:
     """The makes that it may use by taints and GPU model; None for all."""
     admitted: NDArray[np.bool_] | None
     """The nodes of these makes; None for all."""
-    scores: dict[_Row, float] = field(default_factory=dict)
+    scores: dict[Row, float] = field(default_factory=dict)
     """Row -> score of one more copy there, as far as it was asked for."""
-
-
-class _Summary:
-    """Makes room of a member's rows, as `Nodes.of` makes it of the rows that it reports."""
-
-    def __init__(
-        self, makes: Sequence[NodeRow], present: Collection[int], names: tuple[str, ...]
-    ) -> None:
-        self._made, self._all = makes, names
-        self._orders: dict[_Row, _Order] = {}
-        here = {index: makes[index] for index in present}
-        named = {name for row in here.values() for name in row.allocatable}
-        self._names = tuple(
-            sorted(named | {PODS} if any(row.podless for row in here.values()) else named)
-        )
-        self._places = [names.index(name) for name in self._names]
-        kinds = {index: nodes.make_of(row) for index, row in here.items()}
-        self._makes = nodes.makes_of(tuple(sorted(set(kinds.values()))))
-        self._kind = {index: self._makes.every.index(kind) for index, kind in kinds.items()}
-        self._endless = {
-            index for index, row in here.items() if PODS not in row.allocatable and not row.podless
-        }
-        """Makes without a limit on pods."""
-        sizes = {index: tuple(row.allocatable.items()) for index, row in here.items()}
-        others = {
-            index: (row.model, row.family, row.taints, row.podless) for index, row in here.items()
-        }
-        self._size = {
-            index: sorted(set(sizes.values())).index(size) for index, size in sizes.items()
-        }
-        self._other = {
-            index: sorted(set(others.values())).index(other) for index, other in others.items()
-        }
-        self.distinct = len({(self._size[index], self._other[index]) for index in here}) == len(
-            here
-        )
-        """No two makes are alike."""
-
-    def order(self, row: _Row) -> _Order:
-        """`nodes.row_key` without the count, shorter."""
-        order = self._orders.get(row)
-        if order is None:
-            make, free = row
-            left = tuple(
-                (name, have)
-                for name, have in zip(self._all, free, strict=True)
-                if have and have < UNLIMITED
-            )
-            if len(self._orders) >= _SCORES:
-                self._orders.clear()
-            order = self._orders[row] = (self._size[make], left, self._other[make])
-        return order
-
-    def nodes(self, every: Sequence[_Row], counts: list[int]) -> Nodes:
-        """The rows as room, in this order; so many nodes are of each."""
-        makes, left = zip(*every, strict=True) if every else ((), ())
-        amounts: Sequence[Sequence[int]] = list(zip(*left, strict=True))
-        free = [amounts[place] if amounts else () for place in self._places]
-        kinds = list(map(self._kind.__getitem__, makes))
-        if self._endless and PODS in self._names:
-            at = self._names.index(PODS)
-            free[at] = [
-                UNLIMITED if make in self._endless else left
-                for (make, _), left in zip(every, free[at], strict=True)
-            ]
-        return Nodes.of_lists(
-            self._names,
-            (*free, counts, kinds),
-            makes=self._makes,
-            most_rows=len(every) + nodes.MAX_ROWS_KEPT,
-        )
-
-    def rows(self, every: Sequence[_Row], counts: Sequence[int]) -> tuple[NodeRow, ...]:
-        return tuple(
-            _row(self._made[make], self._all, free, count)
-            for (make, free), count in sorted(zip(every, counts, strict=True))
-        )
 
 
 class _Copies(Mapping[str, int]):
