@@ -25,6 +25,8 @@ _USES: Final = tuple(
     for name in ("cpu", "memory", "gpu")
     for what in ("use_mean", "use_peak", "used_peak")
 )
+GROWTH_KEYS: Final = ("waited_for_nodes", "grown_node_s", "grown_peak", "cost_grown")
+"""Figures that there are where a cluster can grow."""
 FIGURE_KEYS: Final = (
     *WAITING_KEYS,
     "works",
@@ -50,10 +52,7 @@ FIGURE_KEYS: Final = (
     "cost_idle",
     "cost_per_core_hour",
     "cost_per_gpu_hour",
-    "waited_for_nodes",
-    "grown_node_s",
-    "grown_peak",
-    "cost_grown",
+    *GROWTH_KEYS,
 )
 """Figures that a scenario may set bounds to."""
 

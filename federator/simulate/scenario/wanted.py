@@ -10,7 +10,7 @@ from typing import Final
 
 from federator.model.errors import FieldError
 from federator.simulate.demand import Work
-from federator.simulate.outcome import FIGURE_KEYS, WAITING_KEYS, Measure
+from federator.simulate.outcome import FIGURE_KEYS, GROWTH_KEYS, WAITING_KEYS, Measure
 from federator.simulate.scenario import fields, schema
 from federator.simulate.scenario.fields import near
 
@@ -18,21 +18,29 @@ COST: Final = "cost"
 
 
 def measures(
-    given: Mapping[str, schema.MeasureFields], *, priced: bool, works: Sequence[Work]
+    given: Mapping[str, schema.MeasureFields], *, priced: bool, grows: bool, works: Sequence[Work]
 ) -> tuple[Measure, ...]:
-    """The measures in their order. Raises FieldError."""
+    """The measures in their order. `priced`: whether any node costs anything; `grows`: whether any
+    cluster adds nodes. Raises FieldError."""
     projects = {work.project for work in works}
-    return tuple(_measure(name, measure, priced, projects) for name, measure in given.items())
+    lacking = {} if grows else dict.fromkeys(GROWTH_KEYS, "no cluster grows: none has scaleUp")
+    if not priced:
+        costs = (key for key in FIGURE_KEYS if key.startswith(COST))
+        lacking |= dict.fromkeys(costs, "nothing costs anything: the fleet has no prices")
+    return tuple(_measure(name, measure, lacking, projects) for name, measure in given.items())
 
 
-def _measure(name: str, given: schema.MeasureFields, priced: bool, projects: set[str]) -> Measure:
+def _measure(
+    name: str, given: schema.MeasureFields, lacking: Mapping[str, str], projects: set[str]
+) -> Measure:
+    """`lacking`: figure -> why it is not there."""
     path = f"measures.{name}"
     figure = given.figure or name
     here = f"{path}.figure" if given.figure else path
     if figure not in FIGURE_KEYS:
         raise FieldError(here, f"there is no figure {figure!r}{near(figure, FIGURE_KEYS)}")
-    if figure.startswith(COST) and not priced:
-        raise FieldError(here, "nothing costs anything: the fleet has no prices")
+    if figure in lacking:
+        raise FieldError(here, lacking[figure])
     grouped = given.project or given.tier
     if grouped and figure not in WAITING_KEYS:
         raise FieldError(

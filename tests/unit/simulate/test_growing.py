@@ -343,6 +343,7 @@ fleet:
   - {name: a, nodes: [{count: 1, cpu: 4}], scaleUp: [
        {name: m6i, shape: {cpu: "16"}, max: 5, minutes: 2, pricePerHour: "0.77"}]}
   - {name: b, nodes: [{count: 1, cpu: 4}]}
+measures: {grown_peak: {most: 5}}
 demand:
   generate: [{works: 5, over: 1h, tenants: {ads: 1}, shard: {cpu: 6}, runtime: {median: 10m}}]
 """
@@ -377,6 +378,11 @@ SCALE_UP = "fleet.clusters[0].scaleUp"
         ("fleet.clusters.0.scaleUp.0.shape={}", f"{SCALE_UP}[0]", "shape names no amount above 0"),
         ("fleet.clusters.0.scaleUp.0.pricePerHour=x", f"{SCALE_UP}[0].pricePerHour", "pattern"),
         ("fleet.clusters.0.scaleUp.0.nodes=3", f"{SCALE_UP}[0].nodes", "unknown field"),
+        (
+            "fleet.clusters.0.scaleUp=[]",
+            "measures.grown_peak",
+            "no cluster grows: none has scaleUp",
+        ),
         ("fleet.scaleDownAfter=10s", "fleet.scaleDownAfter", "is shorter than a minute"),
         (
             "events=[{at: 1, scaleUp: {cluster: b, delivers: false}}]",
