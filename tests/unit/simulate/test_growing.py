@@ -15,8 +15,10 @@ from federator.model.policy import Policy
 from federator.model.resources import Resources
 from federator.model.scaleup import NodeClass, ScaleUp
 from federator.placement.policy.policies import Rule
+from federator.scheduling.cycle import Cycle
 from federator.simulate.demand import Scaling, Work
-from federator.simulate.engine import autoscaling
+from federator.simulate.engine import autoscaling, run
+from federator.simulate.engine.simulation import Simulation
 from federator.simulate.inputs import Event, EventKind, Inputs
 from federator.simulate.outcome import GrownNode, SimulationResult
 from federator.simulate.report import figures, forms
@@ -223,6 +225,28 @@ def test_the_hub_gives_up_copies_after_the_same_times() -> None:
     options = HubOptions()
     assert options.unschedulable_after_s == autoscaling.UNSCHEDULABLE_AFTER_S
     assert options.unschedulable_decay_s == autoscaling.CAPPED_S
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(0, 6), st.booleans())
+@examples(25)
+def test_the_nodes_that_decisions_promise_are_those_that_are_ordered(
+    counts: list[int], most: int, spread: bool
+) -> None:
+    """Of equal copies; services and jobs, in one cycle or in several."""
+    works = [
+        service(f"w{at}", at * spread, count) if at % 2 else job(f"w{at}", at * spread, 900, count)
+        for at, count in enumerate(counts)
+    ]
+    promised: list[int] = []
+
+    def watch(_: Simulation, made: Cycle) -> None:
+        for decided in made.decided:
+            promised.extend(added.nodes for added in decided.decision.additions)
+
+    fleet = [grows("a", node_class(most=most)), cluster("b", nodes(1))]
+    outcome = run.run(inputs_of(fleet, works, end_s=60), watch=watch)
+
+    assert len(outcome.grown or ()) == sum(promised) <= most
 
 
 # -- a count of their own --------------------------------------------------------------------------
@@ -450,3 +474,22 @@ def test_the_report_has_a_row_for_each_node_and_class() -> None:
     bare = forms.files(measure(played([cluster("a")], [job("w", 0, 5)])), Provenance("1", "s"))
     assert "nodes.csv" not in bare
     assert "grown" not in json.loads(bare["report.json"])
+
+
+def test_nodes_that_a_member_cluster_has_of_a_class_count_towards_its_most(tmp_path: Path) -> None:
+    amounts = '{cpu: "16", memory: 64Gi, pods: "110"}'
+    nodes_ = f"[{{count: 4, allocatable: {amounts}, free: {amounts}}}]"
+    status = f"{{capacity: {{machines: {{m6i: 4}}, nodes: {nodes_}}}}}"
+    spec = f"{{scaleUp: [{{name: m6i, shape: {amounts}, max: 5, minutes: 2}}]}}"
+    fleet = (
+        "fleet={objects: [{apiVersion: federation.pinterest.com/v1alpha1, kind: MemberCluster, "
+        f"metadata: {{name: a}}, spec: {spec}, status: {status}}}]}}"
+    )
+    demand = (
+        "demand={generate: [{works: 8, over: 1m, tenants: {ads: 1}, shard: {cpu: 16}, "
+        "runtime: {median: 1h, sigma: 0}}]}"
+    )
+    outcome = simulate(read(tmp_path, fleet, demand))
+
+    assert len(outcome.grown or ()) == 1
+    assert sum(life.waited_for_nodes for life in outcome.lives) == 1
