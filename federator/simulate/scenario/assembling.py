@@ -172,16 +172,7 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
         idle_s=scenario.fleet.scale_down_after,
         aggregates=scenario.fleet.aggregates,
         levels=replay.levels if replay is not None else {},
-        measures=wanted.measures(
-            scenario.measures,
-            priced=clusters.priced,
-            grows=any(
-                view.scale_up
-                for view in (*views.values(), *(event.view for event in changes))
-                if view is not None
-            ),
-            works=works,
-        ),
+        measures=wanted.measures(scenario.measures, clusters, changes, works),
         recorded=replay.decisions if replay is not None else (),
         assumptions=tuple(notes),
     )

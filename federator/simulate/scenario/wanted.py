@@ -10,21 +10,27 @@ from typing import Final
 
 from federator.model.errors import FieldError
 from federator.simulate.demand import Work
+from federator.simulate.inputs import Event
 from federator.simulate.outcome import FIGURE_KEYS, GROWTH_KEYS, WAITING_KEYS, Measure
 from federator.simulate.scenario import fields, schema
 from federator.simulate.scenario.fields import near
+from federator.simulate.scenario.fleet import Clusters
 
 COST: Final = "cost"
 
 
 def measures(
-    given: Mapping[str, schema.MeasureFields], *, priced: bool, grows: bool, works: Sequence[Work]
+    given: Mapping[str, schema.MeasureFields],
+    clusters: Clusters,
+    events: Sequence[Event],
+    works: Sequence[Work],
 ) -> tuple[Measure, ...]:
-    """The measures in their order. `priced`: whether any node costs anything; `grows`: whether any
-    cluster adds nodes. Raises FieldError."""
+    """The measures in their order. Raises FieldError."""
     projects = {work.project for work in works}
+    added = (event.view for event in events if event.view is not None)
+    grows = any(view.scale_up for view in (*clusters.views.values(), *added))
     lacking = {} if grows else dict.fromkeys(GROWTH_KEYS, "no cluster grows: none has scaleUp")
-    if not priced:
+    if not clusters.priced:
         costs = (key for key in FIGURE_KEYS if key.startswith(COST))
         lacking |= dict.fromkeys(costs, "nothing costs anything: the fleet has no prices")
     return tuple(_measure(name, measure, lacking, projects) for name, measure in given.items())
