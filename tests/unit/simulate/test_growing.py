@@ -311,7 +311,7 @@ def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
 
 
 @given(scenarios())
-@examples(4)
+@examples(3)
 def test_the_count_by_intervals_is_that_of_every_second(inputs: Inputs) -> None:
     outcome = simulate(inputs)
     by_seconds, by_intervals = Wanted(inputs, outcome), ByIntervals(inputs, outcome)
