@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
+from federator.dashboard.options import DashboardOptions
 from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.query.options import QueryOptions
@@ -85,6 +86,7 @@ class Settings:
     serve: ServeOptions = field(default_factory=ServeOptions)
     query: QueryOptions = field(default_factory=QueryOptions)
     history: HistoryOptions = field(default_factory=HistoryOptions)
+    dashboard: DashboardOptions = field(default_factory=DashboardOptions)
 
 
 def load(

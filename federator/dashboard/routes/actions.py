@@ -1,0 +1,237 @@
+"""What people do with buttons: a page that says what it comes to, and the confirmation, which writes
+as the person."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api.raw import Obj
+from federator.dashboard import actions
+from federator.dashboard.acting import ActingTransport
+from federator.dashboard.actions import CLUSTER, FEDERATION, WORKLOAD, Action, Made
+from federator.dashboard.leader import NoAnswer
+from federator.dashboard.routes import gathering
+from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.workloads import WORKLOAD as WORKLOAD_PATH
+from federator.dashboard.views import action as action_views
+from federator.hub.query import pausing
+from federator.hub.query.router import Right
+from federator.kinds.edits import Patch
+from federator.kinds.kind import Kind
+from federator.kinds.pods import revisions
+from federator.kinds.pods.revisions import Revision
+from federator.kube import errors, optimistic
+from federator.kube.client import Client
+from federator.model import names, plaintext
+from federator.model.errors import FieldError
+from federator.model.steps import ObjectRef
+
+FORM_MAX: Final = 4096
+"""Bytes of a confirmation."""
+PARAMETERS: Final = frozenset({"given"})
+_PAUSE: Final = Kind("ConfigMap", "", "v1", "configmaps", "configmap", ("cm",), namespaced=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is changed."""
+
+    of: str
+    kind: Kind
+    namespace: str
+    name: str
+    where: tuple[str, ...]
+    """The parts of the address of its page."""
+
+    @property
+    def ref(self) -> ObjectRef:
+        return self.kind.ref(self.namespace, self.name)
+
+    def right(self, verb: str) -> Right:
+        return Right(verb, self.kind.group, self.kind.plural, name=self.name)
+
+
+def workload(kind: Kind, namespace: str, name: str) -> Subject:
+    return Subject(
+        WORKLOAD, kind, namespace, name, ("workloads", kind.kind, namespace, name)
+    )
+
+
+def cluster(name: str) -> Subject:
+    return Subject(CLUSTER, gathering.CLUSTERS, "", name, ("clusters", name))
+
+
+PAUSE: Final = Subject(FEDERATION, _PAUSE, pausing.PAUSE.namespace, pausing.PAUSE.name, ())
+
+
+async def buttons(
+    sources: Sources, request: Request, subject: Subject, obj: Obj
+) -> list[dict[str, str]]:
+    """The buttons on the page of this object: none without the right to change it."""
+    if not await sources.rights.acts(request.reader, subject.right("patch"), subject.namespace):
+        return []
+    fitting = [each for each in actions.of(subject.of) if each.fits(subject.kind, obj)]
+    return action_views.buttons(fitting, subject.where)
+
+
+async def on_workload(sources: Sources, request: Request) -> Shown:
+    """A button of a workload."""
+    return await _action(sources, request, workload(*await gathering.allowed(sources, request)))
+
+
+async def on_cluster(sources: Sources, request: Request) -> Shown:
+    """A button of a cluster."""
+    name = await gathering.cluster_name(sources, request)
+    return await _action(sources, request, cluster(name))
+
+
+async def on_federation(sources: Sources, request: Request) -> Shown:
+    """A button that is about everything."""
+    return await _action(sources, request, PAUSE)
+
+
+async def _action(sources: Sources, request: Request, subject: Subject) -> Shown:
+    action = actions.named(subject.of, request.given["action"])
+    if action is None:
+        known = ", ".join(each.name for each in actions.of(subject.of))
+        raise Refused(404, f"There is no such action; there are {known}.")
+    if sources.rights.acting(request.reader) is None:
+        raise Refused(403, "This dashboard does not let you change anything (dashboard.act_as).")
+    if not await sources.rights.acts(request.reader, subject.right("patch"), subject.namespace):
+        raise gathering.denied("patch", subject.kind, subject.name, subject.namespace)
+    obj = await _read(sources, subject)
+    if request.form is not None:
+        return await _done(sources, request, subject, action, obj)
+    page = action_views.form(action, subject.kind, obj, subject.where)
+    title = f"{action.title}: {page['subject']}"
+    if not action.fits(subject.kind, obj):
+        return Shown(title, {**page, "problem": "This is not possible as it is now."}, 409)
+    given = request.parameters.get("given")
+    if given is None and action.field is not None and action.field.required:
+        return Shown(title, page)
+    try:
+        patch = await _patch(sources, request, subject, action, obj, given or "")
+    except FieldError as bad:
+        field = page["field"] and {**page["field"], "value": given or ""}
+        return Shown(title, {**page, "field": field, "problem": f"{bad}."}, 422)
+    document, warning = await _forecast(sources, request, subject, action, obj, patch)
+    command = action_views.command(action, subject.kind, obj, patch, given or "")
+    mark = optimistic.mark(obj)
+    return Shown(
+        title, action_views.asked(page, given or "", mark, command, document, warning)
+    )
+
+
+async def _read(sources: Sources, subject: Subject) -> dict[str, Any]:
+    if subject.of != FEDERATION:
+        return await gathering.read(sources, subject.kind, subject.namespace, subject.name)
+    try:
+        return await pausing.read(sources.host)
+    except errors.ApiError:
+        raise Refused(502, gathering.SILENT) from None
+
+
+async def _patch(
+    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj, given: str
+) -> Patch:
+    """The edit. Raises FieldError and `Refused`."""
+    kept: list[Revision] = []
+    if action.revisions:
+        kept = await _revisions(_client(sources, request), subject, obj)
+    made = Made(given, sources.clock.now(), request.reader.user.name, kept)
+    return action.edit(subject.kind, obj, made)
+
+
+async def _revisions(client: Client, subject: Subject, obj: Obj) -> list[Revision]:
+    """As the person may list them. Raises `Refused`."""
+    uid = obj["metadata"]["uid"]
+    try:
+        listing = await client.list(
+            revisions.API_VERSION,
+            revisions.PLURAL,
+            subject.namespace,
+            label_selector=f"{names.WORKLOAD_UID_LABEL}={uid}",
+        )
+    except errors.Denied:
+        raise Refused(
+            403, f"You may not list controllerrevisions.apps in {subject.namespace} on the host."
+        ) from None
+    except errors.ApiError:
+        raise Refused(502, gathering.SILENT) from None
+    return revisions.history(listing.items, uid)
+
+
+def _client(sources: Sources, request: Request) -> Client:
+    """A client that acts as the person."""
+    user = sources.rights.acting(request.reader)
+    assert user is not None
+    return sources.host.on(ActingTransport(sources.host.transport, user))
+
+
+async def _forecast(
+    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj, patch: Patch
+) -> tuple[Any, str]:
+    """(the document of the plan, "") or (None, why there is none)."""
+    wanted = actions.asked(action, subject.kind, obj, patch)
+    if wanted is None:
+        return None, ""
+    try:
+        return await sources.leader.plan(request.reader, wanted), ""
+    except NoAnswer as none:
+        return None, f"There is no forecast. {none.message}"
+
+
+async def _done(
+    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj
+) -> Shown:
+    """Writes the edit into the object that the person has seen, and leads back to its page. Raises
+    `Refused` with what happened, or did not."""
+    form = request.form or {}
+    if form.get("mark") != optimistic.mark(obj) or not action.fits(subject.kind, obj):
+        raise _conflict(subject)
+    try:
+        patch = await _patch(sources, request, subject, action, obj, form.get("given", ""))
+        client = _client(sources, request)
+        if subject.of == FEDERATION:
+            await pausing.switch(client, patch, obj)
+        else:
+            await optimistic.patch(client, subject.ref, form["mark"], patch)
+    except FieldError as bad:
+        raise Refused(422, f"{bad}. Nothing was changed.") from None
+    except errors.Conflict:
+        raise _conflict(subject) from None
+    except (errors.Denied, errors.Invalid, errors.NotFound) as refused:
+        status = {errors.Denied: 403, errors.NotFound: 404}.get(type(refused), 422)
+        said = plaintext.clipped(str(refused), 400)
+        raise Refused(status, f"The host refused. Nothing was changed. {said}") from None
+    except errors.ApiError as trouble:
+        said = plaintext.clipped(str(trouble), 300)
+        raise Refused(
+            502,
+            "The host did not confirm the change, so it is unknown whether it was made. Look at"
+            f" {subject.name} before you try again. {said}",
+        ) from None
+    page = action_views.form(action, subject.kind, obj, subject.where)
+    said = f"Done: {action.title.lower()} of {page['subject']}."
+    return Shown(action.title, {**page, "done": said}, location=page["back"])
+
+
+def _conflict(subject: Subject) -> Refused:
+    what = "The pause" if subject.of == FEDERATION else f"{subject.kind.kind} {subject.name}"
+    return Refused(
+        409,
+        f"{what} was changed meanwhile, perhaps by somebody else or in another tab. Nothing was"
+        " changed now. Look at it as it is, and try again.",
+    )
+
+
+_CONFIRMED: Final[dict[str, Any]] = {
+    "template": "action.html.j2",
+    "refreshes": False,
+    "parameters": PARAMETERS,
+    "form_max": FORM_MAX,
+}
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(f"{WORKLOAD_PATH}/act/{{action}}", on_workload, section="/workloads", **_CONFIRMED),
+    Route("/clusters/{name}/act/{action}", on_cluster, section="/clusters", **_CONFIRMED),
+    Route("/act/{action}", on_federation, section="/", **_CONFIRMED),
+)
