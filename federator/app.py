@@ -202,6 +202,7 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
             clock=RealClock(),
             rng=random.Random(),
             draw=lambda: secrets.token_urlsafe(24),
+            settings=settings.dashboard,
         )
         async with server.running(dashboard) as (base, work):
             log.info("the dashboard is at %s", base)

@@ -4,7 +4,7 @@ Pure.
 The next action is a row of `ACTIONS`. Its edit is one that a command makes too (`kinds.edits`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -112,7 +112,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "suspend",
         "Suspend",
         WORKLOAD,
-        "All its copies end, and it gives back capacity and quota until it is resumed.",
+        "It stays as it is until it is resumed: running copies keep running, and the hub places and"
+        " dispatches nothing of it.",
         _runs,
         lambda kind, obj, made: edits.suspended(kind, True),
         "kubectl patch {resource}/{name} -n {namespace} --type=merge -p '{patch}'",
@@ -121,7 +122,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "resume",
         "Resume",
         WORKLOAD,
-        "It asks for its copies again, and waits if there is no capacity or quota by now.",
+        "The hub places and dispatches it again, with the changes that were made meanwhile.",
         lambda kind, obj: kind.verbs is not None and kind.verbs.suspended(obj),
         lambda kind, obj, made: edits.suspended(kind, False),
         "kubectl patch {resource}/{name} -n {namespace} --type=merge -p '{patch}'",
@@ -229,4 +230,3 @@ def asked(action: Action, kind: Kind, obj: Obj, patch: Patch) -> dict[str, Any] 
     kept = ("name", "namespace", "labels", "annotations")
     written["metadata"] = {name: meta[name] for name in kept if name in meta}
     return {**none, "applied": [diffs.patched(written, patch)]}
-

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from federator.dashboard import rows
+from federator.dashboard.changes import Changes
 from federator.dashboard.rows import AccountRow, ClusterRow, DecisionRow, WorkloadRow
 from federator.hub.query import banner
 from federator.hub.query.banner import Banner
@@ -51,6 +52,7 @@ class Fleet:
         self._clusters = self._watched(kinds["MemberCluster"], rows.cluster)
         self._accounts = self._watched(kinds["FederatedQuota"], rows.account)
         self._watched(kinds["PlacementDecision"], rows.decision, self._decide)
+        self.changes = Changes()
         self._banner = Banner()
         self._banner_at = -BANNER_S
 
@@ -61,6 +63,12 @@ class Fleet:
         changed: Callable[[Key, Any, Any], None] | None = None,
     ) -> Store[Any]:
         store: Store[Any] = Store(f"host/{kind.plural}")
+
+        def noted(key: Key, old: Any, new: Any) -> None:
+            if changed is not None:
+                changed(key, old, new)
+            self.changes.note(kind.kind, *key)
+
         self.reflectors.append(
             Reflector(
                 self._host,
@@ -68,7 +76,7 @@ class Fleet:
                 kind.plural,
                 store,
                 project=project,
-                on_change=changed,
+                on_change=noted,
                 clock=self._clock,
                 rng=self._rng,
                 optional=True,

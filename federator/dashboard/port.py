@@ -6,12 +6,13 @@ rights, and last what is shown. Whatever goes wrong is a page that says so.
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from federator.dashboard import forms, listing, pages, render, sessions
+from federator.dashboard.live import Live
 from federator.dashboard.routes.route import Refused, Request, Route, Sources
 from federator.dashboard.sessions import Session, Sessions
 from federator.hub.query import access as accesses
@@ -28,7 +29,9 @@ FORM_MAX: Final = 16 * 1024
 COOKIES_MAX: Final = 8192
 REFRESH_S: Final = 10
 """An open page renews itself after so many seconds."""
-SIGN_IN, SIGN_OUT, LINK = "/signin", "/signout", "/signin/link"
+LIVE_REFRESH_S: Final = 30
+"""The same of a page that is told of changes: its ages change too."""
+SIGN_IN, SIGN_OUT, LINK, LIVE = "/signin", "/signout", "/signin/link", "/live"
 OPEN: Final = frozenset({"/healthz", "/readyz", SIGN_IN, LINK})
 """Addresses without a session, beside static files."""
 HEADERS: Final[Mapping[str, str]] = {
@@ -44,6 +47,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _HTML: Final = "text/html; charset=utf-8"
+_EVENTS: Final = "text/event-stream"
 _FOREIGN: Final = "The form is not of your session. Nothing was changed."
 _STATUS_TITLES: Final[Mapping[int, str]] = {
     400: "This address cannot be read",
@@ -51,6 +55,8 @@ _STATUS_TITLES: Final[Mapping[int, str]] = {
     403: "You may not see this",
     404: "Not found",
     405: "This cannot be done here",
+    409: "Changed meanwhile",
+    422: "This is not possible",
     429: "Too many requests",
     500: "The dashboard failed",
     502: "No answer",
@@ -100,6 +106,7 @@ class Port:
         self._access = access
         self._sessions = sessions_
         self._cookies = cookies
+        self.live = Live(sources.fleet.changes)
 
     async def answer(self, request: Incoming) -> Outgoing:
         """Total: whatever goes wrong is an answer."""
@@ -108,7 +115,7 @@ class Port:
         except Exception:  # a bug of ours must not end the server, nor show what it was about
             log.exception("the dashboard failed at %s", plaintext.clipped(request.path, 200))
             given = self._failure(request, None, 500, "The log of the dashboard says why.")
-        return Outgoing(given.status, given.body, given.content_type, {**HEADERS, **given.headers})
+        return replace(given, headers={**HEADERS, **given.headers})
 
     async def _answered(self, request: Incoming) -> Outgoing:
         if len(request.path) > PATH_MAX or len(request.query) > QUERY_MAX:
@@ -128,6 +135,8 @@ class Port:
                 return self._stranger(request)
             if request.path == SIGN_OUT:
                 return await self._sign_out(request, session)
+            if request.path == LIVE:
+                return await self._events(request, session)
             return await self._page(request, session)
         except Refused as refused:
             return self._failure(request, session, refused.status, refused.message)
@@ -157,9 +166,28 @@ class Port:
         shown = await route.show(self._sources, asked)
         if _wants_json(request, parameters):
             return Outgoing(shown.status, render.data(shown.view))
+        if shown.location:
+            session.said = shown.view["done"]
+            return Outgoing(303, b"", _HTML, {"Location": shown.location})
         frame = await self._frame(request, session, route, parameters)
-        frame |= {"title": shown.title, "notes": [*frame["notes"], *shown.notes]}
+        said, session.said = session.said, ""
+        frame |= {"title": shown.title, "notes": [*filter(None, (said,)), *shown.notes]}
         return Outgoing(shown.status, render.html(route.template, frame, shown.view), _HTML)
+
+    async def _events(self, request: Incoming, session: Session) -> Outgoing:
+        """The changes of a page. Without content where there may be no more streams: a browser does
+        not ask again then."""
+        if request.method != "GET" or request.has_body:
+            raise Refused(405, "Changes are read by GET.")
+        parameters = _parameters(request.query)
+        path, _, query = parameters.get("of", "").partition("?")
+        route, given = pages.matching(path) or (None, {})
+        if route is None or route.live is None:
+            raise Refused(404, "There is no such page, or it is not told of changes.")
+        topics = await route.live(self._sources, Request(session, path, given, _parameters(query)))
+        if self.live.full(session):
+            return Outgoing(204, b"", _EVENTS)
+        return Outgoing(200, b"", _EVENTS, stream=self.live.stream(session, topics))
 
     async def _form_of(
         self, request: Incoming, session: Session, route: Route
@@ -183,6 +211,7 @@ class Port:
     ) -> dict[str, Any]:
         """What every page has."""
         live = parameters.get("live", "") != "off"
+        follows = route is not None and route.live is not None and live
         rest = {name: text for name, text in parameters.items() if name not in listing.COMMON}
         warnings = [*(await self._sources.fleet.banner()).lines] if session is not None else []
 
@@ -199,7 +228,8 @@ class Port:
             "notes": [],
             "refreshes": route is not None and route.refreshes,
             "live": live,
-            "refresh": f"every {REFRESH_S}s",
+            "live_from": f"{LIVE}?{urlencode({'of': here()})}" if follows else "",
+            "refresh": f"changed, every {LIVE_REFRESH_S}s" if follows else f"every {REFRESH_S}s",
             "here": here() if live else here(live="off"),
             "toggle": here(live="off") if live else here(),
             "json": here(format="json"),
@@ -239,7 +269,7 @@ class Port:
         """The session of the cookie, as long as the host knows its token. Raises
         `access.Refused` 503 while the host does not answer."""
         key = _cookies(request).get(self._cookies().session, "")
-        refresh = request.headers.get("hx-request") == "true"
+        refresh = request.headers.get("hx-request") == "true" or request.path == LIVE
         session = self._sessions.get(key, refresh=refresh) if key else None
         if session is None:
             return None
@@ -254,9 +284,12 @@ class Port:
 
     def _stranger(self, request: Incoming) -> Outgoing:
         """Nobody has signed in: a redirect for a browser that opens a page, 401 for all else."""
-        if request.method != "GET" or _wants_json(request, {}):
+        if request.method != "GET" or request.path == LIVE or _wants_json(request, {}):
             return self._failure(
-                request, None, 401, "Nobody has signed in, or the session is over."
+                request,
+                None,
+                401,
+                "Nobody has signed in, or the session is over. Nothing was changed.",
             )
         where = f"{SIGN_IN}?{urlencode({'next': _target(request)})}"
         if request.headers.get("hx-request") == "true":

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from federator.dashboard import acting
 from federator.dashboard import port as ports
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Connect, Leader, over_tls
+from federator.dashboard.options import DashboardOptions
 from federator.dashboard.port import Cookies, Port
 from federator.dashboard.rights import Rights
 from federator.dashboard.routes.route import Compute, Sources
@@ -91,16 +93,18 @@ class Dashboard:
         clock: Clock,
         rng: random.Random,
         draw: Callable[[], str],
+        settings: DashboardOptions | None = None,
         connect: Connect = over_tls,
         compute: Compute = asyncio.to_thread,
     ) -> None:
         options.check()
+        settings = settings or DashboardOptions()
         self._options = options
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
         self._leader = Leader(host, connect)
         self.fleet = Fleet(host, clock, rng)
-        rights = Rights(self._access, clock)
+        rights = Rights(self._access, clock, acting.admitted(settings.act_as))
         sources = Sources(self.fleet, rights, self._leader, host, clock, compute)
         self._port = 0
         self.answer = Port(sources, self._access, self.sessions, self._cookies).answer

@@ -39,6 +39,8 @@ class Session:
     """Every form that changes something carries it."""
     begun_s: float
     used_s: float
+    said: str = ""
+    """What the next page says first: what came of a form."""
 
     @property
     def ident(self) -> bytes:

@@ -156,8 +156,18 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("main",),
     ),
     "dashboard": (
-        ("runbooks", "sessions", "rows", "listing", "render"),
-        ("text", "rights", "leader", "fleet", "edits"),
+        (
+            "acting",
+            "actions",
+            "changes",
+            "listing",
+            "options",
+            "render",
+            "rows",
+            "runbooks",
+            "sessions",
+        ),
+        ("text", "rights", "leader", "fleet", "edits", "live"),
         ("views",),
         ("routes",),
         ("forms", "pages"),
@@ -167,9 +177,13 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dashboard/routes": (
         ("route",),
         ("gathering",),
+        ("actions",),
         ("clusters", "overview", "plan", "quota", "workloads"),
     ),
-    "dashboard/views": (("clusters", "workloads", "plan"), ("overview", "quota", "workload")),
+    "dashboard/views": (
+        ("clusters", "workloads", "plan"),
+        ("action", "overview", "quota", "workload"),
+    ),
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),

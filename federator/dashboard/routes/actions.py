@@ -1,6 +1,7 @@
-"""What people do with buttons: a page that says what it comes to, and the confirmation, which writes
-as the person."""
+"""What people do with buttons: a page that says what it comes to, and the confirmation, which
+writes as the person."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ from federator.dashboard.actions import CLUSTER, FEDERATION, WORKLOAD, Action, M
 from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes import gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
-from federator.dashboard.routes.workloads import WORKLOAD as WORKLOAD_PATH
 from federator.dashboard.views import action as action_views
 from federator.hub.query import pausing
 from federator.hub.query.router import Right
@@ -51,9 +51,7 @@ class Subject:
 
 
 def workload(kind: Kind, namespace: str, name: str) -> Subject:
-    return Subject(
-        WORKLOAD, kind, namespace, name, ("workloads", kind.kind, namespace, name)
-    )
+    return Subject(WORKLOAD, kind, namespace, name, ("workloads", kind.kind, namespace, name))
 
 
 def cluster(name: str) -> Subject:
@@ -73,6 +71,13 @@ async def buttons(
     return action_views.buttons(fitting, subject.where)
 
 
+async def of_federation(sources: Sources, request: Request) -> list[dict[str, str]]:
+    """The buttons that are about everything."""
+    if not await sources.rights.acts(request.reader, PAUSE.right("patch"), PAUSE.namespace):
+        return []
+    return await buttons(sources, request, PAUSE, await _read(sources, PAUSE))
+
+
 async def on_workload(sources: Sources, request: Request) -> Shown:
     """A button of a workload."""
     return await _action(sources, request, workload(*await gathering.allowed(sources, request)))
@@ -89,6 +94,27 @@ async def on_federation(sources: Sources, request: Request) -> Shown:
     return await _action(sources, request, PAUSE)
 
 
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An action that is asked for."""
+
+    sources: Sources
+    request: Request
+    subject: Subject
+    action: Action
+    obj: Obj
+    """As the host has it now."""
+
+    def page(self) -> dict[str, Any]:
+        return action_views.form(self.action, self.subject.kind, self.obj, self.subject.where)
+
+    def client(self) -> Client:
+        """Acts as the person."""
+        user, host = self.sources.rights.acting(self.request.reader), self.sources.host
+        assert user is not None
+        return host.on(ActingTransport(host.transport, user))
+
+
 async def _action(sources: Sources, request: Request, subject: Subject) -> Shown:
     action = actions.named(subject.of, request.given["action"])
     if action is None:
@@ -98,27 +124,8 @@ async def _action(sources: Sources, request: Request, subject: Subject) -> Shown
         raise Refused(403, "This dashboard does not let you change anything (dashboard.act_as).")
     if not await sources.rights.acts(request.reader, subject.right("patch"), subject.namespace):
         raise gathering.denied("patch", subject.kind, subject.name, subject.namespace)
-    obj = await _read(sources, subject)
-    if request.form is not None:
-        return await _done(sources, request, subject, action, obj)
-    page = action_views.form(action, subject.kind, obj, subject.where)
-    title = f"{action.title}: {page['subject']}"
-    if not action.fits(subject.kind, obj):
-        return Shown(title, {**page, "problem": "This is not possible as it is now."}, 409)
-    given = request.parameters.get("given")
-    if given is None and action.field is not None and action.field.required:
-        return Shown(title, page)
-    try:
-        patch = await _patch(sources, request, subject, action, obj, given or "")
-    except FieldError as bad:
-        field = page["field"] and {**page["field"], "value": given or ""}
-        return Shown(title, {**page, "field": field, "problem": f"{bad}."}, 422)
-    document, warning = await _forecast(sources, request, subject, action, obj, patch)
-    command = action_views.command(action, subject.kind, obj, patch, given or "")
-    mark = optimistic.mark(obj)
-    return Shown(
-        title, action_views.asked(page, given or "", mark, command, document, warning)
-    )
+    act = Act(sources, request, subject, action, await _read(sources, subject))
+    return await (_shown(act) if request.form is None else _done(act))
 
 
 async def _read(sources: Sources, subject: Subject) -> dict[str, Any]:
@@ -130,71 +137,78 @@ async def _read(sources: Sources, subject: Subject) -> dict[str, Any]:
         raise Refused(502, gathering.SILENT) from None
 
 
-async def _patch(
-    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj, given: str
-) -> Patch:
-    """The edit. Raises FieldError and `Refused`."""
-    kept: list[Revision] = []
-    if action.revisions:
-        kept = await _revisions(_client(sources, request), subject, obj)
-    made = Made(given, sources.clock.now(), request.reader.user.name, kept)
-    return action.edit(subject.kind, obj, made)
-
-
-async def _revisions(client: Client, subject: Subject, obj: Obj) -> list[Revision]:
-    """As the person may list them. Raises `Refused`."""
-    uid = obj["metadata"]["uid"]
+async def _shown(act: Act) -> Shown:
+    """What it comes to, with the confirmation; before that, the field to fill in."""
+    action, page = act.action, act.page()
+    title = f"{action.title}: {page['subject']}"
+    if not action.fits(act.subject.kind, act.obj):
+        return Shown(title, {**page, "problem": "This is not possible as it is now."}, 409)
+    given = act.request.parameters.get("given")
+    if given is None and action.field is not None and action.field.required:
+        return Shown(title, page)
+    page |= {"given": given or ""}
+    if page["field"] is not None and given is not None:
+        page["field"]["value"] = given
     try:
-        listing = await client.list(
+        patch = await _patch(act, given or "")
+    except FieldError as bad:
+        return Shown(title, {**page, "problem": f"{bad}."}, 422)
+    document, warning = await _forecast(act, patch)
+    outcome = action_views.outcome(action, act.subject.kind, act.obj, patch, document)
+    mark = optimistic.mark(act.obj)
+    return Shown(title, {**page, **outcome, "warning": warning, "mark": mark})
+
+
+async def _patch(act: Act, given: str) -> Patch:
+    """The edit. Raises FieldError and `Refused`."""
+    kept = await _revisions(act) if act.action.revisions else []
+    made = Made(given, act.sources.clock.now(), act.request.reader.user.name, kept)
+    return act.action.edit(act.subject.kind, act.obj, made)
+
+
+async def _revisions(act: Act) -> list[Revision]:
+    """As the person may list them. Raises `Refused`."""
+    uid, namespace = act.obj["metadata"]["uid"], act.subject.namespace
+    try:
+        listing = await act.client().list(
             revisions.API_VERSION,
             revisions.PLURAL,
-            subject.namespace,
+            namespace,
             label_selector=f"{names.WORKLOAD_UID_LABEL}={uid}",
         )
     except errors.Denied:
         raise Refused(
-            403, f"You may not list controllerrevisions.apps in {subject.namespace} on the host."
+            403, f"You may not list controllerrevisions.apps in {namespace} on the host."
         ) from None
     except errors.ApiError:
         raise Refused(502, gathering.SILENT) from None
     return revisions.history(listing.items, uid)
 
 
-def _client(sources: Sources, request: Request) -> Client:
-    """A client that acts as the person."""
-    user = sources.rights.acting(request.reader)
-    assert user is not None
-    return sources.host.on(ActingTransport(sources.host.transport, user))
-
-
-async def _forecast(
-    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj, patch: Patch
-) -> tuple[Any, str]:
+async def _forecast(act: Act, patch: Patch) -> tuple[Mapping[str, Any] | None, str]:
     """(the document of the plan, "") or (None, why there is none)."""
-    wanted = actions.asked(action, subject.kind, obj, patch)
+    wanted = actions.asked(act.action, act.subject.kind, act.obj, patch)
     if wanted is None:
         return None, ""
     try:
-        return await sources.leader.plan(request.reader, wanted), ""
+        return await act.sources.leader.plan(act.request.reader, wanted), ""
     except NoAnswer as none:
         return None, f"There is no forecast. {none.message}"
 
 
-async def _done(
-    sources: Sources, request: Request, subject: Subject, action: Action, obj: Obj
-) -> Shown:
+async def _done(act: Act) -> Shown:
     """Writes the edit into the object that the person has seen, and leads back to its page. Raises
     `Refused` with what happened, or did not."""
-    form = request.form or {}
-    if form.get("mark") != optimistic.mark(obj) or not action.fits(subject.kind, obj):
+    form, subject = act.request.form or {}, act.subject
+    mark = form.get("mark", "")
+    if mark != optimistic.mark(act.obj) or not act.action.fits(subject.kind, act.obj):
         raise _conflict(subject)
     try:
-        patch = await _patch(sources, request, subject, action, obj, form.get("given", ""))
-        client = _client(sources, request)
+        patch = await _patch(act, form.get("given", ""))
         if subject.of == FEDERATION:
-            await pausing.switch(client, patch, obj)
+            await pausing.switch(act.client(), patch, act.obj)
         else:
-            await optimistic.patch(client, subject.ref, form["mark"], patch)
+            await optimistic.patch(act.client(), subject.ref, mark, patch)
     except FieldError as bad:
         raise Refused(422, f"{bad}. Nothing was changed.") from None
     except errors.Conflict:
@@ -210,9 +224,9 @@ async def _done(
             "The host did not confirm the change, so it is unknown whether it was made. Look at"
             f" {subject.name} before you try again. {said}",
         ) from None
-    page = action_views.form(action, subject.kind, obj, subject.where)
-    said = f"Done: {action.title.lower()} of {page['subject']}."
-    return Shown(action.title, {**page, "done": said}, location=page["back"])
+    page = act.page()
+    said = f"Done: {act.action.title.lower()} of {page['subject']}."
+    return Shown(act.action.title, {**page, "done": said}, location=page["back"])
 
 
 def _conflict(subject: Subject) -> Refused:
@@ -231,7 +245,12 @@ _CONFIRMED: Final[dict[str, Any]] = {
     "form_max": FORM_MAX,
 }
 ROUTES: Final[tuple[Route, ...]] = (
-    Route(f"{WORKLOAD_PATH}/act/{{action}}", on_workload, section="/workloads", **_CONFIRMED),
+    Route(
+        "/workloads/{kind}/{namespace}/{name}/act/{action}",
+        on_workload,
+        section="/workloads",
+        **_CONFIRMED,
+    ),
     Route("/clusters/{name}/act/{action}", on_cluster, section="/clusters", **_CONFIRMED),
     Route("/act/{action}", on_federation, section="/", **_CONFIRMED),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.dashboard import listing
-from federator.dashboard.routes import gathering
+from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
 from federator.dashboard.views import clusters as cluster_views
 from federator.model import plaintext
@@ -35,6 +35,7 @@ async def cluster(sources: Sources, request: Request) -> Shown:
         if (decision := fleet.decision(workload.uid)) is not None
     )
     view = cluster_views.single(row, obj, holders, sources.clock.now())
+    view["actions"] = await actions.buttons(sources, request, actions.cluster(name), obj)
     return Shown(f"Cluster {name}", view, notes=tuple(gathering.unseen(scope)))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from federator.api.raw import Obj
+from federator.dashboard.changes import Topic
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.rights import Scope
 from federator.dashboard.routes.route import Refused, Request, Sources
@@ -16,6 +17,7 @@ from federator.kube import errors
 from federator.model import names, plaintext
 from federator.model.kubernetes import selectors
 
+SILENT: Final = "The host does not answer. Lists are shown as it last said."
 HOST_S: Final = 8.0
 """A page waits so long for the host, in seconds."""
 CLUSTERS, QUOTAS, DECISIONS = (
@@ -80,6 +82,27 @@ async def allowed(sources: Sources, request: Request) -> tuple[Kind, str, str]:
     return kind, namespace, name
 
 
+async def cluster_name(sources: Sources, request: Request) -> str:
+    """The name of a cluster that the reader may get. Raises `Refused`."""
+    name = request.given["name"]
+    if not await sources.rights.gets(request.reader, CLUSTERS, "", name):
+        raise denied("get", CLUSTERS, name)
+    if all(row.name != name for row in sources.fleet.clusters()):
+        raise Refused(404, f"There is no cluster {plaintext.clipped(name, 80)}.")
+    return name
+
+
+async def topics(sources: Sources, request: Request) -> frozenset[Topic]:
+    """What a page of everything that the reader may list waits for."""
+    scope = await sources.rights.scope(request.reader, sources.fleet.present())
+    seen: set[Topic] = {(kind, "", "") for kind in scope.whole}
+    seen |= {(kind, namespace, "") for kind, namespace in scope.parts}
+    for kind in (CLUSTERS, QUOTAS):
+        if await sources.rights.sees(request.reader, "list", kind):
+            seen.add((kind.kind, "", ""))
+    return frozenset(seen)
+
+
 async def read(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
     """The object as the host has it now. Raises `Refused`."""
     try:
@@ -88,7 +111,7 @@ async def read(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[
         where = f" in the namespace {namespace}" if namespace else ""
         raise Refused(404, f"There is no {kind.kind} {name}{where}.") from None
     except errors.ApiError:
-        raise Refused(502, "The host does not answer. Lists are shown as it last said.") from None
+        raise Refused(502, SILENT) from None
     return obj
 
 
@@ -125,5 +148,5 @@ async def listed(
             api_version, plural, namespace, label_selector=label, field_selector=field_selector
         )
     except errors.ApiError:
-        raise Refused(502, "The host does not answer. Lists are shown as it last said.") from None
+        raise Refused(502, SILENT) from None
     return list(page.items)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.dashboard import runbooks
-from federator.dashboard.routes import gathering
+from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
 from federator.dashboard.views import overview as overview_views
 from federator.model import plaintext
@@ -18,6 +18,7 @@ async def overview(sources: Sources, request: Request) -> Shown:
     view = overview_views.view(
         gathering.visible(fleet, scope), clusters, accounts, sources.clock.now()
     )
+    view["actions"] = await actions.of_federation(sources, request)
     notes = [*gathering.unseen(scope), *gathering.hidden(clusters, gathering.CLUSTERS)]
     return Shown("Overview", view, notes=tuple(notes))
 
@@ -31,6 +32,6 @@ async def runbook(sources: Sources, request: Request) -> Shown:
 
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("/", overview, "overview.html.j2", "Overview"),
+    Route("/", overview, "overview.html.j2", "Overview", live=gathering.topics),
     Route("/runbooks/{name}", runbook, "runbook.html.j2", section="/", refreshes=False),
 )

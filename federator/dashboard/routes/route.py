@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
+from federator.dashboard.changes import Topic
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Leader
 from federator.dashboard.rights import Rights
@@ -56,6 +57,8 @@ class Shown:
     status: int = 200
     notes: tuple[str, ...] = ()
     """Sentences about what this reader is not shown."""
+    location: str = ""
+    """Of a form that was done: the page that follows, which begins with `view["done"]`."""
 
 
 class Refused(Exception):
@@ -84,6 +87,8 @@ class Route:
     """A list checks its own parameters."""
     parameters: frozenset[str] = frozenset()
     """Those of a page that is no list."""
+    live: Callable[[Sources, Request], Awaitable[frozenset[Topic]]] | None = None
+    """What an open page waits for to renew itself; None for a page that does so now and then."""
     form_max: int = 0
     """The longest form that it takes by POST, in bytes; 0 for a page that is only read."""
 

@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from federator.dashboard import listing
+from federator.dashboard.changes import Topic
 from federator.dashboard.leader import NoAnswer
-from federator.dashboard.routes import gathering
+from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
 from federator.dashboard.views import workload as workload_views
 from federator.dashboard.views import workloads as workload_lists
@@ -31,6 +32,8 @@ async def workload(sources: Sources, request: Request) -> Shown:
     decisions = await gathering.decisions(sources, request, obj, namespace)
     events = await gathering.events(sources, request, namespace, name)
     view = workload_views.summary(kind, obj, decisions, events, sources.clock.now())
+    subject = actions.workload(kind, namespace, name)
+    view["actions"] = await actions.buttons(sources, request, subject, obj)
     return Shown(f"{kind.kind} {namespace}/{name}", view)
 
 
@@ -67,9 +70,21 @@ async def objects(sources: Sources, request: Request) -> Shown:
     return Shown(title, {**view, "trouble": ""})
 
 
+async def _topics(sources: Sources, request: Request) -> frozenset[Topic]:
+    kind, namespace, name = await gathering.allowed(sources, request)
+    return frozenset({(kind.kind, namespace, name)})
+
+
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("/workloads", workloads, "workloads.html.j2", "Workloads", is_list=True),
-    Route(WORKLOAD, workload, "workload.html.j2", section="/workloads"),
+    Route(
+        "/workloads",
+        workloads,
+        "workloads.html.j2",
+        "Workloads",
+        is_list=True,
+        live=gathering.topics,
+    ),
+    Route(WORKLOAD, workload, "workload.html.j2", section="/workloads", live=_topics),
     Route(f"{WORKLOAD}/why", why, "why.html.j2", section="/workloads", refreshes=False),
     Route(f"{WORKLOAD}/objects", objects, "objects.html.j2", section="/workloads"),
 )

@@ -21,7 +21,7 @@ def buttons(actions: Iterable[Action], where: Sequence[str]) -> list[dict[str, s
     ]
 
 
-def form(action: Action, kind: Kind | None, obj: Obj, where: Sequence[str]) -> dict[str, Any]:
+def form(action: Action, kind: Kind, obj: Obj, where: Sequence[str]) -> dict[str, Any]:
     """The page before anything is known about what it comes to."""
     meta = raw.mapping(obj, "metadata")
     names = filter(None, (raw.text(meta, "namespace"), raw.text(meta, "name")))
@@ -30,7 +30,7 @@ def form(action: Action, kind: Kind | None, obj: Obj, where: Sequence[str]) -> d
         "action": action.name,
         "title": action.title,
         "subject": "the federation"
-        if kind is None or action.of == FEDERATION
+        if action.of == FEDERATION
         else f"{kind.kind} {'/'.join(names)}",
         "back": text.address(*where) if where else "/",
         "path": text.address(*where, "act", action.name),
@@ -52,36 +52,20 @@ def form(action: Action, kind: Kind | None, obj: Obj, where: Sequence[str]) -> d
     }
 
 
-def asked(
-    page: Mapping[str, Any],
-    given: str,
-    mark: str,
-    command: str,
-    document: Mapping[str, Any] | None,
-    warning: str,
+def outcome(
+    action: Action, kind: Kind, obj: Obj, patch: Patch, document: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The page with what it comes to, and what the confirmation sends. `warning`: why there is no
-    plan."""
-    field = page["field"] and {**page["field"], "value": given}
-    return {
-        **page,
-        "field": field,
-        "given": given,
-        "mark": mark,
-        "command": command,
-        "plan": None if document is None else plan_views.outcome(document),
-        "warning": warning,
-    }
-
-
-def command(action: Action, kind: Kind | None, obj: Obj, patch: Patch, given: str) -> str:
-    """The same on the command line."""
+    """What it comes to, and the same on the command line. None for an action without a plan."""
     meta = raw.mapping(obj, "metadata")
-    return action.command.format(
-        resource=f"{kind.plural}.{kind.group}" if kind is not None else "",
-        short=kind.short_names[0] if kind is not None else "",
+    command = action.command.format(
+        resource=f"{kind.plural}.{kind.group}",
+        short=kind.short_names[0],
         name=raw.text(meta, "name"),
         namespace=raw.text(meta, "namespace"),
-        given=given.strip(),
+        given=raw.figure(patch, "spec", "replicas"),
         patch=json.dumps(patch),
     )
+    return {
+        "plan": None if document is None else plan_views.outcome(document),
+        "command": command,
+    }

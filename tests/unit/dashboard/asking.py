@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from federator.dashboard.leader import LEASE
+from federator.dashboard.options import DashboardOptions
 from federator.dashboard.server import Dashboard, Options
 from federator.embedded.storage.messages import Caller
 from federator.hub.options import HubOptions
@@ -179,7 +180,9 @@ class Answered:
 
 
 @contextlib.asynccontextmanager
-async def dashboard_of(world: World, *, leader: bool = False) -> AsyncIterator[Dashboard]:
+async def dashboard_of(
+    world: World, *, leader: bool = False, settings: DashboardOptions | None = None
+) -> AsyncIterator[Dashboard]:
     """The dashboard of a world, which has read the host. `leader`: the hub of the world has a query
     port, and its Lease says so."""
     if leader:
@@ -191,6 +194,7 @@ async def dashboard_of(world: World, *, leader: bool = False) -> AsyncIterator[D
         clock=world.federation.clock,
         rng=random.Random(1),
         draw=lambda: f"secret-{next(numbers):032d}",
+        settings=settings,
         connect=lambda _: at_once(Client, Door(world), "leader"),
         compute=at_once,
     )

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from federator.dashboard import listing, render, rows
+from federator.dashboard.actions import Action, Field
 from federator.dashboard.listing import Query
 from federator.dashboard.rows import DecisionRow
-from federator.dashboard.views import clusters, overview, quota, workload, workloads
+from federator.dashboard.views import action, clusters, overview, quota, workload, workloads
 from federator.kinds import registry
 
 TAGS = ("script", "img", "svg", "iframe", "body", "a", "details", "math", "object", "style")
@@ -64,6 +65,7 @@ FRAME: dict[str, Any] = {
     "refreshes": True,
     "live": True,
     "refresh": "every 10s",
+    "live_from": "/live?of=%2F",
     "here": "/",
     "toggle": "/",
     "json": "/?format=json",
@@ -137,23 +139,51 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
     single = quota.single([account], text)
     assert single is not None
     return {
-        "overview.html.j2": overview.view([row], [cluster], [account], 0.0),
+        "overview.html.j2": overview.view([row], [cluster], [account], 0.0) | {"actions": BUTTON},
         "workloads.html.j2": workloads.view(
             listing.select(Query("/workloads", {}, text), spec, []), lambda uid: shares, 0.0
         )
         | {"rows": [workloads.line(row, shares, 0.0)], "filters": listed.filters()},
-        "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0),
+        "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0)
+        | {"actions": BUTTON},
         "why.html.j2": {**workload.why(kind, text, text, facts), "trouble": "", "decisions": None},
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0
         ),
-        "cluster.html.j2": clusters.single(cluster, obj, [(row, shares)], 0.0),
+        "cluster.html.j2": clusters.single(cluster, obj, [(row, shares)], 0.0)
+        | {"actions": BUTTON},
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
+        "action.html.j2": _action(text),
         "failure.html.j2": {"status": 404, "title": text, "message": text},
         "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
     }
+
+
+BUTTON = [{"title": "t", "href": "/act/t"}]
+
+
+def _action(text: str) -> dict[str, Any]:
+    made = Action(text, text, "workload", text, _fits, _edit, "", Field(text, text, False, str))
+    kind = registry.WORKLOADS["PinterestService"]
+    obj = {"metadata": {"name": text, "namespace": text}}
+    page = action.form(made, kind, obj, ("workloads", text))
+    shown = action.outcome(made, kind, obj, {}, None)
+    page |= {"problem": text, "warning": text, "given": text, "mark": "m", **shown}
+    return {
+        **page,
+        "command": text,
+        "plan": {"tone": "warn", "head": [text], "warnings": [text], "parts": []},
+    }
+
+
+def _fits(_: Any, __: Any) -> bool:
+    return True
+
+
+def _edit(*_: Any) -> dict[str, Any]:
+    return {}
 
 
 def _facts(text: str) -> dict[str, Any]:
