@@ -41,7 +41,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("nativecron",),
         ("cronjob",),
         ("registry",),
-        ("asks", "crds", "edits", "rights", "probes"),
+        ("asks", "crds", "edits", "progress", "rights", "probes"),
         ("read",),
         ("overriding",),
     ),
@@ -179,10 +179,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("gathering",),
         ("actions",),
         ("clusters", "overview", "plan", "quota", "workloads"),
+        ("timeline",),
     ),
     "dashboard/views": (
         ("clusters", "workloads", "plan"),
         ("action", "overview", "quota", "workload"),
+        ("logs", "timeline"),
     ),
     "simulate": (
         ("bounded", "demand"),

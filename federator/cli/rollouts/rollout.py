@@ -78,7 +78,7 @@ def status(
 ) -> None:
     """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown).
     Exit 1: it failed, with the first reason, or timed out."""
-    from federator.cli.rollouts import progress
+    from federator.kinds import progress
 
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)

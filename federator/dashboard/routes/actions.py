@@ -17,11 +17,10 @@ from federator.hub.query import pausing
 from federator.hub.query.router import Right
 from federator.kinds.edits import Patch
 from federator.kinds.kind import Kind
-from federator.kinds.pods import revisions
 from federator.kinds.pods.revisions import Revision
 from federator.kube import errors, optimistic
 from federator.kube.client import Client
-from federator.model import names, plaintext
+from federator.model import plaintext
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
@@ -167,22 +166,12 @@ async def _patch(act: Act, given: str) -> Patch:
 
 
 async def _revisions(act: Act) -> list[Revision]:
-    """As the person may list them. Raises `Refused`."""
-    uid, namespace = act.obj["metadata"]["uid"], act.subject.namespace
-    try:
-        listing = await act.client().list(
-            revisions.API_VERSION,
-            revisions.PLURAL,
-            namespace,
-            label_selector=f"{names.WORKLOAD_UID_LABEL}={uid}",
-        )
-    except errors.Denied:
-        raise Refused(
-            403, f"You may not list controllerrevisions.apps in {namespace} on the host."
-        ) from None
-    except errors.ApiError:
-        raise Refused(502, gathering.SILENT) from None
-    return revisions.history(listing.items, uid)
+    """Raises `Refused` for a person who may not list them."""
+    kept = await gathering.kept_revisions(act.sources, act.request, act.obj)
+    if kept is None:
+        where = act.subject.namespace
+        raise Refused(403, f"You may not list controllerrevisions.apps in {where} on the host.")
+    return kept
 
 
 async def _forecast(act: Act, patch: Patch) -> tuple[Mapping[str, Any] | None, str]:

@@ -4,6 +4,7 @@ reader is not shown."""
 from collections.abc import Iterable
 from typing import Any, Final
 
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.dashboard.changes import Topic
 from federator.dashboard.fleet import Fleet
@@ -13,6 +14,8 @@ from federator.dashboard.rows import AccountRow, ClusterRow, WorkloadRow
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
+from federator.kinds.pods import revisions
+from federator.kinds.pods.revisions import Revision
 from federator.kube import errors
 from federator.model import names, plaintext
 from federator.model.kubernetes import selectors
@@ -23,6 +26,9 @@ HOST_S: Final = 8.0
 CLUSTERS, QUOTAS, DECISIONS = (
     registry.KINDS[name] for name in ("MemberCluster", "FederatedQuota", "PlacementDecision")
 )
+
+
+_REVISIONS: Final = Right("list", "apps", revisions.PLURAL)
 
 
 def visible(fleet: Fleet, scope: Scope) -> Iterable[WorkloadRow]:
@@ -123,6 +129,17 @@ async def decisions(
         return None
     mark = f"{names.WORKLOAD_UID_LABEL}={obj['metadata']['uid']}"
     return await listed(sources, DECISIONS.api_version, DECISIONS.plural, namespace, label=mark)
+
+
+async def kept_revisions(sources: Sources, request: Request, obj: Obj) -> list[Revision] | None:
+    """The revisions of a workload, the newest last; None for a reader without the right to list
+    them."""
+    namespace, uid = raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "uid")
+    if not await sources.rights.may(request.reader, _REVISIONS, namespace):
+        return None
+    mark = f"{names.WORKLOAD_UID_LABEL}={uid}"
+    found = await listed(sources, revisions.API_VERSION, revisions.PLURAL, namespace, label=mark)
+    return revisions.history(found, uid)
 
 
 async def events(sources: Sources, request: Request, namespace: str, name: str) -> list[Obj] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federator.cli.rollouts import progress
+from federator.kinds import progress
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.cli.rollouts import progress
+from federator.kinds import progress
 from federator.kinds import registry
 from federator.kube import errors
 from tests.unit.hub.world import World, play
