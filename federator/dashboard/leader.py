@@ -60,6 +60,12 @@ class Leader:
         path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
         return await self._answer(reader, "GET", path, query)
 
+    async def history(
+        self, reader: Session, query: tuple[tuple[str, str], ...]
+    ) -> Mapping[str, Any]:
+        """The history of the whole federation. Raises `NoAnswer`."""
+        return await self._answer(reader, "GET", "/v1/history", query)
+
     async def plan(self, reader: Session, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """The document of a plan. `asked`: the edits, as `advice.plans.asked` reads them. Raises
         `NoAnswer`."""

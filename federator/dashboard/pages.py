@@ -6,7 +6,17 @@ checks the reader's rights before it reads anything, and never asks a member.
 
 from typing import Any, Final
 
-from federator.dashboard.routes import actions, clusters, overview, plan, quota, timeline, workloads
+from federator.dashboard.routes import (
+    actions,
+    alerts,
+    changes,
+    clusters,
+    overview,
+    plan,
+    quota,
+    timeline,
+    workloads,
+)
 from federator.dashboard.routes.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -14,6 +24,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *workloads.ROUTES,
     *timeline.ROUTES,
     *clusters.ROUTES,
+    *changes.ROUTES,
+    *alerts.ROUTES,
     *quota.ROUTES,
     *actions.ROUTES,
     *plan.ROUTES,

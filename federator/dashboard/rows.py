@@ -65,6 +65,10 @@ class WorkloadRow:
     """When it last began to lack copies; "" while it lacks none."""
     created: str
     summary: str
+    edited: str = ""
+    """When a person or a program last changed more than the status; "" since it was created."""
+    edited_by: str = ""
+    """The program that did, as it names itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,10 @@ class DecisionRow:
     shortfall: int
     shares: tuple[tuple[str, int], ...]
     """(cluster, copies), by name."""
+    at: str = ""
+    """When it was decided."""
+    cause: str = ""
+    """What led to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +157,26 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else "",
         raw.text(meta, "creationTimestamp"),
         raw.text(status, "summary"),
+        *edited(meta),
     )
+
+
+OURS: Final = ("federator", "federator-member")
+"""Field managers of the hub: what it writes is no edit of a person."""
+
+
+def edited(meta: Obj) -> tuple[str, str]:
+    """(when, by which program) more than the status was last changed, by the managed fields; ""
+    where that was its creation."""
+    last = max(
+        (
+            (raw.text(each, "time"), interning.text(raw.text(each, "manager")))
+            for each in raw.objects(meta, "managedFields")
+            if raw.text(each, "subresource") != "status" and raw.text(each, "manager") not in OURS
+        ),
+        default=("", ""),
+    )
+    return last if last[0] > raw.text(meta, "creationTimestamp") else ("", "")
 
 
 def desired(kind: Kind, obj: Obj) -> int:
@@ -219,7 +246,14 @@ def decision(obj: Obj) -> DecisionRow | None:
             (interning.text(raw.text(share, "cluster")), copies_of(share))
             for share in raw.objects(spec, "shares")
         ),
+        raw.text(spec, "asOf"),
+        interning.text(plaintext.clipped(_last_cause(spec), MESSAGE_MAX)),
     )
+
+
+def _last_cause(spec: Obj) -> str:
+    last = raw.items(spec, "causes")[-1:]
+    return last[0] if last and isinstance(last[0], str) else raw.text(spec, "reason")
 
 
 def copies_of(share: Obj) -> int:

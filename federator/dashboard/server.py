@@ -22,6 +22,7 @@ from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Connect, Leader, over_tls
 from federator.dashboard.options import DashboardOptions
 from federator.dashboard.port import Cookies, Port
+from federator.dashboard.prometheus import Fetch, Prometheus, fetched
 from federator.dashboard.rights import Rights
 from federator.dashboard.routes.route import Compute, Sources
 from federator.dashboard.sessions import Sessions
@@ -82,8 +83,9 @@ def is_loopback(host: str) -> bool:
 
 class Dashboard:
     """Listens from `start` to `close`; `run` runs meanwhile. `host` is a client with the
-    dashboard's own account, `draw` returns a new secret, `connect` and `compute` are other ways to
-    reach the leader and to read long texts, for time that is not real."""
+    dashboard's own account, `draw` returns a new secret, `connect`, `compute` and `fetch` are
+    other ways to reach the leader, to read long texts and to ask Prometheus, for time that is not
+    real."""
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class Dashboard:
         settings: DashboardOptions | None = None,
         connect: Connect = over_tls,
         compute: Compute = asyncio.to_thread,
+        fetch: Fetch = fetched,
     ) -> None:
         options.check()
         settings = settings or DashboardOptions()
@@ -105,7 +108,9 @@ class Dashboard:
         self._leader = Leader(host, connect)
         self.fleet = Fleet(host, clock, rng)
         rights = Rights(self._access, clock, acting.admitted(settings.act_as))
-        sources = Sources(self.fleet, rights, self._leader, host, clock, compute)
+        url = settings.alerts_url
+        prometheus = Prometheus(url, clock.monotonic, fetch) if url else None
+        sources = Sources(self.fleet, rights, self._leader, host, clock, compute, prometheus)
         self._port = 0
         self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from federator.dashboard.changes import Topic
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Leader
+from federator.dashboard.prometheus import Prometheus
 from federator.dashboard.rights import Rights
 from federator.dashboard.sessions import Session
 from federator.kube.client import Client
@@ -33,6 +34,8 @@ class Sources:
     host: Client
     clock: Clock
     compute: Compute
+    prometheus: Prometheus | None = None
+    """None where no address is set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,25 +72,16 @@ def view(
     """The page. None for clusters or accounts that the reader may not list."""
     health: Counter[str] = Counter()
     copies: Counter[str] = Counter()
-    needs = [need for row in clusters or () for need in _of_cluster(row)]
+    workloads = list(workloads)
     for row in workloads:
         health[row.health] += 1
         copies["desired"] += row.desired
         copies["ready"] += row.ready
-        if row.health in HEALTH_RUNBOOKS:
-            needs.append(_of_workload(row))
-    needs += [
-        Need(
-            2, "bad", f"Account {row.name}", text.address("quota", row.name), row.problem, "quotas"
-        )
-        for row in accounts or ()
-        if row.problem
-    ]
-    needs.sort(key=lambda need: (need.rank, need.subject))
-    shown = needs[:SHOWN_MAX]
+    found = needs(workloads, clusters, accounts)
+    shown = found[:SHOWN_MAX]
     return {
         "needs": [_shown(need) for need in shown],
-        "moreNeeds": len(needs) - len(shown),
+        "moreNeeds": len(found) - len(shown),
         "workloads": sum(health.values()),
         "health": [
             {
@@ -112,6 +103,24 @@ def view(
         "clusterCount": len(clusters or ()),
         "heat": None if clusters is None else heat(clusters),
     }
+
+
+def needs(
+    workloads: Iterable[WorkloadRow],
+    clusters: Sequence[ClusterRow] | None,
+    accounts: Sequence[AccountRow] | None,
+) -> list[Need]:
+    """All that needs a person, the most urgent first."""
+    found = [need for row in clusters or () for need in _of_cluster(row)]
+    found += [_of_workload(row) for row in workloads if row.health in HEALTH_RUNBOOKS]
+    found += [
+        Need(
+            2, "bad", f"Account {row.name}", text.address("quota", row.name), row.problem, "quotas"
+        )
+        for row in accounts or ()
+        if row.problem
+    ]
+    return sorted(found, key=lambda need: (need.rank, need.subject))
 
 
 def _shown(need: Need) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard import text
+from federator.dashboard import rows, text
 from federator.dashboard.views import workload
 from federator.kinds import edits, progress
 from federator.kinds.kind import Kind
@@ -17,8 +17,6 @@ from federator.kube import clock
 from federator.model import plaintext
 
 ENTRIES_MAX: Final = 200
-OURS: Final = ("federator", "federator-member")
-"""Field managers of the hub: what it writes is no edit of a person."""
 TONES: Final[Mapping[str, str]] = {
     "Decision": "busy",
     "Revision": "busy",
@@ -188,7 +186,7 @@ def _edits(obj: Obj) -> Iterator[Entry]:
     yield Entry(raw.epoch_s(created), "Edit", TONES["Edit"], "Created")
     for each in raw.objects(obj, "metadata", "managedFields"):
         manager, at = raw.text(each, "manager"), raw.text(each, "time")
-        if raw.text(each, "subresource") == "status" or manager in OURS or at == created:
+        if raw.text(each, "subresource") == "status" or manager in rows.OURS or at == created:
             continue
         fields = [
             f"{part}.{name.removeprefix('f:')}"

@@ -115,21 +115,36 @@ async def plan(sources: Sources, question: Question) -> msgspec.Raw:
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
     """What was decided about a workload and became of it, or what happened to a cluster, as far as
     this hub wrote it down."""
+    _refuse_unkept(sources)
+    parts = (question.given["kind"], question.namespace, question.given["name"])
+    uid, born = await _life(sources, question)
+    key = "/".join(filter(None, parts))
+    return await _entries(sources, question, WantedEntries(key, 0.0, 0.0, 0, uid, born))
+
+
+async def whole_history(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """What was decided and what happened in the whole federation, as far as this hub wrote it
+    down."""
+    _refuse_unkept(sources)
+    return await _entries(sources, question, WantedEntries("", 0.0, 0.0, 0))
+
+
+def _refuse_unkept(sources: Sources) -> None:
     if not sources.journal.kept:
         raise Refused(
             404, "NotFound", "this hub keeps no history: its setting history.directory is empty"
         )
-    parts = (question.given["kind"], question.namespace, question.given["name"])
-    now = sources.clock.now()
-    uid, born = await _life(sources, question)
-    since = now - question.parameters.get("since_seconds", SINCE_MAX_S)
-    wanted = WantedEntries(
-        key="/".join(filter(None, parts)),
-        since=since if uid else max(since, born),
-        until=now - question.parameters.get("before_seconds", 0),
-        limit=question.parameters.get("limit", HISTORY_LIMIT),
-        uid=uid,
-        born=born,
+
+
+async def _entries(sources: Sources, question: Question, about: WantedEntries) -> Mapping[str, Any]:
+    """The entries about something, within the times and the number of the parameters."""
+    now, given = sources.clock.now(), question.parameters
+    since = now - given.get("since_seconds", SINCE_MAX_S)
+    wanted = replace(
+        about,
+        since=since if about.uid else max(since, about.born),
+        until=now - given.get("before_seconds", 0),
+        limit=given.get("limit", HISTORY_LIMIT),
     )
     try:
         page = await sources.journal.read(wanted, sources.read)
@@ -313,6 +328,12 @@ _PAGES: Final = {
 }
 _WORKLOAD: Final = Right("get", "{group}", "{plural}", name="{name}")
 _ONE: Final = "/v1/namespaces/{namespace}/{plural}/{name}"
+SEEN_IN_HISTORY: Final = (
+    registry.KINDS["PlacementDecision"],
+    registry.KINDS["MemberCluster"],
+    *registry.WORKLOADS.values(),
+)
+"""Kinds of which the whole history tells: its reader may list them in all namespaces."""
 _CHOICE: Final = {"cluster": router.word, "pod": router.word, "shard": router.count(2**31)}
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -371,6 +392,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(Right("get", "{group}", "{plural}", name="{name}"),),
         parameters=_PAGES,
         summary="What happened to a cluster.",
+    ),
+    Route(
+        "/v1/history",
+        whole_history,
+        rights=tuple(Right("list", kind.group, kind.plural) for kind in SEEN_IN_HISTORY),
+        parameters=_PAGES,
+        summary="What was decided and what happened in the whole federation.",
     ),
     Route(
         f"{_ONE}/logs",

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
+from federator.dashboard import prometheus
 from federator.dashboard.leader import LEASE
 from federator.dashboard.options import DashboardOptions
 from federator.dashboard.server import Dashboard, Options
@@ -181,7 +182,11 @@ class Answered:
 
 @contextlib.asynccontextmanager
 async def dashboard_of(
-    world: World, *, leader: bool = False, settings: DashboardOptions | None = None
+    world: World,
+    *,
+    leader: bool = False,
+    settings: DashboardOptions | None = None,
+    fetch: Any = None,
 ) -> AsyncIterator[Dashboard]:
     """The dashboard of a world, which has read the host. `leader`: the hub of the world has a query
     port, and its Lease says so."""
@@ -197,6 +202,7 @@ async def dashboard_of(
         settings=settings,
         connect=lambda _: at_once(Client, Door(world), "leader"),
         compute=at_once,
+        fetch=fetch or prometheus.fetched,
     )
     work = asyncio.create_task(made.run())
     try:

@@ -11,12 +11,24 @@ from typing import Any
 
 import pytest
 
-from federator.dashboard import listing, render, rows
+from federator.dashboard import listing, prometheus, render, rows
 from federator.dashboard.actions import Action, Field
 from federator.dashboard.listing import Query
 from federator.dashboard.rows import DecisionRow
-from federator.dashboard.views import action, clusters, overview, quota, workload, workloads
+from federator.dashboard.views import (
+    action,
+    alerts,
+    changes,
+    clusters,
+    logs,
+    overview,
+    quota,
+    timeline,
+    workload,
+    workloads,
+)
 from federator.kinds import registry
+from federator.kinds.pods.revisions import Revision
 
 TAGS = ("script", "img", "svg", "iframe", "body", "a", "details", "math", "object", "style")
 CORPUS = (
@@ -156,9 +168,68 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
         "action.html.j2": _action(text),
+        "timeline.html.j2": _timeline(kind, obj, event, text),
+        "changes.html.j2": _changes(text),
+        "alerts.html.j2": {
+            "source": "Prometheus",
+            "rows": alerts.of_prometheus(_alerts(text), 0.0),
+            "most": 9,
+        },
+        "logs.html.j2": {
+            **logs.form(kind, text, text, {"cluster": text, "pod": text, "container": text}),
+            **logs.shown(
+                {
+                    "logs": [{"cluster": text, "pod": text, "container": text, "text": text}],
+                    "clusters": [{"cluster": text, "answered": False, "reason": text}],
+                }
+            ),
+            "trouble": text,
+        },
         "failure.html.j2": {"status": 404, "title": text, "message": text},
         "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
     }
+
+
+HISTORY = ("Decision", "Condition", "Cluster", "Gap", "Leader")
+
+
+def _history(text: str) -> dict[str, Any]:
+    rows = [
+        {"kind": each, "key": f"PinterestService/{text}/{text}", "cause": text, "evidence": text}
+        for each in HISTORY
+    ]
+    rows[0] |= {"from": {text: 1}, "to": {text: 2}}
+    rows[1] |= {"from": text, "to": text}
+    return {"entries": rows, "begins": 0.0}
+
+
+def _timeline(kind: Any, obj: Any, event: Any, text: str) -> dict[str, Any]:
+    fields = {"f:spec": {f"f:{text}": {}}}
+    writer = {"manager": text, "operation": text, "time": "x", "fieldsV1": fields}
+    written = {**obj, "metadata": {**obj["metadata"], "managedFields": [writer]}}
+    kept = [
+        Revision("r", "u", number, {"template": {text: number}}, (text, text), text)
+        for number in (1, 2)
+    ]
+    return timeline.view(kind, written, timeline.Known(_history(text), [event], kept), 0.0)
+
+
+def _changes(text: str) -> dict[str, Any]:
+    spec = changes.spec(0.0)
+    page = listing.select(Query("/changes"), spec, changes.of_history(_history(text)))
+    return changes.view(page, 0.0) | {"filters": []}
+
+
+def _alerts(text: str) -> list[Any]:
+    alert = {
+        "labels": {"alertname": text, "severity": text, "cluster": text, text: text},
+        "annotations": {"summary": text, "description": text},
+        "state": text,
+        "activeAt": text,
+        "value": text,
+    }
+    answer = {"status": "success", "data": {"alerts": [alert]}}
+    return prometheus.parsed(json.dumps(answer).encode())
 
 
 BUTTON = [{"title": "t", "href": "/act/t"}]
