@@ -23,7 +23,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.hub.query.serving import QueryServer
-    from federator.sandbox.federation import Federation
+    from federator.sandbox.federation import Federation, Wrap
 
 READY = "ready"
 """File in the directory that exists once every API of the sandbox answers."""
@@ -146,11 +146,15 @@ async def serving(
     *,
     seed: int = 1,
     api_only: bool = False,
+    wrap: "Wrap | None" = None,
 ) -> None:
-    """Starts and serves everything, writes the files, runs `work`, and always cleans up."""
+    """Starts and serves everything, writes the files, runs `work`, and always cleans up. `wrap`: as
+    of a Federation."""
     from federator.embedded import http
 
     federation = _federation(fleet, directory, seed)
+    if wrap is not None:
+        federation.wrap = wrap
     port: QueryServer | None = None
     with held(directory):
         servers = await http.serve_all([federation.host, *federation.members.values()])

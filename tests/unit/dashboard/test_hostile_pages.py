@@ -194,10 +194,8 @@ HISTORY = ("Decision", "Condition", "Cluster", "Gap", "Leader")
 
 
 def _history(text: str) -> dict[str, Any]:
-    rows = [
-        {"kind": each, "key": f"PinterestService/{text}/{text}", "cause": text, "evidence": text}
-        for each in HISTORY
-    ]
+    key = f"PinterestService/{text.replace('/', '|')}/x"
+    rows = [{"kind": each, "key": key, "cause": text, "evidence": text} for each in HISTORY]
     rows[0] |= {"from": {text: 1}, "to": {text: 2}}
     rows[1] |= {"from": text, "to": text}
     return {"entries": rows, "begins": 0.0}
@@ -221,15 +219,8 @@ def _changes(text: str) -> dict[str, Any]:
 
 
 def _alerts(text: str) -> list[Any]:
-    alert = {
-        "labels": {"alertname": text, "severity": text, "cluster": text, text: text},
-        "annotations": {"summary": text, "description": text},
-        "state": text,
-        "activeAt": text,
-        "value": text,
-    }
-    answer = {"status": "success", "data": {"alerts": [alert]}}
-    return prometheus.parsed(json.dumps(answer).encode())
+    labels = (("cluster", text), (text, text))
+    return [prometheus.Alert(text, text, False, text, 1.0, labels, text, text)]
 
 
 BUTTON = [{"title": "t", "href": "/act/t"}]
