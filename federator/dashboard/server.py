@@ -112,7 +112,8 @@ class Dashboard:
         prometheus = Prometheus(url, clock.monotonic, fetch) if url else None
         sources = Sources(self.fleet, rights, self._leader, host, clock, compute, prometheus)
         self._port = 0
-        self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
+        port = Port(sources, self._access, self.sessions, self._cookies)
+        self.answer, self.live = port.answer, port.live
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
         self._context: ssl.SSLContext | None = None
         self._shown: tuple[bytes, bytes] = (b"", b"")

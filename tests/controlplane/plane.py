@@ -37,9 +37,11 @@ USERS: Mapping[str, tuple[str, ...]] = {
     MANAGER: (),
     SCHEDULER: (),
     "nobody": (),
+    "owner": ("shop-owners", "shop-readers", "company"),
+    "reader": ("shop-readers",),
 }
-"""Users with a static token, and their groups. `nobody` may do only what RBAC objects give to that
-name.
+"""Users with a static token, and their groups. The last three may do only what RBAC objects give to
+these names.
 """
 
 T = TypeVar("T")
