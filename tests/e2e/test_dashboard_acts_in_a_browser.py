@@ -10,6 +10,7 @@ import dataclasses
 import random
 import secrets
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,11 @@ from federator.cli.running import demo, sandbox
 from federator.dashboard import port, server
 from federator.dashboard.options import DashboardOptions
 from federator.dashboard.server import Dashboard
+from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.kinds import registry
 from federator.kube.clock import RealClock
+from federator.member.options import MemberOptions
 from federator.sandbox.federation import Federation
 from federator.sandbox.outages import Outages
 from tests.browser.devtools import Page
@@ -55,10 +58,12 @@ class Operated:
 
 
 @contextlib.asynccontextmanager
-async def operated() -> AsyncIterator[Operated]:
+async def operated(history: Path) -> AsyncIterator[Operated]:
     outages = Outages()
     federation = federation_of(2)
     federation.hub_options = FAST
+    federation.member_options = MemberOptions(heartbeat_s=0.5)
+    federation.history = HistoryOptions(directory=str(history))
     federation.wrap = outages.wrap
     queries = await sandbox.query_port(federation)
     try:
@@ -89,8 +94,8 @@ async def web(federation: Federation) -> dict[str, Any]:
     return await federation.client("host").get(ref)
 
 
-async def test_a_service_is_scaled_with_the_mouse(page: Page) -> None:
-    async with operated() as run:
+async def test_a_service_is_scaled_with_the_mouse(page: Page, tmp_path: Path) -> None:
+    async with operated(tmp_path) as run:
         await page.open(run.link, width=DESK)
         await page.open(run.base + WEB, width=DESK)
         await page.value("[...document.links].find(a => a.textContent === 'Scale').click()")
@@ -116,11 +121,11 @@ async def test_a_service_is_scaled_with_the_mouse(page: Page) -> None:
 
 
 async def test_an_open_page_shows_a_cluster_that_is_lost_and_returns(
-    page: Page, monkeypatch: pytest.MonkeyPatch
+    page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Nobody clicks, no clock renews the page, and the stream ends with it."""
     monkeypatch.setattr(port, "LIVE_REFRESH_S", 3600)
-    async with operated() as run:
+    async with operated(tmp_path) as run:
         await page.open(run.link, width=DESK)
         await page.value("window.same = true")
         await keep(page, "/before", DESK)

@@ -160,6 +160,8 @@ def line(row: ChangeRow, now_s: float) -> dict[str, Any]:
     return {
         **timeline.shown(shown, now_s),
         "subject": "/".join(subject) or "everything",
+        "name": subject[-1] if subject else "everything",
+        "of": " in ".join(subject[:-1]),
         "href": href,
         "cause": row.cause,
     }

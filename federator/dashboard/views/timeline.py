@@ -24,8 +24,10 @@ TONES: Final[Mapping[str, str]] = {
     "Gap": "warn",
     "Lost": "warn",
 }
-GOOD: Final = frozenset({"Ready", "Placed", "Complete", "Available"})
-"""Conditions that are well when they are True; all others when they are False."""
+GOOD: Final = frozenset({"Ready", "Placed", "Complete", "Available", "Healthy", "Applied"})
+"""Conditions that are well when they are True."""
+BAD: Final = frozenset({"Stalled", "Failed", "DeletionBlocked"})
+"""Conditions that are well when they are False. All others are neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ def shares(counts: Any) -> str:
 
 
 def _tone_of(condition: str, status: str) -> str:
+    if condition not in GOOD | BAD:
+        return "idle"
     if status not in ("True", "False"):
         return "warn"
     return "good" if (status == "True") == (condition in GOOD) else "bad"

@@ -206,6 +206,7 @@ def test_a_tone_is_good_where_the_condition_is_as_wanted() -> None:
         ("Stalled", "False"): "good",
         ("Stalled", "True"): "bad",
         ("Ready", "Unknown"): "warn",
+        ("Reconciling", "True"): "idle",
     }
     for (condition, status), tone in tones.items():
         assert timeline.told({"kind": "Condition", "to": f"{condition}={status} X"}).tone == tone
