@@ -195,14 +195,16 @@ HISTORY = ("Decision", "Condition", "Cluster", "Gap", "Leader")
 
 def _history(text: str) -> dict[str, Any]:
     key = f"PinterestService/{text.replace('/', '|')}/x"
-    rows = [{"kind": each, "key": key, "cause": text, "evidence": text} for each in HISTORY]
+    rows: list[dict[str, Any]] = [
+        {"kind": each, "key": key, "cause": text, "evidence": text} for each in HISTORY
+    ]
     rows[0] |= {"from": {text: 1}, "to": {text: 2}}
     rows[1] |= {"from": text, "to": text}
     return {"entries": rows, "begins": 0.0}
 
 
 def _timeline(kind: Any, obj: Any, event: Any, text: str) -> dict[str, Any]:
-    fields = {"f:spec": {f"f:{text}": {}}}
+    fields: dict[str, Any] = {"f:spec": {f"f:{text}": {}}}
     writer = {"manager": text, "operation": text, "time": "x", "fieldsV1": fields}
     written = {**obj, "metadata": {**obj["metadata"], "managedFields": [writer]}}
     kept = [

@@ -319,7 +319,7 @@ def test_a_prometheus_without_an_answer_is_said_and_the_host_shown(fetch: Any, s
 
 
 def test_values_of_prometheus_that_are_no_numbers_are_gaps() -> None:
-    odd = ["NaN", "+Inf", "-Inf", "", "x", None, [], {}, "1e999", True]
+    odd: list[Any] = ["NaN", "+Inf", "-Inf", "", "x", None, [], {}, "1e999", True]
     found = prometheus.parsed(answer(*({**alert("A"), "value": value} for value in odd)))
     assert [each.value for each in found[:-1]] == [None] * 9
     rows = alert_views.of_prometheus(found, 0.0)
