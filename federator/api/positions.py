@@ -1,6 +1,7 @@
 """Where a field stands in a YAML or JSON text. Asked only about texts that `decoding` has read, and
 only to report a problem: it reads the whole text once more."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,16 +11,28 @@ import yaml
 _STEP: Final = re.compile(r"\[([0-9]+)\]")
 
 
-def line(text: str, at: int, path: str) -> int:
-    """The line, from 1, of the field `path` of the object number `at` (from 1, items of a List each
-    counted); of a field that is not there the line of what should have it. 0 without the object."""
+class Lines:
+    """Lines of one text. It is read with the first question."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._objects: list[Any] | None = None
+
+    def of(self, at: int, path: str) -> int:
+        """The line, from 1, of the field `path` of the object number `at` (from 1, each item of a
+        List counted); of a field that is not there the line of what should have it. 0 without the
+        object."""
+        if self._objects is None:
+            self._objects = list(_read(self._text))
+        objects = self._objects
+        return _field(objects[at - 1], path).start_mark.line + 1 if at <= len(objects) else 0
+
+
+def _read(text: str) -> Iterator[Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        objects = (each for root in yaml.compose_all(text, loader) for each in _objects(root))
-        node = next((each for number, each in enumerate(objects, 1) if number == at), None)
-    except yaml.YAMLError:
-        return 0
-    return 0 if node is None else _field(node, path).start_mark.line + 1
+    with contextlib.suppress(yaml.YAMLError):
+        for root in yaml.compose_all(text, loader):
+            yield from _objects(root)
 
 
 def _objects(node: Any) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 import email.parser
 import email.policy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.message import Message
 from typing import Final
 from urllib.parse import parse_qsl
@@ -35,6 +35,12 @@ async def read(request: Incoming, most: int) -> dict[str, str]:
         return dict(_parts(stated, body))
     except ValueError:
         raise Refused(400, _UNREADABLE) from None
+
+
+def _fields(kind: str, stated: str, body: bytes) -> Iterable[tuple[str, str]]:
+    if kind == _PARTS:
+        return _parts(stated, body)
+    return parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX)
 
 
 def _parts(stated: str, body: bytes) -> Iterator[tuple[str, str]]:

@@ -1,12 +1,13 @@
 """The leader's query port, asked with the reader's own token. It checks the reader's rights."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from federator.advice.plans import sending
 from federator.dashboard.sessions import Session
 from federator.hub.query import announcing
 from federator.hub.query.announcing import Announcement
@@ -33,11 +34,22 @@ class NoAnswer(Exception):
         self.message = message
 
 
+Connect = Callable[[Announcement], Awaitable[Client]]
+
+
+async def over_tls(known: Announcement) -> Client:
+    """A client of the port that was announced, which checks its certificate by the announcement."""
+    context = await asyncio.to_thread(tls.client_context, ca_pem=known.ca_pem.encode())
+    endpoint = Endpoint(f"https://{known.address}", tls=context, tls_server_name=known.server_name)
+    return Client(HttpTransport(endpoint), "leader")
+
+
 class Leader:
     """Finds the leader by the Lease on the host, and keeps a connection to it."""
 
-    def __init__(self, host: Client) -> None:
+    def __init__(self, host: Client, connect: Connect = over_tls) -> None:
         self._host = host
+        self._connect = connect
         self._known: Announcement | None = None
         self._port: Client | None = None
 
@@ -46,12 +58,30 @@ class Leader:
     ) -> Mapping[str, Any]:
         """The answer to a question below `/v1/namespaces`. Raises `NoAnswer`."""
         path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
+        return await self._answer(reader, "GET", path, query)
+
+    async def plan(self, reader: Session, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The document of a plan. `asked`: the edits, as `advice.plans.asked` reads them. Raises
+        `NoAnswer`."""
+        body = sending.body_of(asked)
+        query, sent = sending.query_of(body), msgspec.json.encode(body)
+        return await self._answer(reader, "POST", "/v1/plan", query, sent)
+
+    async def _answer(
+        self,
+        reader: Session,
+        method: str,
+        path: str,
+        query: tuple[tuple[str, str], ...],
+        sent: bytes = b"",
+    ) -> Mapping[str, Any]:
         port = await self._connected()
         try:
             body = await port.raw(
-                "GET",
+                method,
                 path,
                 query,
+                sent,
                 headers={"authorization": f"Bearer {reader.token}"},
                 timeout_s=LATE_S,
             )
@@ -77,11 +107,8 @@ class Leader:
             ) from None
         if self._port is None or known != self._known:
             await self.close()
-            context = await asyncio.to_thread(tls.client_context, ca_pem=known.ca_pem.encode())
-            endpoint = Endpoint(
-                f"https://{known.address}", tls=context, tls_server_name=known.server_name
-            )
-            self._known, self._port = known, Client(HttpTransport(endpoint), "leader")
+            self._port = await self._connect(known)
+            self._known = known
         return self._port
 
     async def close(self) -> None:
@@ -101,6 +128,10 @@ def _refused(trouble: errors.ApiError, path: str) -> NoAnswer:
             status = 403
         case errors.Unauthenticated():
             status = 401
+        case errors.Invalid():
+            status = 422
+        case errors.Throttled():
+            status = 503
         case _:
             status = 502
     return NoAnswer(status, f"The leading hub refused: {sentence}")

@@ -6,7 +6,7 @@ checks the reader's rights before it reads anything, and never asks a member.
 
 from typing import Any, Final
 
-from federator.dashboard.routes import clusters, overview, quota, workloads
+from federator.dashboard.routes import clusters, overview, plan, quota, workloads
 from federator.dashboard.routes.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -14,6 +14,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *workloads.ROUTES,
     *clusters.ROUTES,
     *quota.ROUTES,
+    *plan.ROUTES,
 )
 """In the order of the navigation."""
 

@@ -45,7 +45,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.globals["raw_lines"] = lambda text: Markup("\n").join(
-        map(plaintext.visible, text.split("\n"))
+        plaintext.visible(line, keep="\t") for line in text.split("\n")
     )
     made.globals["integrity"] = SCRIPT_INTEGRITY
     made.globals["style"] = f"/static/dashboard.css?v={digest('dashboard.css')}"

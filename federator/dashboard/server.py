@@ -18,10 +18,10 @@ from typing import Final
 
 from federator.dashboard import port as ports
 from federator.dashboard.fleet import Fleet
-from federator.dashboard.leader import Leader
+from federator.dashboard.leader import Connect, Leader, over_tls
 from federator.dashboard.port import Cookies, Port
 from federator.dashboard.rights import Rights
-from federator.dashboard.routes.route import Sources
+from federator.dashboard.routes.route import Compute, Sources
 from federator.dashboard.sessions import Sessions
 from federator.hub.query.access import Access
 from federator.kube import tlsserver
@@ -80,7 +80,8 @@ def is_loopback(host: str) -> bool:
 
 class Dashboard:
     """Listens from `start` to `close`; `run` runs meanwhile. `host` is a client with the
-    dashboard's own account, `draw` returns a new secret."""
+    dashboard's own account, `draw` returns a new secret, `connect` and `compute` are other ways to
+    reach the leader and to read long texts, for time that is not real."""
 
     def __init__(
         self,
@@ -90,15 +91,17 @@ class Dashboard:
         clock: Clock,
         rng: random.Random,
         draw: Callable[[], str],
+        connect: Connect = over_tls,
+        compute: Compute = asyncio.to_thread,
     ) -> None:
         options.check()
         self._options = options
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
-        self._leader = Leader(host)
+        self._leader = Leader(host, connect)
         self.fleet = Fleet(host, clock, rng)
         rights = Rights(self._access, clock)
-        sources = Sources(self.fleet, rights, self._leader, host, clock)
+        sources = Sources(self.fleet, rights, self._leader, host, clock, compute)
         self._port = 0
         self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)

@@ -157,7 +157,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "dashboard": (
         ("runbooks", "sessions", "rows", "listing", "render"),
-        ("text", "rights", "leader", "fleet"),
+        ("text", "rights", "leader", "fleet", "edits"),
         ("views",),
         ("routes",),
         ("forms", "pages"),
@@ -167,9 +167,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dashboard/routes": (
         ("route",),
         ("gathering",),
-        ("clusters", "overview", "quota", "workloads"),
+        ("clusters", "overview", "plan", "quota", "workloads"),
     ),
-    "dashboard/views": (("clusters", "workloads"), ("overview", "quota", "workload")),
+    "dashboard/views": (("clusters", "workloads", "plan"), ("overview", "quota", "workload")),
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),

@@ -76,6 +76,9 @@ def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
     if summary["shorter"]:
         lacking = counted(summary["shorter"], "workload ends", "workloads end")
         said.append(f"{lacking} shorter than now, or with an edit held back.")
+    if others := document.get("others"):
+        unseen = counted(others["workloads"], "of them is", "of them are")
+        said.append(f"{unseen} in namespaces whose workloads you may not list.")
     if document["seconds"]:
         said.append(f"The last copy may move after {duration(document['seconds'])}.")
     return "\n".join(said)
@@ -152,8 +155,9 @@ def _groups(document: Mapping[str, Any], most: int) -> Iterator[Table]:
         [row["policy"] or NOWHERE, str(row["workloads"]), str(row["copies"])]
         for row in policies[:most]
     ]
-    headers = ("POLICY", "WORKLOADS", "COPIES")
-    yield from _table(headers, by_policy, len(policies), ("policy", "policies"))
+    yield from _table(
+        ("POLICY", "WORKLOADS", "COPIES"), by_policy, len(policies), ("policy", "policies")
+    )
     by_pair = [
         [
             row["from"] or NOWHERE,
@@ -163,8 +167,7 @@ def _groups(document: Mapping[str, Any], most: int) -> Iterator[Table]:
         ]
         for row in pairs[:most]
     ]
-    headers = ("FROM", "TO", "WORKLOADS", "COPIES")
-    yield from _table(headers, by_pair, len(pairs), ("pair", "pairs"))
+    yield from _table(("FROM", "TO", *headers[1:]), by_pair, len(pairs), ("pair", "pairs"))
 
 
 def _messages(document: Mapping[str, Any], most: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 from federator.dashboard.fleet import Fleet
@@ -12,6 +12,14 @@ from federator.dashboard.sessions import Session
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.errors import FieldError
+
+T = TypeVar("T")
+
+
+class Compute(Protocol):
+    """Calls a function that takes long next to the event loop."""
+
+    def __call__(self, work: Callable[..., T], /, *arguments: Any) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class Sources:
     leader: Leader
     host: Client
     clock: Clock
+    compute: Compute
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from federator.api import positions
+from federator.api.positions import Lines
 
 TEXT = """\
 # a comment
@@ -41,13 +41,13 @@ spec:
     ],
 )
 def test_the_line_of_a_field_or_of_what_should_have_it(at: int, path: str, line: int) -> None:
-    assert positions.line(TEXT, at, path) == line
+    assert Lines(TEXT).of(at, path) == line
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- - -", "null", "a: &x [*x]", "{}: {}", '{"a": 1}'])
 def test_texts_without_such_an_object_have_no_line(text: str) -> None:
-    assert positions.line(text, 2, "spec.a[0].b") == 0
+    assert Lines(text).of(2, "spec.a[0].b") == 0
 
 
 def test_json_has_lines_too() -> None:
-    assert positions.line('{"kind": "A",\n "spec":\n {"replicas": 1}}', 1, "spec.replicas") == 3
+    assert Lines('{"kind": "A",\n "spec":\n {"replicas": 1}}').of(1, "spec.replicas") == 3
