@@ -158,6 +158,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dashboard": (
         ("runbooks", "sessions", "rows", "listing", "render"),
         ("text", "rights", "leader", "fleet", "edits"),
+        ("whatif",),
         ("views",),
         ("routes",),
         ("forms", "pages"),
@@ -168,6 +169,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("route",),
         ("gathering",),
         ("clusters", "overview", "plan", "quota", "workloads"),
+        ("why",),
     ),
     "dashboard/views": (("clusters", "workloads", "plan"), ("overview", "quota", "workload")),
     "simulate": (

@@ -167,7 +167,7 @@ def _groups(document: Mapping[str, Any], most: int) -> Iterator[Table]:
         ]
         for row in pairs[:most]
     ]
-    yield from _table(("FROM", "TO", *headers[1:]), by_pair, len(pairs), ("pair", "pairs"))
+    yield from _table(("FROM", "TO", "WORKLOADS", "COPIES"), by_pair, len(pairs), ("pair", "pairs"))
 
 
 def _messages(document: Mapping[str, Any], most: int) -> str:

@@ -92,6 +92,14 @@ async def read(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[
     return obj
 
 
+async def named(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+    """An object by its name, of a kind that the dashboard may list and not get; None where there is
+    none. Raises `Refused`."""
+    only = f"metadata.name={name}"
+    found = await listed(sources, kind.api_version, kind.plural, namespace, field_selector=only)
+    return dict(found[0]) if found else None
+
+
 async def decisions(
     sources: Sources, request: Request, obj: Obj, namespace: str
 ) -> list[Obj] | None:

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import yaml
+
 from federator.advice.plans import words
 from federator.advice.plans.words import Part, Table
 from federator.dashboard import text
 from federator.kinds import registry
+from federator.kinds.kind import Kind
 
 ROWS_MAX: Final = 200
 """Rows of each table; all are in the JSON."""
@@ -27,6 +30,30 @@ def form(given: Mapping[str, str]) -> dict[str, Any]:
         "problems": [],
         "plan": None,
     }
+
+
+def what_if(
+    kind: Kind, given: Mapping[str, str], policy: str, answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The form of "what if" with its answer. `policy`: that in force, or as it was edited."""
+    assert kind.verbs is not None
+    return {
+        **answer,
+        "fields": {
+            name: given.get(name, "") for name in ("replicas", "cpu", "memory", "lose", "quota")
+        },
+        "counted": _COUNTED.get(kind.verbs.amount, ""),
+        "policy": policy,
+        "edited": "policy" in given,
+    }
+
+
+_COUNTED: Final[Mapping[str, str]] = {"replicas": "Copies", "parallelism": "Shards at once"}
+
+
+def as_yaml(obj: Mapping[str, Any]) -> str:
+    """An object as people write it."""
+    return str(yaml.safe_dump(dict(obj), sort_keys=False, width=100))
 
 
 def outcome(document: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:

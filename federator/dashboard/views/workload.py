@@ -246,6 +246,7 @@ def why(kind: Kind, namespace: str, name: str, facts: Mapping[str, Any]) -> dict
     verdict = raw.mapping(facts, "verdict")
     return {
         **head(kind, namespace, name, "why"),
+        "whyHref": text.address("workloads", kind.kind, namespace, name, "why"),
         "facts": facts,
         "figures": [
             {"name": figure, "value": value}
