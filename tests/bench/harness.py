@@ -274,6 +274,23 @@ ROWS: tuple[Row, ...] = (
         preview=True,
     ),
     Row(
+        "WI",
+        "whatif",
+        "what if on one of 1,000 workloads, 100 clusters: slowest of five edits",
+        Against.MOST,
+        0.3,
+        "s",
+    ),
+    Row(
+        "WIa",
+        "whatif",
+        "the same on one of 10,000 workloads",
+        Against.MOST,
+        0.3,
+        "s",
+        preview=True,
+    ),
+    Row(
         "P1lag",
         "planned",
         "turns of the hub's loop while plans run, p99; floor: at rest",

@@ -60,10 +60,9 @@ def outcome(document: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[st
     """The document of a plan for a template; the document itself is in it for programs."""
     verdict = document["verdict"]
     head, *parts = words.parts(document, most=ROWS_MAX)
-    assert isinstance(head, str)
     return {
         "tone": TONES.get(verdict, "warn"),
-        "head": head.split("\n"),
+        "head": head,
         "warnings": [*ignored, *document["warnings"]],
         "parts": list(_parts(parts)),
         "document": document,
@@ -82,7 +81,7 @@ def _parts(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
                 "noun": part.noun[1],
             }
         else:
-            yield {"lines": part.split("\n"), "title": ""}
+            yield {"lines": part, "title": ""}
 
 
 _TITLES: Final[Mapping[str, str]] = {

@@ -16,6 +16,7 @@ from federator.dashboard.listing import Query
 from federator.dashboard.rows import DecisionRow
 from federator.dashboard.views import clusters, overview, quota, workload, workloads
 from federator.kinds import registry
+from tests.unit.dashboard import hostile_plans
 
 TAGS = ("script", "img", "svg", "iframe", "body", "a", "details", "math", "object", "style")
 CORPUS = (
@@ -143,16 +144,22 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         )
         | {"rows": [workloads.line(row, shares, 0.0)], "filters": listed.filters()},
         "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0),
-        "why.html.j2": {**workload.why(kind, text, text, facts), "trouble": "", "decisions": None},
+        "why.html.j2": {
+            **workload.why(kind, text, text, facts),
+            "trouble": "",
+            "decisions": None,
+            "whatIf": hostile_plans.what_if(text),
+        },
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0
         ),
-        "cluster.html.j2": clusters.single(cluster, obj, [(row, shares)], 0.0),
+        "cluster.html.j2": hostile_plans.cluster(text, cluster, row, shares),
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
         "failure.html.j2": {"status": 404, "title": text, "message": text},
         "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
+        **hostile_plans.planned(text),
     }
 
 

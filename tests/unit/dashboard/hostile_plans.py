@@ -1,0 +1,123 @@
+"""View models of pages about plans, clusters and jobs with a given text wherever a stranger may put
+one. Used by the tests beside it."""
+
+from typing import Any
+
+from federator.dashboard import listing
+from federator.dashboard.listing import Query
+from federator.dashboard.rows import ClusterRow, DecisionRow, WorkloadRow
+from federator.dashboard.views import clusters, plan
+from federator.kinds import registry
+
+COUNTS = {
+    "workloads": 1,
+    "moves": 1,
+    "restarted": 1,
+    "started": 1,
+    "ended": 1,
+    "preempted": 1,
+    "waiting": 1,
+    "shorter": 1,
+    "short": 1,
+}
+
+
+def document(text: str) -> dict[str, Any]:
+    """A plan."""
+    row = {
+        "workload": text,
+        "before": {text: 1},
+        "after": {text: 2},
+        "leaves": {text: 1},
+        "enters": {text: 1},
+        "moves": 1,
+        "restarted": 1,
+        "short": 1,
+        "shortBefore": 0,
+        "waiting": 1,
+        "reason": text,
+        "message": text,
+        "preempted": {"by": text, "copies": 1},
+    }
+    amounts = {"used": "1"}
+    return {
+        "looked": {"workloads": 1, "clusters": 1, "undecided": 0},
+        "summary": COUNTS,
+        "others": COUNTS,
+        "seconds": 60.0,
+        "workloads": [row] * 30,
+        "byPolicy": [{"policy": text, "workloads": 1, "copies": 1}],
+        "byClusters": [{"from": text, "to": text, "workloads": 1, "copies": 1}],
+        "accounts": [
+            {"account": text, "tier": text, "resource": text, "before": amounts, "after": amounts}
+        ],
+        "budgets": [{"budget": text, "copies": 1, "aMinute": 1, "seconds": 1.0}],
+        "uncovered": [
+            {
+                "cluster": text,
+                "copiesWithoutPlaceNow": 0,
+                "copiesWithoutPlaceThen": 1,
+                "workloads": [{"workload": text, "copies": 1, "why": text}],
+            }
+        ],
+        "invariants": [
+            {
+                "invariant": text,
+                "enforcement": text,
+                "worse": True,
+                "workloads": 1,
+                "copiesBeyondNow": 0,
+                "copiesBeyondThen": 1,
+                "breaches": [{"message": text}],
+            }
+        ],
+        "refused": [text],
+        "warnings": [text],
+        "settled": False,
+        "verdict": 11,
+    }
+
+
+def what_if(text: str) -> dict[str, Any]:
+    """The part of the page "Why here"."""
+    kind = registry.WORKLOADS["PinterestService"]
+    given = dict.fromkeys(("replicas", "cpu", "memory", "lose", "quota", "policy"), text)
+    answer = {"problems": [text], "plan": plan.outcome(document(text), [text])}
+    return plan.what_if(kind, given, text, answer)
+
+
+def planned(text: str) -> dict[str, dict[str, Any]]:
+    """Template -> view model."""
+    fields = {**dict.fromkeys(plan.FIELDS, text), "file": text, "losses": text}
+    outcome = plan.outcome(document(text), [text])
+    return {
+        "plan.html.j2": {**plan.form(fields), "problems": [text], "plan": outcome},
+        "drain.html.j2": {**clusters.head(text, "drain"), "trouble": "", "plan": outcome},
+    }
+
+
+def cluster(text: str, row: ClusterRow, workload: WorkloadRow, shares: DecisionRow) -> Any:
+    """The page of a cluster in which that workload runs."""
+    probe = {"result": text, "stage": text, "message": text, "finishedAt": text}
+    obj = {
+        "metadata": {"name": text},
+        "spec": {
+            "taints": [{"key": text, "value": text, "effect": text}],
+            "scaleUp": [{"name": text, "shape": {"cpu": "8"}, "max": 2, "pricePerHour": text}],
+        },
+        "status": {
+            "conditions": [{"type": text, "status": text, "reason": text, "message": text}],
+            "success": {"percent": 40, "avoided": True},
+            "drain": {"copies": 2, "left": 1, "estimatedEnd": text},
+            "probe": {
+                **probe,
+                "runningSince": text,
+                "gateSince": text,
+                "tiers": [{"tier": text, **probe}],
+            },
+        },
+    }
+    held = list(clusters.holders(text, [(workload, shares)]))
+    assert held
+    page = listing.select(Query("/clusters/x", {}, ""), clusters.HOLDERS, held)
+    return clusters.single(row, obj, page, 2, 0.0)
