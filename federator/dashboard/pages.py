@@ -6,13 +6,14 @@ checks the reader's rights before it reads anything, and never asks a member.
 
 from typing import Any, Final
 
-from federator.dashboard.routes import clusters, overview, plan, quota, why, workloads
+from federator.dashboard.routes import clusters, jobs, overview, plan, quota, why, workloads
 from federator.dashboard.routes.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *overview.ROUTES,
     *workloads.ROUTES,
     *why.ROUTES,
+    *jobs.ROUTES,
     *clusters.ROUTES,
     *quota.ROUTES,
     *plan.ROUTES,

@@ -169,9 +169,13 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("route",),
         ("gathering",),
         ("clusters", "overview", "plan", "quota", "workloads"),
-        ("why",),
+        ("jobs", "why"),
     ),
-    "dashboard/views": (("clusters", "workloads", "plan"), ("overview", "quota", "workload")),
+    "dashboard/views": (
+        ("clusters", "workloads", "plan"),
+        ("overview", "quota", "workload"),
+        ("jobs",),
+    ),
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),

@@ -97,7 +97,7 @@ async def named(sources: Sources, kind: Kind, namespace: str, name: str) -> dict
     none. Raises `Refused`."""
     only = f"metadata.name={name}"
     found = await listed(sources, kind.api_version, kind.plural, namespace, field_selector=only)
-    return dict(found[0]) if found else None
+    return {**found[0], "apiVersion": kind.api_version, "kind": kind.kind} if found else None
 
 
 async def decisions(

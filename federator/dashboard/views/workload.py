@@ -18,9 +18,11 @@ CAUSES_MAX: Final = 20
 
 
 def head(kind: Kind, namespace: str, name: str, page: str) -> dict[str, Any]:
-    """What all pages of a workload begin with. `page`: "", "why" or "objects"."""
+    """What all pages of a workload begin with. `page`: "", "why", "objects" or "shards"."""
     base = ("workloads", kind.kind, namespace, name)
     tabs = [("Summary", ""), ("Why here", "why"), ("Objects", "objects")]
+    if kind.verbs is not None and kind.verbs.unit is Unit.SHARDS:
+        tabs.append(("Shards", "shards"))
     return {
         "kind": kind.kind,
         "namespace": namespace,

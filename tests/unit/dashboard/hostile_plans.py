@@ -3,10 +3,11 @@ one. Used by the tests beside it."""
 
 from typing import Any
 
-from federator.dashboard import listing
+from federator.advice import recurrences
+from federator.dashboard import listing, rows
 from federator.dashboard.listing import Query
 from federator.dashboard.rows import ClusterRow, DecisionRow, WorkloadRow
-from federator.dashboard.views import clusters, plan
+from federator.dashboard.views import clusters, jobs, plan
 from federator.kinds import registry
 
 COUNTS = {
@@ -93,6 +94,56 @@ def planned(text: str) -> dict[str, dict[str, Any]]:
     return {
         "plan.html.j2": {**plan.form(fields), "problems": [text], "plan": outcome},
         "drain.html.j2": {**clusters.head(text, "drain"), "trouble": "", "plan": outcome},
+    }
+
+
+def jobs_of(text: str, row: WorkloadRow) -> dict[str, dict[str, Any]]:
+    """Template -> view model."""
+    kind = registry.WORKLOADS["PinterestJobSet"]
+    component = {"name": text, "wanted": 1}
+    obj = {
+        "metadata": {"name": text, "namespace": text, "uid": "u"},
+        "spec": {"shards": 9},
+        "status": {
+            "message": text,
+            "completedIndexes": "0-2",
+            "failedIndexes": "3",
+            "components": [component],
+            "clusterStatuses": [{"cluster": text, "reason": text, "message": text}],
+        },
+    }
+    shares = [{"cluster": text, "ranges": "0-5"}]
+    decision = {"spec": {"workload": {"uid": "u"}, "shares": shares}}
+    phase = {"cluster": text, "href": "/clusters/x", "phase": text, "podGroup": text}
+    listed = listing.select(Query("/jobs", {}, text), jobs.SPEC, [])
+    row_of = jobs.view(listing.select(Query("/jobs"), jobs.SPEC, [row]), 0.0)["rows"]
+    meta = {"name": text, "namespace": text}
+    stalled = {"type": "Ready", "status": "False", "message": text, "reason": text}
+    recurring = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestCronJob",
+        "metadata": {**meta, "uid": "u"},
+        "spec": {"schedule": text},
+        "status": {"conditions": [stalled], "lastScheduleTime": text, "nextScheduleTime": text},
+    }
+    cron_kind = registry.KINDS["PinterestCronJob"]
+    cron = rows.cron(cron_kind, recurring)
+    crons = listing.select(Query("/cronjobs"), jobs.CRONS, [cron])
+    run = {"name": text, "due": text, "state": text, "clusters": [text], "summary": text}
+    native = {"cluster": text, "known": True, "active": 1, "lastRun": text, "lastSuccess": text}
+    facts = {
+        **recurrences.facts(cron_kind, recurring, [], 0.0),
+        "now": text,
+        "next": [text],
+        "lastMissed": text,
+        "runs": [{**run, "waits": text}],
+        "native": {"after": text, "clusters": [{**native, "why": text}]},
+    }
+    return {
+        "jobs.html.j2": {**jobs.view(listed, 0.0), "rows": row_of},
+        "shards.html.j2": {**jobs.parts(kind, obj, [decision]), "phases": [phase]},
+        "crons.html.j2": jobs.crons(crons, 0.0),
+        "cron.html.j2": jobs.cron(facts),
     }
 
 

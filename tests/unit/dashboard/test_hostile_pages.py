@@ -160,6 +160,7 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         "failure.html.j2": {"status": 404, "title": text, "message": text},
         "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
         **hostile_plans.planned(text),
+        **hostile_plans.jobs_of(text, row),
     }
 
 
