@@ -6,7 +6,16 @@ checks the reader's rights before it reads anything, and never asks a member.
 
 from typing import Any, Final
 
-from federator.dashboard.routes import clusters, jobs, overview, plan, quota, why, workloads
+from federator.dashboard.routes import (
+    clusters,
+    jobs,
+    overview,
+    plan,
+    quota,
+    simulations,
+    why,
+    workloads,
+)
 from federator.dashboard.routes.route import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -17,6 +26,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *clusters.ROUTES,
     *quota.ROUTES,
     *plan.ROUTES,
+    *simulations.ROUTES,
 )
 """In the order of the navigation."""
 

@@ -40,7 +40,7 @@ OF_ONE_ADDRESS: Final = 192
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where it listens, and with which certificate."""
+    """Where it listens, with which certificate, and what it shows beside the federation."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -48,11 +48,15 @@ class Options:
     cert_file: str = ""
     """PEM certificate; empty: plain HTTP, on loopback only."""
     key_file: str = ""
+    simulations: str = ""
+    """Folder with reports of simulations; empty: none are shown."""
 
     def check(self) -> None:
         """Raises FieldError for what must not be served."""
         if bool(self.cert_file) != bool(self.key_file):
             raise FieldError("cert_file", "a certificate and its key are needed, or neither")
+        if self.simulations and not Path(self.simulations).is_dir():
+            raise FieldError("simulations", f"{self.simulations} is no folder")
         if not self.cert_file and not is_loopback(self.host):
             raise FieldError(
                 "listen",
@@ -101,7 +105,8 @@ class Dashboard:
         self._leader = Leader(host, connect)
         self.fleet = Fleet(host, clock, rng)
         rights = Rights(self._access, clock)
-        sources = Sources(self.fleet, rights, self._leader, host, clock, compute)
+        folder = Path(options.simulations) if options.simulations else None
+        sources = Sources(self.fleet, rights, self._leader, host, clock, compute, folder)
         self._port = 0
         self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)

@@ -50,6 +50,14 @@ class Page:
 
     async def open(self, url: str, *, width: int, height: int = 844, dark: bool = False) -> None:
         """Opens an address in a window of this size (CSS pixels), and waits until it is loaded."""
+        await self.resize(width, height, dark=dark)
+        self._loaded.clear()
+        await self.call("Page.navigate", url=url)
+        async with asyncio.timeout(CALL_S):
+            await self._loaded.wait()
+
+    async def resize(self, width: int, height: int = 844, *, dark: bool = False) -> None:
+        """Gives the window this size, and light or dark colours."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -59,10 +67,6 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self._loaded.clear()
-        await self.call("Page.navigate", url=url)
-        async with asyncio.timeout(CALL_S):
-            await self._loaded.wait()
 
     async def value(self, expression: str) -> Any:
         """What a JavaScript expression is. Raises AssertionError when it throws."""

@@ -7,6 +7,7 @@ With FEDERATOR_SCREENSHOTS=FOLDER the pages are kept there as pictures, to be lo
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import random
 import secrets
@@ -62,6 +63,42 @@ FOCUSED = """
 """
 
 
+POLICY = """\
+apiVersion: federation.pinterest.com/v1alpha1
+kind: PlacementPolicy
+metadata: {name: elsewhere, namespace: default}
+spec:
+  clusters: {exclude: [us-west-2a]}
+"""
+
+
+def jobs(name: str) -> dict[str, Any]:
+    """A job set of which some shards run for long."""
+    container = {"name": "shard", "image": "shard:1", "resources": {"requests": {"cpu": "100m"}}}
+    metadata = {"annotations": {"embedded.federator/run-seconds": "2"}}
+    template = {
+        "metadata": metadata,
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": registry.KINDS["PinterestJobSet"].api_version,
+        "kind": "PinterestJobSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"shards": 12, "parallelism": 6, "template": template},
+    }
+
+
+def nightly() -> dict[str, Any]:
+    """A cron job."""
+    spec = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": jobs("x")["spec"]}}
+    return {
+        "apiVersion": registry.KINDS["PinterestCronJob"].api_version,
+        "kind": "PinterestCronJob",
+        "metadata": {"name": "nightly", "namespace": "default"},
+        "spec": spec,
+    }
+
+
 @contextlib.asynccontextmanager
 async def dashboard_of(federation: Federation) -> AsyncIterator[tuple[Dashboard, str]]:
     pages = Dashboard(
@@ -111,6 +148,8 @@ async def test_every_page_is_readable_and_complains_of_nothing(page: Page) -> No
         await federation.start()
         await create(federation, psvc("web", 4))
         await create(federation, psvc("large", 40, cpu="1000"))
+        await create(federation, jobs("index"))
+        await create(federation, nightly())
         await federation.until_settled(SETTLE_S)
         async with dashboard_of(federation) as (pages, base):
             await page.open(pages.link(base, federation.host.token), width=DESK)
@@ -124,7 +163,13 @@ async def test_every_page_is_readable_and_complains_of_nothing(page: Page) -> No
                 links = await page.value("[...document.links].map(a => a.getAttribute('href'))")
                 left += [link.partition("#")[0] for link in links if not link.startswith("#")]
                 left = [link for link in left if "format=json" not in link]
-            tabs = {"/workloads/x", "/workloads/x/why", "/workloads/x/objects"}
+            tabs = {
+                "/workloads/x",
+                "/workloads/x/why",
+                "/workloads/x/objects",
+                "/workloads/x/shards",
+            }
+            assert walked >= {"/plan", "/jobs", "/cronjobs", "/cronjobs/x", "/clusters/x/drain"}
             assert walked >= {"/", "/workloads", "/workloads?", *tabs, "/clusters", "/clusters/x"}
             assert walked >= {"/quota", "/runbooks/x"}
             await page.open(f"{base}{WEB}/why", width=DESK)
@@ -133,6 +178,7 @@ async def test_every_page_is_readable_and_complains_of_nothing(page: Page) -> No
                 == 2
             )
             await by_keyboard(page, base)
+            await plans_an_edit(page, base)
             assert {urlsplit(url).netloc for url in page.fetched if url.startswith("http")} == {
                 urlsplit(base).netloc
             }
@@ -145,7 +191,8 @@ def shape(path: str) -> str:
     """Pages of the same sort are looked at once."""
     path, _, query = path.partition("?")
     first, *parts = path.strip("/").split("/")
-    tail = "/".join(parts[3:]) if first == "workloads" and len(parts) >= 3 else ""
+    named = {"workloads": 3, "clusters": 1}.get(first, len(parts))
+    tail = "/".join(parts[named:])
     return f"/{first}{'/x' if parts else ''}{f'/{tail}' if tail else ''}{'?' if query else ''}"
 
 
@@ -172,6 +219,24 @@ async def by_keyboard(page: Page, base: str) -> None:
     await tab_to(page, "web")
     await press(page, "Enter")
     await until(page, f"location.pathname === '{WEB}'")
+
+
+async def plans_an_edit(page: Page, base: str) -> None:
+    """Pastes a policy, and asks what if of a workload."""
+    await page.open(f"{base}/plan", width=DESK)
+    await page.value(f"document.querySelector('#manifests').value = {json.dumps(POLICY)}")
+    await page.value("document.querySelector('.edits button').click()")
+    await until(page, "document.querySelector('.banner p') !== null")
+    shown = await page.value("document.querySelector('main').textContent")
+    assert "copies move between clusters" in shown
+    assert await page.value("document.querySelector('#manifests').value") == POLICY.strip()
+    for width, dark in ((DESK, False), (PHONE, True)):
+        await page.resize(width, dark=dark)
+        await keep(page, "/planned", width)
+        assert await page.value("document.documentElement.scrollWidth") <= width
+    await looks_right(page, base, f"{WEB}/why?replicas=12&lose=us-west-2a")
+    shown = await page.value("document.querySelector('#what-if').parentElement.textContent")
+    assert "4 -> 12" in shown
 
 
 async def tab_to(page: Page, words: str) -> None:

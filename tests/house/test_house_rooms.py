@@ -156,7 +156,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("main",),
     ),
     "dashboard": (
-        ("runbooks", "sessions", "rows", "listing", "render"),
+        ("reports", "runbooks", "sessions", "rows", "listing", "render"),
         ("text", "rights", "leader", "fleet", "edits"),
         ("whatif",),
         ("views",),
@@ -168,11 +168,11 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dashboard/routes": (
         ("route",),
         ("gathering",),
-        ("clusters", "overview", "plan", "quota", "workloads"),
+        ("clusters", "overview", "plan", "quota", "simulations", "workloads"),
         ("jobs", "why"),
     ),
     "dashboard/views": (
-        ("clusters", "workloads", "plan"),
+        ("clusters", "workloads", "plan", "simulations"),
         ("overview", "quota", "workload"),
         ("jobs",),
     ),

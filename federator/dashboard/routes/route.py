@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -32,6 +33,8 @@ class Sources:
     host: Client
     clock: Clock
     compute: Compute
+    simulations: Path | None = None
+    """The folder with reports of simulations."""
 
 
 @dataclass(frozen=True, slots=True)

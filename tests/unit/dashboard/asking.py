@@ -179,7 +179,9 @@ class Answered:
 
 
 @contextlib.asynccontextmanager
-async def dashboard_of(world: World, *, leader: bool = False) -> AsyncIterator[Dashboard]:
+async def dashboard_of(
+    world: World, *, leader: bool = False, options: Options | None = None
+) -> AsyncIterator[Dashboard]:
     """The dashboard of a world, which has read the host. `leader`: the hub of the world has a query
     port, and its Lease says so."""
     if leader:
@@ -187,7 +189,7 @@ async def dashboard_of(world: World, *, leader: bool = False) -> AsyncIterator[D
     numbers = itertools.count()
     made = Dashboard(
         world.federation.client("host", "dashboard"),
-        options=Options(),
+        options=options or Options(),
         clock=world.federation.clock,
         rng=random.Random(1),
         draw=lambda: f"secret-{next(numbers):032d}",

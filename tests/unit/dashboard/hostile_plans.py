@@ -6,8 +6,9 @@ from typing import Any
 from federator.advice import recurrences
 from federator.dashboard import listing, rows
 from federator.dashboard.listing import Query
+from federator.dashboard.reports import Report
 from federator.dashboard.rows import ClusterRow, DecisionRow, WorkloadRow
-from federator.dashboard.views import clusters, jobs, plan
+from federator.dashboard.views import clusters, jobs, plan, simulations
 from federator.kinds import registry
 
 COUNTS = {
@@ -144,6 +145,29 @@ def jobs_of(text: str, row: WorkloadRow) -> dict[str, dict[str, Any]]:
         "shards.html.j2": {**jobs.parts(kind, obj, [decision]), "phases": [phase]},
         "crons.html.j2": jobs.crons(crons, 0.0),
         "cron.html.j2": jobs.cron(facts),
+    }
+
+
+def simulations_of(text: str) -> dict[str, dict[str, Any]]:
+    """Template -> view model."""
+    each = dict.fromkeys(
+        ("cluster", "resource", "reason", "meaning", "at", "kind", "subject", "choice", "missed"),
+        text,
+    )
+    facts = {
+        "name": text,
+        "verdict": text,
+        "figures": {text: 1, "wait_p99_s": 5e300},
+        "use": [each],
+        "shortfall": [each],
+        "happened": [each],
+        "assumptions": [text],
+        "inputs": {"scenario": text, "settings": {text: text}},
+    }
+    report = Report(text, 0.0, facts, {"answer": text, "tried": [each]})
+    return {
+        "simulations.html.j2": simulations.view([report], [text], 0.0),
+        "simulation.html.j2": simulations.single(report, 0.0),
     }
 
 

@@ -161,6 +161,7 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
         **hostile_plans.planned(text),
         **hostile_plans.jobs_of(text, row),
+        **hostile_plans.simulations_of(text),
     }
 
 

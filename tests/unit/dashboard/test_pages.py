@@ -59,7 +59,12 @@ def test_pages_show_what_the_federation_does() -> None:
                     "books/web", "books/drain"
                 )
                 answer = await admin.get(path)
-                absent = path in ("/quota/web", "/cronjobs/feed/web", f"{WEB}/shards")
+                absent = path in (
+                    "/quota/web",
+                    "/cronjobs/feed/web",
+                    "/simulations/web",
+                    f"{WEB}/shards",
+                )
                 assert answer.status in ((404,) if absent else (200, 502)), path
                 assert b"</html>" in answer.body
                 twin = await admin.get(f"{path}?format=json")
