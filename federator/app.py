@@ -180,6 +180,7 @@ def query_server(
         journal=process.journal,
         for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
+        drilled=lambda: process.controllers.drilling.outcomes,
         read=threads,
     )
     leader, clock = election.leader, process.clock

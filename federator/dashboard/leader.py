@@ -22,6 +22,8 @@ LEASE: Final = ObjectRef(
 )
 LATE_S: Final = 20.0
 """A leader that has not answered by then is late: the page says so, and shows what it has."""
+SOON_S: Final = 1.0
+"""So long the first page waits for what the leader adds to it."""
 LEASE_S: Final = 3.0
 
 
@@ -66,6 +68,15 @@ class Leader:
         body = sending.body_of(asked)
         query, sent = sending.query_of(body), msgspec.json.encode(body)
         return await self._answer(reader, "POST", "/v1/plan", query, sent)
+
+    async def drill(self, reader: Session) -> Mapping[str, Any]:
+        """What the loss of each cluster would come to. Raises `NoAnswer`, and soon: no page waits
+        for it."""
+        try:
+            async with asyncio.timeout(SOON_S):
+                return await self._answer(reader, "GET", "/v1/drill", ())
+        except TimeoutError:
+            raise NoAnswer(502, "The leading hub does not answer in time.") from None
 
     async def _answer(
         self,

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from federator.dashboard import port as ports
+from federator.dashboard import trend as trends
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Connect, Leader, over_tls
 from federator.dashboard.port import Cookies, Port
 from federator.dashboard.rights import Rights
 from federator.dashboard.routes.route import Compute, Sources
 from federator.dashboard.sessions import Sessions
+from federator.dashboard.trend import Trend
 from federator.hub.query.access import Access
 from federator.kube import tlsserver
 from federator.kube.client import Client
@@ -104,9 +106,12 @@ class Dashboard:
         self._access = Access(host, clock=clock)
         self._leader = Leader(host, connect)
         self.fleet = Fleet(host, clock, rng)
+        self._clock, self._trend = clock, Trend()
         rights = Rights(self._access, clock)
         folder = Path(options.simulations) if options.simulations else None
-        sources = Sources(self.fleet, rights, self._leader, host, clock, compute, folder)
+        sources = Sources(
+            self.fleet, rights, self._leader, host, clock, compute, folder, self._trend
+        )
         self._port = 0
         self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
@@ -135,6 +140,8 @@ class Dashboard:
         """Watches the host and keeps the certificate as its files are, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.fleet.run(), name="the dashboard's watches")
+            samples = trends.keep(self._trend, self.fleet, self._clock)
+            group.create_task(samples, name="the dashboard's samples")
             if self._context is not None:
                 group.create_task(self._reload(), name="the dashboard's certificate")
 

@@ -158,7 +158,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "dashboard": (
         ("reports", "runbooks", "sessions", "rows", "listing", "render"),
         ("text", "rights", "leader", "fleet", "edits"),
-        ("whatif",),
+        ("trend", "whatif"),
         ("views",),
         ("routes",),
         ("forms", "pages"),

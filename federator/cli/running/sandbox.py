@@ -256,6 +256,7 @@ async def query_port(federation: Any) -> "QueryServer":
             gates,
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
+            lambda: hub.controllers.drilling.outcomes,
             read=read,
         )
 

@@ -10,6 +10,7 @@ from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Leader
 from federator.dashboard.rights import Rights
 from federator.dashboard.sessions import Session
+from federator.dashboard.trend import Trend
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.errors import FieldError
@@ -33,8 +34,9 @@ class Sources:
     host: Client
     clock: Clock
     compute: Compute
-    simulations: Path | None = None
+    simulations: Path | None
     """The folder with reports of simulations."""
+    trend: Trend
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,11 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
     single = quota.single([account], text)
     assert single is not None
     return {
-        "overview.html.j2": overview.view([row], [cluster], [account], 0.0),
+        "overview.html.j2": {
+            **overview.view([row], [cluster], [account], 0.0),
+            "trend": overview.trend([(0.0, (1, 1, 0)), (60.0, (2, 1, 1))]),
+            "drill": overview.drill({"clusters": [{"cluster": text, "missing": {text: 2}}]}),
+        },
         "workloads.html.j2": workloads.view(
             listing.select(Query("/workloads", {}, text), spec, []), lambda uid: shares, 0.0
         )

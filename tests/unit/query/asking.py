@@ -62,6 +62,7 @@ def port_of(
         standing,
         journal or process.journal,
         plan=asked.answer,
+        drilled=lambda: process.controllers.drilling.outcomes,
         read=compute,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)
