@@ -25,6 +25,7 @@ LATE_S: Final = 20.0
 SOON_S: Final = 1.0
 """So long the first page waits for what the leader adds to it."""
 LEASE_S: Final = 3.0
+_UNREADABLE: Final = "The leading hub gave an answer that cannot be read."
 
 
 class NoAnswer(Exception):
@@ -67,7 +68,10 @@ class Leader:
         `NoAnswer`."""
         body = sending.body_of(asked)
         query, sent = sending.query_of(body), msgspec.json.encode(body)
-        return await self._answer(reader, "POST", "/v1/plan", query, sent)
+        document = await self._answer(reader, "POST", "/v1/plan", query, sent)
+        if document.get("kind") != "Plan":
+            raise NoAnswer(502, _UNREADABLE)
+        return document
 
     async def drill(self, reader: Session) -> Mapping[str, Any]:
         """What the loss of each cluster would come to. Raises `NoAnswer`, and soon: no page waits
@@ -102,7 +106,7 @@ class Leader:
         except errors.ApiError as trouble:
             raise _refused(trouble, path) from None
         except (msgspec.MsgspecError, ValueError):
-            raise NoAnswer(502, "The leading hub gave an answer that cannot be read.") from None
+            raise NoAnswer(502, _UNREADABLE) from None
         return answer
 
     async def _connected(self) -> Client:

@@ -61,7 +61,7 @@ def outcome(document: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[st
     verdict = document["verdict"]
     head, *parts = words.parts(document, most=ROWS_MAX)
     return {
-        "tone": TONES.get(verdict, "warn"),
+        "tone": "warn" if document["summary"]["waiting"] else TONES.get(verdict, "warn"),
         "head": head,
         "warnings": [*ignored, *document["warnings"]],
         "parts": list(_parts(parts)),
