@@ -178,7 +178,7 @@ def drill(answer: Obj) -> dict[str, Any]:
                 if isinstance(copies, int) and copies > 0
             },
             "copies": raw.figure(each, "copies"),
-            "recovery": text.lasting(raw.figure(each, "recoverySeconds")),
+            "recovery": text.lasting(_seconds(raw.at(each, "recoverySeconds"))),
         }
         for each in raw.objects(answer, "clusters")
     ]
@@ -189,6 +189,11 @@ def drill(answer: Obj) -> dict[str, Any]:
         "rows": uncovered[:SHOWN_MAX],
         "covered": len(rows) - len(uncovered),
     }
+
+
+def _seconds(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and abs(value) < 1e9 else 0.0
 
 
 POINTS_MAX: Final = 180

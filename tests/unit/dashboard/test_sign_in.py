@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from federator.dashboard import pages, port, render, sessions
+from federator.dashboard.routes.route import Route
 from federator.dashboard.port import HEADERS, Cookies
 from federator.hub.query.access import REMEMBERED_S, User
 from tests.unit.dashboard.asking import Browser, dashboard_of, play, reader
@@ -13,7 +14,7 @@ from tests.unit.hub.world import World
 from tests.unit.query import asking
 
 
-def _address(route: pages.Route) -> str:
+def _address(route: Route) -> str:
     return route.path.format(kind="PinterestService", namespace="feed", name="web")
 
 

@@ -55,6 +55,19 @@ def test_lines_have_few_points_and_the_last_sample() -> None:
     assert overview.trend([(0.0, NOTHING), (0.0, NOTHING)]) is not None
 
 
+def test_losses_that_leave_copies_without_a_place_come_first() -> None:
+    rows = [
+        {"cluster": "a", "missing": {"OnDemand": 0}, "recoverySeconds": 4.2},
+        {"cluster": "b", "missing": {"OnDemand": 2, "Reserved": 1}, "recoverySeconds": 312.5},
+        {"cluster": "c", "missing": {"Reserved": 9}, "recoverySeconds": float("nan")},
+    ]
+    shown = overview.drill({"clusters": rows})
+    assert [row["cluster"] for row in shown["rows"]] == ["c", "b"]
+    assert [row["recovery"] for row in shown["rows"]] == ["0s", "5m"]
+    assert shown["covered"] == 1
+    assert overview.drill({"clusters": "x"})["rows"] == []
+
+
 def test_the_first_page_shows_drills_and_counts_only_what_its_reader_lists() -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", worlds.service(6))
