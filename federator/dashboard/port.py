@@ -11,8 +11,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
-from federator.dashboard import listing, pages, render, sessions
-from federator.dashboard.pages import Refused, Request, Route, Sources
+from federator.dashboard import forms, listing, pages, render, sessions
+from federator.dashboard.routes.route import Refused, Request, Route, Sources
 from federator.dashboard.sessions import Session, Sessions
 from federator.hub.query import access as accesses
 from federator.hub.query.access import Access
@@ -44,6 +44,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _HTML: Final = "text/html; charset=utf-8"
+_FOREIGN: Final = "The form is not of your session. Nothing was changed."
 _STATUS_TITLES: Final[Mapping[int, str]] = {
     400: "This address cannot be read",
     401: "Sign in",
@@ -145,22 +146,33 @@ class Port:
     # -- pages ----------------------------------------------------------------
 
     async def _page(self, request: Incoming, session: Session) -> Outgoing:
-        if request.method != "GET" or request.has_body:
-            raise Refused(405, "Pages are read by GET.")
         matched = pages.matching(request.path)
         if matched is None:
             raise Refused(404, "There is no such page.")
         route, given = matched
         parameters = _parameters(request.query)
-        if not route.is_list and (others := sorted(set(parameters) - listing.COMMON)):
-            raise FieldError(others[0][:40], "there is no such parameter; this page has none")
-        asked = Request(session, request.path, given, parameters)
+        route.check(parameters, listing.COMMON)
+        form = await self._form_of(request, session, route)
+        asked = Request(session, request.path, given, parameters, form)
         shown = await route.show(self._sources, asked)
         if _wants_json(request, parameters):
             return Outgoing(shown.status, render.data(shown.view))
         frame = await self._frame(request, session, route, parameters)
         frame |= {"title": shown.title, "notes": [*frame["notes"], *shown.notes]}
         return Outgoing(shown.status, render.html(route.template, frame, shown.view), _HTML)
+
+    async def _form_of(
+        self, request: Incoming, session: Session, route: Route
+    ) -> dict[str, str] | None:
+        """What was sent to a page; None for a page that is read."""
+        if request.method == "POST" and route.form_max:
+            form = await forms.read(request, route.form_max)
+            if not sessions.same_csrf(session, form.pop("csrf", "")):
+                raise Refused(403, _FOREIGN)
+            return form
+        if request.method != "GET" or request.has_body:
+            raise Refused(405, "Pages are read by GET.")
+        return None
 
     async def _frame(
         self,
@@ -253,7 +265,7 @@ class Port:
 
     async def _sign_in(self, request: Incoming) -> Outgoing:
         if request.method == "POST":
-            form = await self._form(request)
+            form = await forms.read(request, FORM_MAX)
             cookie = _cookies(request).get(self._cookies().form, "")
             if not self._sessions.is_form(cookie, form.get("csrf", "")):
                 return self._sign_in_page(form.get("next", ""), "The form was too old. Try again.")
@@ -308,34 +320,12 @@ class Port:
     async def _sign_out(self, request: Incoming, session: Session) -> Outgoing:
         if request.method != "POST":
             raise Refused(405, "The button on a page signs out.")
-        form = await self._form(request)
+        form = await forms.read(request, FORM_MAX)
         if not sessions.same_csrf(session, form.get("csrf", "")):
-            raise Refused(403, "The form is not of your session. Nothing was changed.")
+            raise Refused(403, _FOREIGN)
         self._sessions.end(session)
         gone = self._cookies().set(self._cookies().session, "", 0)
         return Outgoing(303, b"", _HTML, {"Location": SIGN_IN, "Set-Cookie": gone})
-
-    async def _form(self, request: Incoming) -> dict[str, str]:
-        """The fields of a form that a page of this origin has sent. Raises `Refused`."""
-        if not same_origin(request.headers):
-            raise Refused(403, "The form comes from another origin. Nothing was changed.")
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise Refused(400, "The body must be a form.")
-        assert request.read_body is not None
-        body = await request.read_body(FORM_MAX)
-        try:
-            return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=16))
-        except ValueError:
-            raise Refused(400, "The form cannot be read.") from None
-
-
-def same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a request comes from a page of this server, as the browser says. Browsers send Origin
-    with every POST; a request without is refused."""
-    origin, host = headers.get("origin", ""), headers.get("host", "")
-    site = headers.get("sec-fetch-site", "same-origin")
-    return bool(host) and origin.partition("://")[2] == host and site == "same-origin"
 
 
 def local(where: str) -> str:

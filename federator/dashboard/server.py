@@ -19,9 +19,9 @@ from typing import Final
 from federator.dashboard import port as ports
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Leader
-from federator.dashboard.pages import Sources
 from federator.dashboard.port import Cookies, Port
 from federator.dashboard.rights import Rights
+from federator.dashboard.routes.route import Sources
 from federator.dashboard.sessions import Sessions
 from federator.hub.query.access import Access
 from federator.kube import tlsserver
