@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser monitoring docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
+.PHONY: demo browser monitoring npm docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -110,8 +110,8 @@ house: $(STAMP)
 test-pythons: $(STAMP)
 	$(BIN)/python -m tests.pythons $(ARGS)
 
-## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, promtool. No test installs anything
-parts: kube browser monitoring
+## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, Prometheus and Alertmanager, modules of npm. No test installs anything
+parts: kube browser monitoring npm
 
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
@@ -127,6 +127,10 @@ browser: $(STAMP)
 ## monitoring: promtool and amtool, which test the alerts, from the machine or once from Debian's packages into a cache
 monitoring: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.monitoring.programs
+
+## npm: an OpenID provider and axe, which checks pages, once from npm into a cache
+npm: $(STAMP)
+	-@$(RUN) $(BIN)/python -m tests.npm.modules
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube
