@@ -22,6 +22,7 @@ from federator.hub.query.options import QueryOptions
 from federator.member.options import MemberOptions
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
+from federator.process.oidc.options import OidcOptions
 
 PREFIX = "FEDERATOR_"
 
@@ -85,6 +86,7 @@ class Settings:
     serve: ServeOptions = field(default_factory=ServeOptions)
     query: QueryOptions = field(default_factory=QueryOptions)
     history: HistoryOptions = field(default_factory=HistoryOptions)
+    oidc: OidcOptions = field(default_factory=OidcOptions)
 
 
 def load(
@@ -191,6 +193,7 @@ def _check_together(settings: Settings) -> None:
     """Checks settings that depend on each other. Raises FieldError."""
     hub = settings.hub
     _check_query(settings.query)
+    settings.oidc.check()
     try:
         hub.lease()
     except ValueError as bad:

@@ -16,19 +16,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from federator.dashboard import port as ports
+from federator.dashboard import signing
+from federator.dashboard.browsing import Cookies
+from federator.dashboard.codeflow import CodeFlow
 from federator.dashboard.fleet import Fleet
 from federator.dashboard.leader import Leader
-from federator.dashboard.port import Cookies, Port
+from federator.dashboard.port import Port
 from federator.dashboard.rights import Rights
 from federator.dashboard.routes.route import Sources
 from federator.dashboard.sessions import Sessions
+from federator.dashboard.signing import SignIn
 from federator.hub.query.access import Access
 from federator.kube import tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.login import tls
 from federator.model.errors import FieldError
+from federator.process.oidc.issuer import Issuer
+from federator.process.oidc.options import OidcOptions
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +85,8 @@ def is_loopback(host: str) -> bool:
 
 class Dashboard:
     """Listens from `start` to `close`; `run` runs meanwhile. `host` is a client with the
-    dashboard's own account, `draw` returns a new secret."""
+    dashboard's own account, `draw` returns a new secret. `issuer`: where people sign in as `oidc`
+    says; None for tokens of the host only."""
 
     def __init__(
         self,
@@ -90,6 +96,8 @@ class Dashboard:
         clock: Clock,
         rng: random.Random,
         draw: Callable[[], str],
+        issuer: Issuer | None = None,
+        oidc: OidcOptions | None = None,
     ) -> None:
         options.check()
         self._options = options
@@ -100,7 +108,9 @@ class Dashboard:
         rights = Rights(self._access, clock)
         sources = Sources(self.fleet, rights, self._leader, host, clock)
         self._port = 0
-        self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
+        self._flow = issuer and CodeFlow(issuer, oidc or OidcOptions(), draw, clock.monotonic)
+        sign_in = SignIn(self._access, self.sessions, self._cookies, self._flow)
+        self.answer = Port(sources, sign_in).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
         self._context: ssl.SSLContext | None = None
         self._shown: tuple[bytes, bytes] = (b"", b"")
@@ -132,12 +142,14 @@ class Dashboard:
 
     def link(self, base: str, token: str) -> str:
         """An address that signs in once, with this token of the host."""
-        return ports.link(base, self.sessions.link(token))
+        return signing.link(base, self.sessions.link(token))
 
     async def close(self) -> None:
         """Stops listening."""
         await self._server.close()
         await self._leader.close()
+        if self._flow is not None:
+            await self._flow.close()
 
     async def _reload(self) -> None:
         """Shows the certificate of the files when it is another; the old one is kept while they

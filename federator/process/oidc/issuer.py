@@ -102,6 +102,13 @@ class Issuer:
         self._split(document.get(name), name)
         return str(document[name])
 
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """The answer to a form at an address from `endpoint`. Raises `errors.ApiError`."""
+        client, path = self._at(url)
+        return await client.raw(
+            "POST", path, (), body, headers=headers, timeout_s=READ_S, body_limit=BODY_MAX
+        )
+
     async def close(self) -> None:
         """Ends its connections."""
         for client in self._clients.values():
@@ -157,12 +164,16 @@ class Issuer:
         return document
 
     async def _get(self, url: str) -> bytes:
+        client, path = self._at(url)
+        return await client.raw("GET", path, timeout_s=READ_S, body_limit=BODY_MAX)
+
+    def _at(self, url: str) -> tuple[Client, str]:
+        """A client for the server of an address, and the rest of the address."""
         parts = self._split(url, "url")
         server = f"{parts.scheme}://{parts.netloc}"
         if server not in self._clients:
             self._clients[server] = self._connect(server)
-        path = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
-        return await self._clients[server].raw("GET", path, timeout_s=READ_S, body_limit=BODY_MAX)
+        return self._clients[server], f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
 
     def _split(self, url: Any, what: str) -> SplitResult:
         """The parts of an address that may be asked. Raises FieldError."""

@@ -15,6 +15,7 @@ from federator.api import decoding
 from federator.model.errors import FieldError
 from federator.process.oidc import keys
 from federator.process.oidc.keys import KeySet
+from federator.process.oidc.options import RESERVED, OidcOptions
 
 TOKEN_MAX: Final = 16 * 1024
 """Characters of the longest token that is read."""
@@ -23,8 +24,6 @@ LEEWAY_S: Final = 30.0
 GROUPS_MAX: Final = 512
 NAME_MAX: Final = 512
 """Characters of a user or a group."""
-RESERVED: Final = "system:"
-"""Users and groups of Kubernetes itself: no issuer speaks for them."""
 KEYS_TRIED: Final = 4
 """A token without the name of its key is tried with at most so many."""
 _TYPES: Final = frozenset({"", "jwt", "at+jwt"})
@@ -63,6 +62,18 @@ class Trust:
             accepted = ", ".join(sorted(keys.ALGORITHMS))
             named = unknown[0][:20] if self.algorithms else "none"
             raise FieldError("algorithms", f"{named} is not accepted; there are {accepted}")
+
+    @classmethod
+    def of(cls, options: OidcOptions) -> "Trust":
+        """Trust in the issuer at which people sign in. Raises FieldError."""
+        return cls(
+            options.issuer_url,
+            frozenset({options.client_id}),
+            user_claim=options.username_claim,
+            user_prefix=options.prefix,
+            groups_claim=options.groups_claim,
+            groups_prefix=options.groups_prefix,
+        )
 
     @property
     def prefix(self) -> str:

@@ -152,7 +152,11 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
         "failure.html.j2": {"status": 404, "title": text, "message": text},
-        "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
+        "signin.html.j2": {
+            **dict.fromkeys(("csrf", "next", "trouble", "issuer"), text),
+            **{"begin": "/", "left": True, "end": "/"},
+        },
+        "signedin.html.j2": {"next": "/"},
     }
 
 
