@@ -64,6 +64,20 @@ class Page:
         async with asyncio.timeout(CALL_S):
             await self._loaded.wait()
 
+    async def trust_any_certificate(self) -> None:
+        """For servers of tests on this machine."""
+        await self.call("Security.setIgnoreCertificateErrors", ignore=True)
+
+    async def until(self, expression: str) -> None:
+        """Waits until a JavaScript expression is true in a page that is loaded."""
+        async with asyncio.timeout(CALL_S):
+            while True:
+                # between two documents nothing can be asked
+                with contextlib.suppress(AssertionError):
+                    if await self.value(f"document.readyState === 'complete' && ({expression})"):
+                        return
+                await asyncio.sleep(0.05)
+
     async def value(self, expression: str) -> Any:
         """What a JavaScript expression is. Raises AssertionError when it throws."""
         found = await self.call(

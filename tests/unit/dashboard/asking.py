@@ -106,8 +106,8 @@ async def report(world: World, kind: str, namespace: str, name: str, **status: A
 
 
 @contextlib.asynccontextmanager
-async def dashboard_of(world: World) -> AsyncIterator[Dashboard]:
-    """The dashboard of a world, which has read the host."""
+async def dashboard_of(world: World, **more: Any) -> AsyncIterator[Dashboard]:
+    """The dashboard of a world, which has read the host. `more`: of `Dashboard`."""
     numbers = itertools.count()
     made = Dashboard(
         world.federation.client("host", "dashboard"),
@@ -115,6 +115,7 @@ async def dashboard_of(world: World) -> AsyncIterator[Dashboard]:
         clock=world.federation.clock,
         rng=random.Random(1),
         draw=lambda: f"secret-{next(numbers):032d}",
+        **more,
     )
     work = asyncio.create_task(made.run())
     try:

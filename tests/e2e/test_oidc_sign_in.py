@@ -1,0 +1,165 @@
+"""A person signs in at a real OpenID provider with a real browser, over TLS and between two sites."""
+
+import contextlib
+import random
+import secrets
+import ssl
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from federator.dashboard import server
+from federator.dashboard.server import Dashboard
+from federator.kube import selfsigned
+from federator.kube.clock import RealClock
+from federator.process.oidc import issuer
+from federator.process.oidc.issuer import Issuer
+from federator.process.oidc.options import CALLBACK, OidcOptions
+from federator.process.oidc.tokens import Trust
+from federator.sandbox import fleetfile
+from federator.sandbox.federation import Federation
+from tests.browser.devtools import Page
+from tests.e2e.shells import free_port
+from tests.npm import provider
+from tests.npm.provider import Provider
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+SECRET = "of-tests"
+FORM = "document.querySelector('form').requestSubmit()"
+
+
+@contextlib.asynccontextmanager
+async def dashboard_at(
+    provided: Provider, options: OidcOptions, port: int, folder: Path
+) -> AsyncIterator[str]:
+    """The address of a dashboard with TLS, whose readers sign in there."""
+    federation = Federation(
+        fleet=fleetfile.generated(1), clock=RealClock(), rng=random.Random(5), election=True
+    )
+    await federation.install()
+    signed = selfsigned.made("dashboard", dns=(), addresses=("127.0.0.1",), now_s=time.time())
+    for name, pem in (("cert", signed.cert_pem), ("key", signed.key_pem)):
+        (folder / name).write_bytes(pem)
+    connect = issuer.connecting(ca_pem=provided.ca_pem, allow_loopback=True)
+    pages = Dashboard(
+        federation.client("host", "dashboard"),
+        options=server.Options("127.0.0.1", port, str(folder / "cert"), str(folder / "key")),
+        clock=RealClock(),
+        rng=random.Random(1),
+        draw=lambda: secrets.token_urlsafe(24),
+        issuer=Issuer(Trust.of(options), connect, clock=RealClock()),
+        oidc=options,
+    )
+    try:
+        async with server.running(pages) as (base, _):
+            yield base
+    finally:
+        await federation.stop()
+
+
+@pytest.mark.parametrize("secret", ["", SECRET], ids=["public client", "client with a secret"])
+async def test_a_person_signs_in_and_out_at_an_issuer(
+    page: Page, tmp_path: Path, secret: str
+) -> None:
+    port = free_port()
+    redirect = f"https://127.0.0.1:{port}{CALLBACK}"
+    accounts = {"ada": {"groups": ["ads-deploy"]}}
+    (tmp_path / "secret").write_text(f"{secret}\n", encoding="utf-8")
+    async with provider.running(
+        provider.client(redirect, secret=secret), accounts=accounts
+    ) as provided:
+        options = OidcOptions(
+            issuer_url=provided.issuer,
+            client_id=provider.CLIENT,
+            client_secret_file=str(tmp_path / "secret") if secret else "",
+            redirect_url=redirect,
+        )
+        async with dashboard_at(provided, options, port, tmp_path) as base:
+            await page.trust_any_certificate()
+            await page.open(f"{base}/quota", width=1280)
+            assert await page.value("location.pathname") == "/signin"
+            await page.value("document.querySelector('a.button').click()")
+            await page.until(f"location.origin === '{provided.issuer}'")
+            await page.until("document.querySelector('input[name=login]')")
+            await page.value("document.querySelector('input[name=login]').value = 'ada'")
+            await page.value("document.querySelector('input[name=password]').value = 'any'")
+            await page.value(FORM)
+            await page.until("document.querySelector('input[value=consent]')")
+            await page.value(FORM)
+            await page.until("location.pathname === '/quota'")
+            shown = await page.value("document.querySelector('.reader').textContent")
+            assert shown == f"{provided.issuer}#ada"
+            cookies = (await page.call("Network.getCookies", urls=[base]))["cookies"]
+            kept = {cookie["name"]: (cookie["sameSite"], cookie["secure"]) for cookie in cookies}
+            assert kept["__Host-federator-session"] == ("Strict", True)
+            assert kept["__Host-federator-issued"] == ("Lax", True)
+            await page.value("document.querySelector('.out').requestSubmit()")
+            await page.until("location.search === '?left=yes'")
+            assert await page.value("document.querySelector('.banner a').host") in provided.issuer
+            await page.open(f"{base}/quota", width=1280)
+            assert await page.value("location.pathname") == "/signin"
+            assert [text for text in page.complaints if "favicon" not in text] == []
+
+
+async def test_the_provider_refuses_another_verifier_and_a_spent_code(tmp_path: Path) -> None:
+    """PKCE counts: a code that leaks is worth nothing without the cookie of its browser."""
+    port = free_port()
+    redirect = f"https://127.0.0.1:{port}{CALLBACK}"
+    async with provider.running(provider.client(redirect)) as provided:
+        options = OidcOptions(
+            issuer_url=provided.issuer, client_id=provider.CLIENT, redirect_url=redirect
+        )
+        async with dashboard_at(provided, options, port, tmp_path) as base:
+            trusting = ssl.create_default_context(cafile=str(tmp_path / "cert"))
+            trusting.check_hostname = False
+            trusting.verify_mode = ssl.CERT_NONE
+            jar = aiohttp.CookieJar(unsafe=True)
+            connector = aiohttp.TCPConnector(ssl=trusting)
+            async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
+                code, state = await _code(session, base)
+                async with session.get(
+                    f"{base}{CALLBACK}", params={"code": "stolen", "state": state}
+                ) as other:
+                    assert other.status == 401
+                params = {"code": code, "state": state}
+                async with session.get(f"{base}{CALLBACK}", params=params) as good:
+                    assert good.status == 200
+                async with session.get(f"{base}{CALLBACK}", params=params) as spent:
+                    assert spent.status == 401
+                    assert "did not confirm the sign-in" in await spent.text()
+
+
+async def _code(session: aiohttp.ClientSession, base: str) -> tuple[str, str]:
+    """Code and state of a sign-in, taken from the address to which the provider sends the
+    browser."""
+    from html.parser import HTMLParser
+    from urllib.parse import parse_qs, urlsplit
+
+    class Actions(HTMLParser):
+        found: str = ""
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            if tag == "form":
+                self.found = dict(attrs)["action"] or ""
+
+    url, data = f"{base}/signin/issuer", None
+    for _ in range(12):
+        method = "POST" if data else "GET"
+        async with session.request(method, url, data=data, allow_redirects=False) as answer:
+            if answer.status in (302, 303):
+                url, data = answer.headers["Location"], None
+                url = url if url.startswith("https:") else str(answer.url.join(answer.url.build(path=url)))
+                query = parse_qs(urlsplit(url).query)
+                if "code" in query:
+                    return query["code"][0], query["state"][0]
+                continue
+            text = await answer.text()
+        actions = Actions()
+        actions.feed(text)
+        login = 'value="login"' in text
+        url = actions.found
+        data = {"prompt": "login", "login": "ada", "password": "x"} if login else {"prompt": "consent"}
+    raise AssertionError("the provider gave no code")
