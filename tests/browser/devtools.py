@@ -20,6 +20,8 @@ OPTIONS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
+    # a test reaches nothing beyond this machine, and does not wait for it
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
     "--remote-debugging-port=0",
 )
 
@@ -69,14 +71,21 @@ class Page:
         await self.call("Security.setIgnoreCertificateErrors", ignore=True)
 
     async def until(self, expression: str) -> None:
-        """Waits until a JavaScript expression is true in a page that is loaded."""
-        async with asyncio.timeout(CALL_S):
-            while True:
-                # between two documents nothing can be asked
-                with contextlib.suppress(AssertionError):
-                    if await self.value(f"document.readyState === 'complete' && ({expression})"):
-                        return
-                await asyncio.sleep(0.05)
+        """Waits until a JavaScript expression is true in a page that is loaded. Raises
+        AssertionError with what the page shows instead."""
+        try:
+            async with asyncio.timeout(CALL_S):
+                while True:
+                    # between two documents nothing can be asked
+                    with contextlib.suppress(AssertionError):
+                        if await self.value(
+                            f"document.readyState === 'complete' && !!({expression})"
+                        ):
+                            return
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            shown = await self.value("location.href + ' ' + document.body.innerText")
+            raise AssertionError(f"{expression}: {shown[:1000]}") from None
 
     async def value(self, expression: str) -> Any:
         """What a JavaScript expression is. Raises AssertionError when it throws."""
