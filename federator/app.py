@@ -206,6 +206,7 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
             clock=RealClock(),
             rng=random.Random(),
             draw=lambda: secrets.token_urlsafe(24),
+            own=transport.endpoint.credentials,
             issuer=issuer,
             oidc=settings.oidc,
         )

@@ -1,4 +1,5 @@
-"""The leader's query port, asked with the reader's own token. It checks the reader's rights."""
+"""The leader's query port, asked with the reader's own token, or with the dashboard's for a reader
+whose name an issuer has confirmed. It checks the reader's rights."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,14 +7,16 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
+from multidict import CIMultiDict
 
 from federator.dashboard.sessions import Session
 from federator.hub.query import announcing
+from federator.hub.query.access import SYSTEM
 from federator.hub.query.announcing import Announcement
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.login import tls
-from federator.kube.wire.http import Endpoint, HttpTransport
+from federator.kube.wire.http import Credentials, Endpoint, HttpTransport
 from federator.model.steps import ObjectRef
 
 LEASE: Final = ObjectRef(
@@ -36,8 +39,9 @@ class NoAnswer(Exception):
 class Leader:
     """Finds the leader by the Lease on the host, and keeps a connection to it."""
 
-    def __init__(self, host: Client) -> None:
+    def __init__(self, host: Client, own: Credentials | None = None) -> None:
         self._host = host
+        self._own = own
         self._known: Announcement | None = None
         self._port: Client | None = None
 
@@ -52,7 +56,7 @@ class Leader:
                 "GET",
                 path,
                 query,
-                headers={"authorization": f"Bearer {reader.token}"},
+                headers=await self._named(reader),
                 timeout_s=LATE_S,
             )
             answer = msgspec.json.decode(body, type=dict[str, Any])
@@ -63,6 +67,22 @@ class Leader:
         except (msgspec.MsgspecError, ValueError):
             raise NoAnswer(502, "The leading hub gave an answer that cannot be read.") from None
         return answer
+
+    async def _named(self, reader: Session) -> Mapping[str, str]:
+        """The headers that say who asks. Raises `NoAnswer`."""
+        if reader.token:
+            return {"authorization": f"Bearer {reader.token}"}
+        own = await self._own.authorization() if self._own is not None else ""
+        if not own:
+            raise NoAnswer(
+                502,
+                "The dashboard has no token of its own with which it could ask the leading hub for"
+                " you. Sign in with a token of the host.",
+            )
+        groups = [group for group in reader.user.groups if not group.startswith(SYSTEM)]
+        named = CIMultiDict({"authorization": own, "impersonate-user": reader.user.name})
+        named.extend([("impersonate-group", group) for group in groups])
+        return named
 
     async def _connected(self) -> Client:
         try:

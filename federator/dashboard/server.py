@@ -31,6 +31,7 @@ from federator.kube import tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.login import tls
+from federator.kube.wire.http import Credentials
 from federator.model.errors import FieldError
 from federator.process.oidc.issuer import Issuer
 from federator.process.oidc.options import OidcOptions
@@ -86,7 +87,7 @@ def is_loopback(host: str) -> bool:
 class Dashboard:
     """Listens from `start` to `close`; `run` runs meanwhile. `host` is a client with the
     dashboard's own account, `draw` returns a new secret. `issuer`: where people sign in as `oidc`
-    says; None for tokens of the host only."""
+    says; None for tokens of the host only. `own`: with which the leader is asked for them."""
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class Dashboard:
         clock: Clock,
         rng: random.Random,
         draw: Callable[[], str],
+        own: Credentials | None = None,
         issuer: Issuer | None = None,
         oidc: OidcOptions | None = None,
     ) -> None:
@@ -103,7 +105,7 @@ class Dashboard:
         self._options = options
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
-        self._leader = Leader(host)
+        self._leader = Leader(host, own)
         self.fleet = Fleet(host, clock, rng)
         rights = Rights(self._access, clock)
         sources = Sources(self.fleet, rights, self._leader, host, clock)
