@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser monitoring npm docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
+.PHONY: demo browser monitoring npm docs lock screenshots soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -95,6 +95,10 @@ docs: $(STAMP)
 ## mutants: small errors planted in division, spread, ledger, quota and fold; 95 of 100 must be noticed by tests/unit
 mutants: $(STAMP)
 	FEDERATOR_EXAMPLES=$(EXAMPLES_LONG) nice $(BIN)/python -m tests.mutation.run --jobs $(JOBS) --seed $(SEED) $(ARGS)
+
+## screenshots: pictures of the dashboard of the demo, in docs/pictures
+screenshots: $(STAMP) browser
+	$(RUN) $(BIN)/python -m tests.browser.screenshots
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
