@@ -232,6 +232,9 @@ ROWS: tuple[Row, ...] = (
     Row("L1x", "commands", "`explain psvc/NAME` of them", Against.MOST, 1.0, "s"),
     Row("L1e", "commands", "`get psvc` in an empty namespace", Against.MOST, 0.35, "s"),
     Row("L1m", "commands", "memory of `get psvc -A -o json`", Against.MOST, 200.0, "MB"),
+    Row("D1", "dashboard", "the slowest page of 10,000 workloads", Against.MOST, 0.3, "s"),
+    Row("D1x", "dashboard", "the slowest page of 100,000 workloads", Against.MOST, 1.0, "s"),
+    Row("D1m", "dashboard", "memory of the dashboard with them", Against.MOST, 300.0, "MB"),
     Row(
         "E0",
         "spread",
