@@ -128,7 +128,7 @@ OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 browser: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.browser.chromium
 
-## monitoring: promtool and amtool, which test the alerts, from the machine or once from Debian's packages into a cache
+## monitoring: promtool, amtool and Alertmanager, which test the alerts, from the machine or once from Debian's packages into a cache
 monitoring: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.monitoring.programs
 
