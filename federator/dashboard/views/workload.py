@@ -159,11 +159,11 @@ def _cause(cause: Any) -> str:
 def _newest(events: Sequence[Obj], uid: str) -> list[Obj]:
     """Of this very object, the newest first."""
     own = [each for each in events if raw.text(each, "involvedObject", "uid") in ("", uid)]
-    return sorted(own, key=_at, reverse=True)[:EVENTS_MAX]
+    return sorted(own, key=happened_s, reverse=True)[:EVENTS_MAX]
 
 
-def _at(each: Obj) -> float:
-    """When it was last seen, in epoch seconds."""
+def happened_s(each: Obj) -> float:
+    """When an Event was last seen, in epoch seconds."""
     return raw.epoch_s(_time(each))
 
 
