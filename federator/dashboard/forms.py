@@ -27,12 +27,8 @@ async def read(request: Incoming, most: int) -> dict[str, str]:
     assert request.read_body is not None
     body = await request.read_body(most)
     try:
-        if kind == _PLAIN:
-            pairs = parse_qsl(
-                body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX
-            )
-            return dict(pairs)
-        return dict(_parts(stated, body))
+        # a browser sends the lines of a text with CRLF
+        return {name: text.replace("\r\n", "\n") for name, text in _fields(kind, stated, body)}
     except ValueError:
         raise Refused(400, _UNREADABLE) from None
 

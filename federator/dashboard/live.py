@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
-from federator.dashboard.changes import Changes, Topic
 from federator.dashboard.sessions import Session
+from federator.dashboard.sources.changes import Changes, Topic
 
+LIVE: Final = "/live"
 STREAM_S: Final = 45.0
 """Shorter than `tlsserver.ANSWER_S`."""
 REST_S: Final = 2.0

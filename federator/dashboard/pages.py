@@ -11,10 +11,13 @@ from federator.dashboard.routes import (
     alerts,
     changes,
     clusters,
+    jobs,
     overview,
     plan,
     quota,
+    simulations,
     timeline,
+    why,
     workloads,
 )
 from federator.dashboard.routes.route import Route
@@ -22,6 +25,8 @@ from federator.dashboard.routes.route import Route
 ROUTES: Final[tuple[Route, ...]] = (
     *overview.ROUTES,
     *workloads.ROUTES,
+    *why.ROUTES,
+    *jobs.ROUTES,
     *timeline.ROUTES,
     *clusters.ROUTES,
     *changes.ROUTES,
@@ -29,6 +34,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *quota.ROUTES,
     *actions.ROUTES,
     *plan.ROUTES,
+    *simulations.ROUTES,
 )
 """In the order of the navigation."""
 

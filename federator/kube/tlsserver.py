@@ -61,6 +61,8 @@ class Incoming:
     certificate: Certificate | None = None
     impersonates: bool = False
     """Whether it asks to act as another user (Impersonate-User)."""
+    acts_as: tuple[str, ...] = ()
+    """That user and the groups (Impersonate-Group)."""
     address: str = ""
     """Where it comes from."""
     has_body: bool = False
@@ -238,6 +240,10 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         authorization=request.headers.get("Authorization", ""),
         certificate=_certificate(shown) if shown else None,
         impersonates="Impersonate-User" in request.headers,
+        acts_as=(
+            request.headers.get("Impersonate-User", ""),
+            *request.headers.getall("Impersonate-Group", ()),
+        ),
         address=request.remote or "",
         has_body=request.can_read_body,
         body_bytes=request.content_length,

@@ -57,7 +57,8 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
         yield from runner.run(_run(wanted, max(10, round(10_000 * scale)), Path(room)))
 
 
-async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
+async def placed() -> Federation:
+    """A federation with one placed service, whose hub has ended. `copied` adds services."""
     federation = Federation(
         fleet=fleetfile.generated(3),
         clock=RealClock(),
@@ -76,8 +77,18 @@ async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
         while not await _reported(federation):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.2)
     await federation.kill("hub")
-    for index in range(count - 1):
-        _copy(federation, f"w{index}")
+    return federation
+
+
+def copied(federation: Federation, numbers: range) -> None:
+    """Adds services like the first one, with a decision each."""
+    for number in numbers:
+        _copy(federation, f"w{number}")
+
+
+async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
+    federation = await placed()
+    copied(federation, range(count - 1))
     try:
         async with served.serving(federation, room):
             return [

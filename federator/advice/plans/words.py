@@ -28,7 +28,7 @@ class Table:
     """What a row is, in singular and plural."""
 
 
-Part = str | Table
+Part = list[str] | Table
 """Sentences, one a line, or a table."""
 
 
@@ -38,7 +38,7 @@ def parts(
     """The whole plan. `most`: rows of each table."""
     yield _head(document, max_moves)
     if document["refused"]:
-        yield "\n".join(document["refused"])
+        yield list(document["refused"])
     yield from _workloads(document, most)
     yield from _groups(document, most)
     if messages := _messages(document, most):
@@ -48,20 +48,20 @@ def parts(
     yield from _losses(document)
     yield from _invariants(document)
     if not document["settled"]:
-        yield (
+        yield [
             "The decisions were still changing when the plan was cut off: apply these edits in"
             " smaller parts."
-        )
+        ]
 
 
-def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
+def _head(document: Mapping[str, Any], max_moves: int | None) -> list[str]:
     summary, looked = document["summary"], document["looked"]
     among = (
         f"{counted(looked['workloads'], 'workload', 'workloads')} in"
         f" {counted(looked['clusters'], 'cluster', 'clusters')}"
     )
     if not summary["workloads"]:
-        return f"Nothing changes, of {among}."
+        return [f"Nothing changes, of {among}."]
     said = [f"{counted(summary['workloads'], 'workload changes', 'workloads change')}, of {among}."]
     moves = counted(summary["moves"], "copy moves", "copies move")
     more = f" (more than --max-moves {max_moves})" if _exceeds(summary, max_moves) else ""
@@ -78,10 +78,10 @@ def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
         said.append(f"{lacking} shorter than now, or with an edit held back.")
     if others := document.get("others"):
         unseen = counted(others["workloads"], "of them is", "of them are")
-        said.append(f"{unseen} in namespaces whose workloads you may not list.")
+        said.append(f"{unseen} in namespaces where you may not list workloads.")
     if document["seconds"]:
         said.append(f"The last copy may move after {duration(document['seconds'])}.")
-    return "\n".join(said)
+    return said
 
 
 def _exceeds(summary: Mapping[str, int], max_moves: int | None) -> bool:
@@ -167,10 +167,10 @@ def _groups(document: Mapping[str, Any], most: int) -> Iterator[Table]:
         ]
         for row in pairs[:most]
     ]
-    yield from _table(("FROM", "TO", *headers[1:]), by_pair, len(pairs), ("pair", "pairs"))
+    yield from _table(("FROM", "TO", "WORKLOADS", "COPIES"), by_pair, len(pairs), ("pair", "pairs"))
 
 
-def _messages(document: Mapping[str, Any], most: int) -> str:
+def _messages(document: Mapping[str, Any], most: int) -> list[str]:
     """Why workloads end short, are held back or leave for others."""
     noted = [row for row in document["workloads"] if row.get("message") or "preempted" in row]
     lines, most = list[str](), most // ROWS_A_MESSAGE
@@ -183,7 +183,7 @@ def _messages(document: Mapping[str, Any], most: int) -> str:
             lines.append(f"{row['workload']}: {row['message']}")
     if len(noted) > most:
         lines.append(f"... and {len(noted) - most} more with a reason (-o json)")
-    return "\n".join(lines)
+    return lines
 
 
 def _accounts(document: Mapping[str, Any], most: int) -> Iterator[Table]:
@@ -222,7 +222,7 @@ def _budgets(document: Mapping[str, Any], most: int) -> Iterator[Table]:
     yield from _table(headers, table, len(rows), ("budget", "budgets"))
 
 
-def _losses(document: Mapping[str, Any]) -> Iterator[str]:
+def _losses(document: Mapping[str, Any]) -> Iterator[list[str]]:
     for loss in document.get("uncovered", ())[:SHOWN]:
         now, then = loss["copiesWithoutPlaceNow"], loss["copiesWithoutPlaceThen"]
         lines = [
@@ -232,10 +232,10 @@ def _losses(document: Mapping[str, Any]) -> Iterator[str]:
         lines += [
             f"  {row['workload']}: {row['copies']}: {row['why']}" for row in loss["workloads"]
         ]
-        yield "\n".join(lines)
+        yield lines
 
 
-def _invariants(document: Mapping[str, Any]) -> Iterator[str]:
+def _invariants(document: Mapping[str, Any]) -> Iterator[list[str]]:
     """The invariants that do not hold then. Those that are as broken as now come last."""
     for broken in document.get("invariants", ())[:SHOWN]:
         now, then = broken["copiesBeyondNow"], broken["copiesBeyondThen"]
@@ -246,4 +246,4 @@ def _invariants(document: Mapping[str, Any]) -> Iterator[str]:
             f" {counted(then, 'copy', 'copies')} of {of} beyond it (now {now}):"
         ]
         lines += [f"  {row['message']}" for row in broken["breaches"]]
-        yield "\n".join(lines)
+        yield lines

@@ -141,7 +141,7 @@ def _rendered(document: Mapping[str, Any], max_moves: int | None) -> str:
             more = f"\n... and {left} more {part.noun[left > 1]} (-o json)" if left else ""
             shown.append(common.table(list(part.headers), part.rows) + more)
         else:
-            shown.append(part)
+            shown.append("\n".join(part))
     return "\n\n".join(shown)
 
 

@@ -78,7 +78,7 @@ def status(
 ) -> None:
     """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown).
     Exit 1: it failed, with the first reason, or timed out."""
-    from federator.kinds import progress
+    from federator.kinds.pods import progress
 
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
@@ -257,7 +257,8 @@ async def _write_back(
     """Writes the parts of a revision into the workload as it was read. Exits with an error when its
     spec, labels or annotations changed meanwhile; a status update is no such change."""
     from federator.kinds import edits
-    from federator.kube import errors, optimistic
+    from federator.kube import errors
+    from federator.kube.control import optimistic
 
     ref = target.kind.ref(obj["metadata"]["namespace"], target.name)
     try:

@@ -13,7 +13,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.kinds.kind import Kind
-    from federator.kinds.progress import Progress
+    from federator.kinds.pods.progress import Progress
     from federator.kube.client import Client
 
 LOOK_S: Final = 1.0

@@ -36,7 +36,7 @@ LOSS = (
     f" {LOST_S / 60:.0f} minutes later."
 )
 OPERATOR = "demo-operator"
-"""Who signs in with the link."""
+"""The person that signs in with the link."""
 
 
 @click.command()
@@ -114,7 +114,7 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
 @contextlib.asynccontextmanager
 async def dashboard(federation: Any) -> AsyncIterator[str]:
     """The address of the dashboard of this federation, while it is served. Prints a link that signs
-    in once as a person who may do everything on the host, and opens it where there is a browser."""
+    in once as a person with all rights on the host, and opens it where there is a browser."""
     from federator.dashboard import server
     from federator.dashboard.options import DashboardOptions
 
@@ -136,7 +136,7 @@ async def dashboard(federation: Any) -> AsyncIterator[str]:
 
 
 async def operator(federation: Any) -> str:
-    """The token of a person who may do everything on the host, by a role as operators have one. The
+    """The token of a person with all rights on the host, by a role as operators have one. The
     dashboard acts as this person, and never as the administrator of the host."""
     from federator.embedded.storage.messages import Caller
     from federator.model.steps import ObjectRef

@@ -189,6 +189,7 @@ def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
     from federator.hub.history.options import HistoryOptions
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
+    from federator.kube.metrics import Metrics
     from federator.member.options import MemberOptions
     from federator.sandbox.federation import Federation
 
@@ -208,6 +209,7 @@ def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
             lease_retry_s=2.0,
         ),
         election=True,
+        metrics=Metrics(),  # or the hub would not drill: the dashboard shows what it finds
         member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
     )
     federation.history = HistoryOptions(directory=str(directory / "history"))
@@ -260,6 +262,7 @@ async def query_port(federation: Any) -> "QueryServer":
             gates,
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
+            lambda: hub.controllers.drilling.outcomes,
             read=read,
         )
 

@@ -7,19 +7,20 @@ from typing import Any, Final
 
 from federator.api.raw import Obj
 from federator.dashboard import actions
-from federator.dashboard.acting import ActingTransport
 from federator.dashboard.actions import CLUSTER, FEDERATION, WORKLOAD, Action, Made
-from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes import gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.sources.acting import ActingTransport
+from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import action as action_views
 from federator.hub.query import pausing
 from federator.hub.query.router import Right
 from federator.kinds.edits import Patch
 from federator.kinds.kind import Kind
 from federator.kinds.pods.revisions import Revision
-from federator.kube import errors, optimistic
+from federator.kube import errors
 from federator.kube.client import Client
+from federator.kube.control import optimistic
 from federator.model import plaintext
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
@@ -166,7 +167,7 @@ async def _patch(act: Act, given: str) -> Patch:
 
 
 async def _revisions(act: Act) -> list[Revision]:
-    """Raises `Refused` for a person who may not list them."""
+    """Raises `Refused` for a person without the right to list them."""
     kept = await gathering.kept_revisions(act.sources, act.request, act.obj)
     if kept is None:
         where = act.subject.namespace

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any, Final
 
-from federator.dashboard.prometheus import Prometheus, Silent
 from federator.dashboard.routes import gathering
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
+from federator.dashboard.sources.prometheus import Prometheus, Silent
 from federator.dashboard.views import alerts as alert_views
 
 ACCOUNTS_MAX: Final = 200
@@ -44,18 +44,18 @@ async def _firing(
     sources: Sources, request: Request, prometheus: Prometheus
 ) -> list[dict[str, Any]]:
     """Raises `Silent`."""
-    found = await prometheus.alerts()
+    firing = await prometheus.alerts()
     rights, reader = sources.rights, request.reader
     operator = await rights.sees(reader, "list", gathering.CLUSTERS)
     accounts: frozenset[str] | None = None
     if not await rights.sees(reader, "list", gathering.QUOTAS):
-        named = {dict(each.labels).get("account", "") for each in found} - {""}
+        named = {dict(each.labels).get("account", "") for each in firing} - {""}
         asked = sorted(named)[:ACCOUNTS_MAX]
         allowed = await asyncio.gather(
             *(rights.gets(reader, gathering.QUOTAS, "", name) for name in asked)
         )
         accounts = frozenset(name for name, yes in zip(asked, allowed, strict=True) if yes)
-    shown = alert_views.seen(found, accounts, operator=operator)
+    shown = alert_views.seen(firing, accounts, operator=operator)
     return alert_views.of_prometheus(shown, sources.clock.now())
 
 

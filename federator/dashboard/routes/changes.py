@@ -1,11 +1,11 @@
-"""Who or what changed something, and when."""
+"""Changes of the federation, with their causes and times."""
 
 from typing import Final
 
 from federator.dashboard import listing
-from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes import gathering
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
+from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import changes as change_views
 from federator.dashboard.views.changes import ChangeRow
 from federator.model.errors import FieldError
@@ -15,8 +15,8 @@ ENTRIES_MAX: Final = 1000
 
 
 async def changes(sources: Sources, request: Request) -> Shown:
-    """The leader's history, and edits. Who may not read it, and everybody while nobody answers,
-    sees the newest decision of each workload instead."""
+    """The leader's history, and edits. A reader without the right to it, and everybody while nobody
+    answers, sees the newest decision of each workload instead."""
     now_s, fleet = sources.clock.now(), sources.fleet
     spec = change_views.spec(now_s)
     query = listing.parse(request.path, request.parameters, spec)

@@ -1,21 +1,26 @@
 """What pages have in common: the reader's rights, reads of the host, and the sentences about what a
 reader is not shown."""
 
+import asyncio
+import heapq
+import itertools
 from collections.abc import Iterable
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard.changes import Topic
-from federator.dashboard.fleet import Fleet
-from federator.dashboard.rights import Scope
 from federator.dashboard.routes.route import Refused, Request, Sources
-from federator.dashboard.rows import AccountRow, ClusterRow, WorkloadRow
+from federator.dashboard.sources.changes import Topic
+from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.rights import Scope
+from federator.dashboard.sources.rows import AccountRow, ClusterRow, WorkloadRow
+from federator.dashboard.views import workload as workload_views
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kinds.pods import revisions
 from federator.kinds.pods.revisions import Revision
+from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.model import names, plaintext
 from federator.model.kubernetes import selectors
@@ -23,6 +28,14 @@ from federator.model.kubernetes import selectors
 SILENT: Final = "The host does not answer. Lists are shown as it last said."
 HOST_S: Final = 8.0
 """A page waits so long for the host, in seconds."""
+EVENTS_KEPT: Final = 500
+"""Of all Events about a name, the newest are in memory while a page is made."""
+_UNREAD: Final[Obj] = {
+    "type": "Warning",
+    "reason": "TooManyEvents",
+    "message": f"There are more Events than could be read within {HOST_S:g} s: newer ones may be"
+    " missing.",
+}
 CLUSTERS, QUOTAS, DECISIONS = (
     registry.KINDS[name] for name in ("MemberCluster", "FederatedQuota", "PlacementDecision")
 )
@@ -121,6 +134,14 @@ async def read(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[
     return obj
 
 
+async def named(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+    """An object by its name, of a kind that the dashboard may list and not get; None where there is
+    none. Raises `Refused`."""
+    only = f"metadata.name={name}"
+    objects = await listed(sources, kind.api_version, kind.plural, namespace, field_selector=only)
+    return {**objects[0], "apiVersion": kind.api_version, "kind": kind.kind} if objects else None
+
+
 async def decisions(
     sources: Sources, request: Request, obj: Obj, namespace: str
 ) -> list[Obj] | None:
@@ -138,16 +159,37 @@ async def kept_revisions(sources: Sources, request: Request, obj: Obj) -> list[R
     if not await sources.rights.may(request.reader, _REVISIONS, namespace):
         return None
     mark = f"{names.WORKLOAD_UID_LABEL}={uid}"
-    found = await listed(sources, revisions.API_VERSION, revisions.PLURAL, namespace, label=mark)
-    return revisions.history(found, uid)
+    objects = await listed(sources, revisions.API_VERSION, revisions.PLURAL, namespace, label=mark)
+    return revisions.history(objects, uid)
 
 
 async def events(sources: Sources, request: Request, namespace: str, name: str) -> list[Obj] | None:
     """The Events about objects of a name; None for a reader without the right to list them."""
     if not await sources.rights.may(request.reader, Right("list", "", "events"), namespace):
         return None
+    newest: list[tuple[float, int, Obj]] = []
+    numbers = itertools.count()
+
+    def keep(obj: Obj) -> None:
+        heapq.heappush(newest, (workload_views.happened_s(obj), next(numbers), obj))
+        if len(newest) > EVENTS_KEPT:
+            heapq.heappop(newest)
+
     about = f"involvedObject.name={name}"
-    return await listed(sources, "v1", "events", namespace, field_selector=about)
+    try:
+        async with asyncio.timeout(HOST_S):
+            await sources.host.collect(
+                "v1", "events", keep, most=1, namespace=namespace, field_selector=about
+            )
+    except TimeoutError:
+        return [{**_UNREAD, "lastTimestamp": clocks.stamp(sources.clock.now())}, *_in_order(newest)]
+    except errors.ApiError:
+        raise Refused(502, "The host does not answer. Lists are shown as it last said.") from None
+    return _in_order(newest)
+
+
+def _in_order(newest: list[tuple[float, int, Obj]]) -> list[Obj]:
+    return [obj for _, _, obj in newest]
 
 
 async def listed(

@@ -3,8 +3,8 @@
 from typing import Final
 
 from federator.dashboard import edits
-from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
+from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import plan as plan_views
 from federator.model.manifests import Unreadable
 

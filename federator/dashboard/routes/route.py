@@ -2,15 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
-from federator.dashboard.changes import Topic
-from federator.dashboard.fleet import Fleet
-from federator.dashboard.leader import Leader
-from federator.dashboard.prometheus import Prometheus
-from federator.dashboard.rights import Rights
 from federator.dashboard.sessions import Session
+from federator.dashboard.sources.changes import Topic
+from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.leader import Leader
+from federator.dashboard.sources.prometheus import Prometheus
+from federator.dashboard.sources.rights import Rights
+from federator.dashboard.sources.trend import Trend
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.errors import FieldError
@@ -34,6 +36,9 @@ class Sources:
     host: Client
     clock: Clock
     compute: Compute
+    simulations: Path | None
+    """The folder with reports of simulations."""
+    trend: Trend
     prometheus: Prometheus | None = None
     """None where no address is set."""
 

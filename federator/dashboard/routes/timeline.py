@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes import gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
 from federator.dashboard.routes.workloads import WORKLOAD
+from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import logs as log_views
 from federator.dashboard.views import timeline as timeline_views
 from federator.hub.query.router import Right

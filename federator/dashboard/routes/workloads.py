@@ -1,12 +1,12 @@
 """The list of workloads, and the pages of a single one."""
 
-from typing import Any, Final
+from typing import Final
 
 from federator.dashboard import listing
-from federator.dashboard.changes import Topic
-from federator.dashboard.leader import NoAnswer
 from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
+from federator.dashboard.sources.changes import Topic
+from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import workload as workload_views
 from federator.dashboard.views import workloads as workload_lists
 
@@ -37,26 +37,6 @@ async def workload(sources: Sources, request: Request) -> Shown:
     return Shown(f"{kind.kind} {namespace}/{name}", view)
 
 
-async def why(sources: Sources, request: Request) -> Shown:
-    """Why a workload is where it is, as the leader computes it now. While the leader does not
-    answer: what is recorded."""
-    kind, namespace, name = await gathering.allowed(sources, request)
-    title = f"Why here: {namespace}/{name}"
-    try:
-        facts = await sources.leader.ask(request.reader, namespace, kind.plural, name, "explain")
-    except NoAnswer as none:
-        recorded: list[dict[str, Any]] | None = None
-        if none.status == 502:
-            obj = await gathering.read(sources, kind, namespace, name)
-            decisions = await gathering.decisions(sources, request, obj, namespace)
-            now_s = sources.clock.now()
-            recorded = [workload_views.decision(each, now_s) for each in decisions or ()]
-        head = workload_views.head(kind, namespace, name, "why")
-        return Shown(title, {**head, "trouble": none.message, "decisions": recorded}, none.status)
-    view = workload_views.why(kind, namespace, name, facts)
-    return Shown(title, {**view, "trouble": "", "decisions": None})
-
-
 async def objects(sources: Sources, request: Request) -> Shown:
     """The native objects of a workload in every cluster, as the leader reads them now."""
     kind, namespace, name = await gathering.allowed(sources, request)
@@ -85,6 +65,5 @@ ROUTES: Final[tuple[Route, ...]] = (
         live=gathering.topics,
     ),
     Route(WORKLOAD, workload, "workload.html.j2", section="/workloads", live=_topics),
-    Route(f"{WORKLOAD}/why", why, "why.html.j2", section="/workloads", refreshes=False),
     Route(f"{WORKLOAD}/objects", objects, "objects.html.j2", section="/workloads"),
 )

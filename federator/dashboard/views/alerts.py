@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from federator.dashboard import runbooks, text
-from federator.dashboard.prometheus import Alert
-from federator.dashboard.rows import AccountRow, ClusterRow, WorkloadRow
+from federator.dashboard.sources.prometheus import Alert
+from federator.dashboard.sources.rows import AccountRow, ClusterRow, WorkloadRow
 from federator.dashboard.views import overview
 from federator.hub.query.banner import NO_LEADER, PAUSED, Banner
 from federator.model import plaintext
@@ -22,8 +22,8 @@ PAGE: Final = "alerts"
 def seen(
     alerts: Iterable[Alert], accounts: frozenset[str] | None, *, operator: bool
 ) -> list[Alert]:
-    """Those that a reader is shown: an alert about an account for who may see it, all others for
-    operators. `accounts`: None for all."""
+    """Those that a reader is shown: an alert about an account for readers of that account, all
+    others for operators. `accounts`: None for all."""
     shown = []
     for alert in alerts:
         account = dict(alert.labels).get("account", "")

@@ -1,4 +1,4 @@
-"""Who or what changed something, and when: decisions, turns of clusters and edits. Pure."""
+"""Changes with their causes and times: decisions, turns of clusters and edits. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.dashboard import listing, text
 from federator.dashboard.listing import Page, Spec
-from federator.dashboard.rows import ClusterRow, DecisionRow, WorkloadRow
+from federator.dashboard.sources.rows import ClusterRow, DecisionRow, WorkloadRow
 from federator.dashboard.views import timeline
 from federator.kube import clock
 from federator.model import plaintext
@@ -72,7 +72,7 @@ def spec(now_s: float) -> Spec[ChangeRow]:
 def of_history(answer: Mapping[str, Any]) -> Iterator[ChangeRow]:
     """The entries of the leader's history."""
     for each in raw.objects(answer, "entries"):
-        entry, key = timeline.told(each), raw.text(each, "key")
+        entry, key = timeline.of_history(each), raw.text(each, "key")
         subject = tuple(key.split("/")) if key else ()
         clusters = subject[1:] if subject[:1] == ("MemberCluster",) else tuple(_moved(each))
         cause = plaintext.clipped(raw.text(each, "cause"), 80)

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import yaml
+
 from federator.advice.plans import words
 from federator.advice.plans.words import Part, Table
 from federator.dashboard import text
 from federator.kinds import registry
+from federator.kinds.kind import Kind
 
 ROWS_MAX: Final = 200
 """Rows of each table; all are in the JSON."""
@@ -29,14 +32,37 @@ def form(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def what_if(
+    kind: Kind, given: Mapping[str, str], policy: str, answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The form of "what if" with its answer. `policy`: that in force, or as it was edited."""
+    assert kind.verbs is not None
+    return {
+        **answer,
+        "fields": {
+            name: given.get(name, "") for name in ("replicas", "cpu", "memory", "lose", "quota")
+        },
+        "counted": _COUNTED.get(kind.verbs.amount, ""),
+        "policy": policy,
+        "edited": "policy" in given,
+    }
+
+
+_COUNTED: Final[Mapping[str, str]] = {"replicas": "Copies", "parallelism": "Shards at once"}
+
+
+def as_yaml(obj: Mapping[str, Any]) -> str:
+    """An object as people write it."""
+    return str(yaml.safe_dump(dict(obj), sort_keys=False, width=100))
+
+
 def outcome(document: Mapping[str, Any], ignored: Sequence[str] = ()) -> dict[str, Any]:
     """The document of a plan for a template; the document itself is in it for programs."""
     verdict = document["verdict"]
     head, *parts = words.parts(document, most=ROWS_MAX)
-    assert isinstance(head, str)
     return {
-        "tone": TONES.get(verdict, "warn"),
-        "head": head.split("\n"),
+        "tone": "warn" if document["summary"]["waiting"] else TONES.get(verdict, "warn"),
+        "head": head,
         "warnings": [*ignored, *document["warnings"]],
         "parts": list(_parts(parts)),
         "document": document,
@@ -55,7 +81,7 @@ def _parts(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
                 "noun": part.noun[1],
             }
         else:
-            yield {"lines": part.split("\n"), "title": ""}
+            yield {"lines": part, "title": ""}
 
 
 _TITLES: Final[Mapping[str, str]] = {

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard import rows, text
+from federator.dashboard import text
+from federator.dashboard.sources import rows
 from federator.dashboard.views import workload
-from federator.kinds import edits, progress
+from federator.kinds import edits
 from federator.kinds.kind import Kind
-from federator.kinds.pods import revisions
+from federator.kinds.pods import progress, revisions
 from federator.kinds.pods.revisions import Revision
 from federator.kube import clock
 from federator.model import plaintext
@@ -59,7 +60,7 @@ def view(kind: Kind, obj: Obj, known: Known, now_s: float) -> dict[str, Any]:
     """The page."""
     history, kept = known.history, known.revisions
     entries = [*_edits(obj)]
-    entries += _told(history) if history is not None else [*_conditions(obj)]
+    entries += _entries(history) if history is not None else [*_conditions(obj)]
     entries += [_event(each) for each in workload.newest(known.events or (), uid_of(obj))]
     entries += _revisions(kept or ())
     entries.sort(key=lambda entry: entry.at, reverse=True)
@@ -101,13 +102,13 @@ def shown(entry: Entry, now_s: float) -> dict[str, Any]:
     }
 
 
-def _told(history: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(history: Mapping[str, Any]) -> Iterator[Entry]:
     """The entries of the leader's history."""
     for each in raw.objects(history, "entries"):
-        yield told(each)
+        yield of_history(each)
 
 
-def told(each: Obj) -> Entry:
+def of_history(each: Obj) -> Entry:
     """An entry of the leader's history."""
     kind, at = raw.text(each, "kind"), raw.at(each, "at")
     stamp = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else 0.0

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard import rows, text
+from federator.dashboard import text
+from federator.dashboard.sources import rows
 from federator.dashboard.views import clusters
 from federator.kinds.kind import Kind
 from federator.model import plaintext
@@ -18,10 +19,12 @@ CAUSES_MAX: Final = 20
 
 
 def head(kind: Kind, namespace: str, name: str, page: str) -> dict[str, Any]:
-    """What all pages of a workload begin with. `page`: "", "why" or "objects"."""
+    """What all pages of a workload begin with. `page`: "", "why", "objects" or "shards"."""
     base = ("workloads", kind.kind, namespace, name)
     tabs = [("Summary", ""), ("Why here", "why"), ("Objects", "objects")]
     tabs += [("Time line", "timeline"), ("Logs", "logs")]
+    if kind.verbs is not None and kind.verbs.unit is Unit.SHARDS:
+        tabs.append(("Shards", "shards"))
     return {
         "kind": kind.kind,
         "namespace": namespace,
@@ -160,11 +163,11 @@ def _cause(cause: Any) -> str:
 def newest(events: Sequence[Obj], uid: str) -> list[Obj]:
     """Of this very object, the newest first."""
     own = [each for each in events if raw.text(each, "involvedObject", "uid") in ("", uid)]
-    return sorted(own, key=_at, reverse=True)[:EVENTS_MAX]
+    return sorted(own, key=happened_s, reverse=True)[:EVENTS_MAX]
 
 
-def _at(each: Obj) -> float:
-    """When it was last seen, in epoch seconds."""
+def happened_s(each: Obj) -> float:
+    """When an Event was last seen, in epoch seconds."""
     return raw.epoch_s(time_of(each))
 
 
@@ -248,6 +251,7 @@ def why(kind: Kind, namespace: str, name: str, facts: Mapping[str, Any]) -> dict
     verdict = raw.mapping(facts, "verdict")
     return {
         **head(kind, namespace, name, "why"),
+        "whyHref": text.address("workloads", kind.kind, namespace, name, "why"),
         "facts": facts,
         "figures": [
             {"name": figure, "value": value}

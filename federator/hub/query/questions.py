@@ -34,10 +34,11 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Tier
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 from federator.model.names import WorkloadKey
+from federator.scheduling.drill import Outcome
 from federator.scheduling.entry import Standing
 
 TAIL_MAX: Final = 10_000
@@ -65,6 +66,8 @@ class Sources:
     """Those that hold nothing and wait for room."""
     plan: Plan | None = None
     """None where no plans are made."""
+    drilled: Callable[[], Mapping[str, Outcome]] = dict
+    """What the last drill of each cluster came to."""
     read: Reads = field(kw_only=True)
     """Reads the files of the history in a thread."""
 
@@ -110,6 +113,22 @@ async def plan(sources: Sources, question: Question) -> msgspec.Raw:
     if sources.plan is None:
         raise Refused(404, "NotFound", "this hub makes no plans")
     return await planning.planned(_inputs(sources), question.body, question.may, sources.plan)
+
+
+async def drill(sources: Sources, _: Question) -> Mapping[str, Any]:
+    """What the loss of each cluster would come to, by the last drill in the background: sums."""
+    return {
+        "clusters": [
+            {
+                "cluster": name,
+                "workloads": outcome.workloads,
+                "copies": outcome.copies,
+                "missing": {str(tier): outcome.missing(tier) for tier in Tier},
+                "recoverySeconds": outcome.recovery_s,
+            }
+            for name, outcome in sorted(sources.drilled().items())
+        ]
+    }
 
 
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
@@ -227,17 +246,16 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
     """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
     kind that we do not know, and for names that no object can have."""
     if not given:
-        return {"namespace": "", "plural": "edits"}
+        return {"namespace": "", "plural": "all"}
     if "plural" not in given:
-        cluster = registry.KINDS["MemberCluster"]
         if selectors.dns1123_subdomain(given["name"]):
             raise Refused(404, "NotFound", "no cluster can have this name")
         return {
             **given,
             "namespace": "",
-            "plural": cluster.plural,
-            "group": cluster.group,
-            "kind": cluster.kind,
+            "plural": _CLUSTERS.plural,
+            "group": _CLUSTERS.group,
+            "kind": _CLUSTERS.kind,
         }
     kind = next(
         (kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None
@@ -326,6 +344,7 @@ _PAGES: Final = {
     "before_seconds": router.count(SINCE_MAX_S),
     "limit": router.count(HISTORY_LIMIT_MAX),
 }
+_CLUSTERS: Final = registry.KINDS["MemberCluster"]
 _WORKLOAD: Final = Right("get", "{group}", "{plural}", name="{name}")
 _ONE: Final = "/v1/namespaces/{namespace}/{plural}/{name}"
 SEEN_IN_HISTORY: Final = (
@@ -378,6 +397,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         kind=Kind.PLAN,
         by_object=True,
         allow_large=planning.allow_large,
+    ),
+    Route(
+        "/v1/drill",
+        drill,
+        rights=(Right("list", _CLUSTERS.group, _CLUSTERS.plural),),
+        parameters={},
+        summary="What the loss of each cluster would come to.",
     ),
     Route(
         f"{_ONE}/history",

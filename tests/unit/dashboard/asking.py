@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import urlencode
 
-from federator.dashboard import prometheus
-from federator.dashboard.leader import LEASE
-from federator.dashboard.options import DashboardOptions
 from federator.dashboard.server import Dashboard, Options
+from federator.dashboard.sources.leader import LEASE
 from federator.embedded.storage.messages import Caller
 from federator.hub.options import HubOptions
 from federator.hub.query import announcing
@@ -182,27 +180,24 @@ class Answered:
 
 @contextlib.asynccontextmanager
 async def dashboard_of(
-    world: World,
-    *,
-    leader: bool = False,
-    settings: DashboardOptions | None = None,
-    fetch: Any = None,
+    world: World, *, leader: bool = False, **more: Any
 ) -> AsyncIterator[Dashboard]:
     """The dashboard of a world, which has read the host. `leader`: the hub of the world has a query
-    port, and its Lease says so."""
+    port, and its Lease says so. `more`: of `Dashboard`."""
     if leader:
         await announce(world)
     numbers = itertools.count()
     made = Dashboard(
         world.federation.client("host", "dashboard"),
-        options=Options(),
         clock=world.federation.clock,
         rng=random.Random(1),
         draw=lambda: f"secret-{next(numbers):032d}",
-        settings=settings,
-        connect=lambda _: at_once(Client, Door(world), "leader"),
-        compute=at_once,
-        fetch=fetch or prometheus.fetched,
+        **{
+            "options": Options(),
+            "connect": lambda _: at_once(Client, Door(world), "leader"),
+            "compute": at_once,
+            **more,
+        },
     )
     work = asyncio.create_task(made.run())
     try:

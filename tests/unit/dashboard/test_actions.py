@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from federator.dashboard import actions, rights
-from federator.dashboard.acting import admitted
+from federator.dashboard import actions
 from federator.dashboard.options import DashboardOptions
+from federator.dashboard.sources import rights
+from federator.dashboard.sources.acting import admitted
 from federator.hub.query import pausing
 from federator.hub.query.access import User
 from federator.kinds import registry
@@ -212,7 +213,7 @@ def test_a_session_that_ends_before_the_confirmation_changes_nothing() -> None:
             await alice.post("/signout", {"csrf": fields["csrf"]})
             answer = await alice.post(f"{WEB}/act/scale", fields)
             assert answer.status == 401
-            assert b"Nothing was changed." in answer.body
+            assert b"nothing was changed" in answer.body
             assert b'href="/signin"' in answer.body
             assert await replicas(world) == 4
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from federator.dashboard import listing, prometheus, render, rows
+from federator.dashboard import listing, render
 from federator.dashboard.actions import Action, Field
 from federator.dashboard.listing import Query
-from federator.dashboard.rows import DecisionRow
+from federator.dashboard.sources import prometheus, rows
+from federator.dashboard.sources.rows import DecisionRow
 from federator.dashboard.views import (
     action,
     alerts,
@@ -29,29 +30,8 @@ from federator.dashboard.views import (
 )
 from federator.kinds import registry
 from federator.kinds.pods.revisions import Revision
-
-TAGS = ("script", "img", "svg", "iframe", "body", "a", "details", "math", "object", "style")
-CORPUS = (
-    "<script>alert(1)</script>",
-    '"><script>alert(1)</script>',
-    "'><img src=x onerror=alert(1)>",
-    "' onmouseover='alert(1)",
-    '" autofocus onfocus="alert(1)',
-    "</title><script>alert(1)</script>",
-    "</textarea><script>alert(1)</script>",
-    "<!--><script>alert(1)</script>-->",
-    "javascript:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "{{ 7*7 }}{% raw %}${7*7}#{7*7}",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "\u202egnp.exe\u202c",
-    "a\u2066b\u2069c\u200b\u200d\ufeff",
-    "line\nbreak\r\nand\ttab\x1b[31m\x00",
-    "\ud800 lone",
-    *(f"<{tag} onload=alert(1) src=x href=javascript:alert(1)>{tag}" for tag in TAGS),
-    *(f"x{char}onerror=alert(1)" for char in "/`=;\x0c\u2028"),
-    "x" * 5000,
-)
+from tests.unit.dashboard import hostile_plans
+from tests.unit.dashboard.corpus import CORPUS
 
 
 class Seen(HTMLParser):
@@ -151,20 +131,29 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
     single = quota.single([account], text)
     assert single is not None
     return {
-        "overview.html.j2": overview.view([row], [cluster], [account], 0.0) | {"actions": BUTTON},
+        "overview.html.j2": {
+            **overview.view([row], [cluster], [account], 0.0),
+            "trend": overview.trend([(0.0, (1, 1, 0)), (60.0, (2, 1, 1))]),
+            "drill": overview.drill({"clusters": [{"cluster": text, "missing": {text: 2}}]}),
+            "actions": BUTTON,
+        },
         "workloads.html.j2": workloads.view(
             listing.select(Query("/workloads", {}, text), spec, []), lambda uid: shares, 0.0
         )
         | {"rows": [workloads.line(row, shares, 0.0)], "filters": listed.filters()},
         "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0)
         | {"actions": BUTTON},
-        "why.html.j2": {**workload.why(kind, text, text, facts), "trouble": "", "decisions": None},
+        "why.html.j2": {
+            **workload.why(kind, text, text, facts),
+            "trouble": "",
+            "decisions": None,
+            "whatIf": hostile_plans.what_if(text),
+        },
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0
         ),
-        "cluster.html.j2": clusters.single(cluster, obj, [(row, shares)], 0.0)
-        | {"actions": BUTTON},
+        "cluster.html.j2": hostile_plans.cluster(text, cluster, row, shares) | {"actions": BUTTON},
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
         "action.html.j2": _action(text),
@@ -186,7 +175,14 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
             "trouble": text,
         },
         "failure.html.j2": {"status": 404, "title": text, "message": text},
-        "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
+        "signin.html.j2": {
+            **dict.fromkeys(("csrf", "next", "trouble", "issuer"), text),
+            **{"begin": "/", "left": True, "end": "/"},
+        },
+        "signedin.html.j2": {"next": "/"},
+        **hostile_plans.planned(text),
+        **hostile_plans.jobs_of(text, row),
+        **hostile_plans.simulations_of(text),
     }
 
 
@@ -307,9 +303,12 @@ def _facts(text: str) -> dict[str, Any]:
     }
 
 
+HARMLESS = pages("harmless")
+
+
 @pytest.mark.parametrize("text", CORPUS, ids=range(len(CORPUS)))
 def test_texts_of_strangers_are_text(text: str) -> None:
-    harmless = pages("harmless")
+    harmless = HARMLESS
     for template, view in pages(text).items():
         frame = {**FRAME, "title": text, "reader": text, "warnings": [text], "notes": [text]}
         seen, usual = Seen(), Seen()
@@ -326,6 +325,10 @@ def test_texts_of_strangers_are_text(text: str) -> None:
             "[\x00-\x08\x0b-\x1f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]", page
         )
         assert json.loads(render.data(view)) is not None
+
+
+def test_the_corpus_has_a_hundred_different_texts() -> None:
+    assert len(set(CORPUS)) == len(CORPUS) > 100
 
 
 def test_every_template_of_a_page_is_in_this_test() -> None:

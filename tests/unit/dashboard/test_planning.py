@@ -212,8 +212,9 @@ def test_a_file_is_uploaded_and_forms_of_others_are_refused() -> None:
                 answer = await admin.ask("POST", "/plan", body, **{**kind, **headers})
                 return answer.status, answer.body.decode()
 
-            status, page = await upload(POLICY)
+            status, page = await upload(POLICY.replace("\n", "\r\n"))
             assert status == 200
+            assert "\\r" not in page
             assert "4 copies move" in page
             assert "name: only-a" in page, "the text of the file can be edited"
             status, page = await upload(POLICY.replace("[a]", "a"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from federator.dashboard import prometheus
 from federator.dashboard.options import DashboardOptions
-from federator.dashboard.prometheus import Prometheus, Silent
+from federator.dashboard.sources import prometheus
+from federator.dashboard.sources.prometheus import Prometheus, Silent
 from federator.dashboard.views import alerts as alert_views
 from federator.dashboard.views import timeline
 from federator.hub.history import entry as entries
@@ -209,7 +209,9 @@ def test_a_tone_is_good_where_the_condition_is_as_wanted() -> None:
         ("Reconciling", "True"): "idle",
     }
     for (condition, status), tone in tones.items():
-        assert timeline.told({"kind": "Condition", "to": f"{condition}={status} X"}).tone == tone
+        assert (
+            timeline.of_history({"kind": "Condition", "to": f"{condition}={status} X"}).tone == tone
+        )
 
 
 # -- alerts -------------------------------------------------------------------

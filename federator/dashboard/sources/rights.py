@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from federator.dashboard.acting import Admitted
 from federator.dashboard.sessions import Session
+from federator.dashboard.sources.acting import Admitted
 from federator.hub.query.access import Access, User
 from federator.hub.query.router import Right
 from federator.kinds.kind import Kind

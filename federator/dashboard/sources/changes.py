@@ -1,5 +1,4 @@
-"""Who waits for a change of what: open pages renew themselves when something that they show has
-changed.
+"""Changes that open pages wait for, to renew themselves when something that they show has changed.
 
 A page waits for topics. What its reader may not list is in none of them, so that not even the time
 of a change of another tenant is sent.

@@ -12,9 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from federator.dashboard import rows
-from federator.dashboard.changes import Changes
-from federator.dashboard.rows import AccountRow, ClusterRow, DecisionRow, WorkloadRow
+from federator.dashboard.sources import rows
+from federator.dashboard.sources.changes import Changes
+from federator.dashboard.sources.rows import (
+    AccountRow,
+    ClusterRow,
+    CronRow,
+    DecisionRow,
+    WorkloadRow,
+)
 from federator.hub.query import banner
 from federator.hub.query.banner import Banner
 from federator.kinds import registry
@@ -48,6 +54,10 @@ class Fleet:
             project = functools.partial(rows.workload, kind)
             changed = functools.partial(self._count, kind.kind)
             self._workloads[kind.kind] = self._watched(kind, project, changed)
+        self._crons = [
+            self._watched(kind, functools.partial(rows.cron, kind))
+            for kind in registry.RECURRING.values()
+        ]
         kinds = registry.KINDS
         self._clusters = self._watched(kinds["MemberCluster"], rows.cluster)
         self._accounts = self._watched(kinds["FederatedQuota"], rows.account)
@@ -141,6 +151,11 @@ class Fleet:
     def decision(self, uid: str) -> DecisionRow | None:
         """What is decided about a workload; None while nothing is."""
         return self._decisions.get(uid)
+
+    def crons(self) -> Iterator[CronRow]:
+        """What makes workloads on a schedule."""
+        for store in self._crons:
+            yield from store.items().values()
 
     def clusters(self) -> list[ClusterRow]:
         """By name."""

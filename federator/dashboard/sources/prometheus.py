@@ -112,10 +112,10 @@ class Prometheus:
             if self._kept is None or self._now_s() >= self._kept[0]:
                 answer = await self._asked()
                 self._kept = self._now_s() + KEPT_S, answer
-            found = self._kept[1]
-        if isinstance(found, Silent):
-            raise Silent(str(found))
-        return found
+            answered = self._kept[1]
+        if isinstance(answered, Silent):
+            raise Silent(str(answered))
+        return answered
 
     async def _asked(self) -> list[Alert] | Silent:
         try:

@@ -69,6 +69,31 @@ class WorkloadRow:
     """When a person or a program last changed more than the status; "" since it was created."""
     edited_by: str = ""
     """The program that did, as it names itself."""
+    running: int = 0
+    """Shards, or pods of a training job, that run now."""
+    failed: int = 0
+    """Shards that have failed for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronRow:
+    """One object that makes workloads on a schedule."""
+
+    kind: str
+    namespace: str
+    name: str
+    schedule: str
+    suspended: bool
+    active: int
+    """Runs that have not ended."""
+    last: str
+    """Scheduled time of the newest run."""
+    next: str
+    """When the next run is due."""
+    missed: int
+    trouble: str
+    """Why it makes no runs; "" while it does."""
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +183,27 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         raw.text(meta, "creationTimestamp"),
         raw.text(status, "summary"),
         *edited(meta),
+        raw.figure(status, "running") if verbs.unit is Unit.SHARDS else 0,
+        raw.figure(status, "failed") if verbs.unit is Unit.SHARDS else 0,
+    )
+
+
+def cron(kind: Kind, obj: Obj) -> CronRow:
+    """The row of an object that makes workloads on a schedule."""
+    status, is_ready = raw.mapping(obj, "status"), raw.condition(obj, "Ready")
+    trouble = raw.text(is_ready, "message") if is_ready.get("status") == "False" else ""
+    return CronRow(
+        kind.kind,
+        interning.text(raw.text(obj, "metadata", "namespace")),
+        raw.text(obj, "metadata", "name"),
+        raw.text(obj, "spec", "schedule"),
+        raw.flag(obj, "spec", "suspend"),
+        raw.figure(status, "activeRuns"),
+        raw.text(status, "lastScheduleTime"),
+        raw.text(status, "nextScheduleTime"),
+        raw.figure(status, "missedRuns"),
+        plaintext.clipped(trouble, MESSAGE_MAX),
+        raw.text(status, "summary"),
     )
 
 

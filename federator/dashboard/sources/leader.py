@@ -1,4 +1,5 @@
-"""The leader's query port, asked with the reader's own token. It checks the reader's rights."""
+"""The leader's query port, asked with the reader's own token, or with the dashboard's for a reader
+with a name that an issuer has confirmed. It checks the reader's rights."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,15 +7,17 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
+from multidict import CIMultiDict
 
 from federator.advice.plans import sending
 from federator.dashboard.sessions import Session
 from federator.hub.query import announcing
+from federator.hub.query.access import SYSTEM
 from federator.hub.query.announcing import Announcement
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.login import tls
-from federator.kube.wire.http import Endpoint, HttpTransport
+from federator.kube.wire.http import Credentials, Endpoint, HttpTransport
 from federator.model.steps import ObjectRef
 
 LEASE: Final = ObjectRef(
@@ -22,7 +25,10 @@ LEASE: Final = ObjectRef(
 )
 LATE_S: Final = 20.0
 """A leader that has not answered by then is late: the page says so, and shows what it has."""
+SOON_S: Final = 1.0
+"""So long the first page waits for what the leader adds to it."""
 LEASE_S: Final = 3.0
+_UNREADABLE: Final = "The leading hub gave an answer that cannot be read."
 
 
 class NoAnswer(Exception):
@@ -47,9 +53,12 @@ async def over_tls(known: Announcement) -> Client:
 class Leader:
     """Finds the leader by the Lease on the host, and keeps a connection to it."""
 
-    def __init__(self, host: Client, connect: Connect = over_tls) -> None:
+    def __init__(
+        self, host: Client, connect: Connect = over_tls, own: Credentials | None = None
+    ) -> None:
         self._host = host
         self._connect = connect
+        self._own = own
         self._known: Announcement | None = None
         self._port: Client | None = None
 
@@ -71,7 +80,19 @@ class Leader:
         `NoAnswer`."""
         body = sending.body_of(asked)
         query, sent = sending.query_of(body), msgspec.json.encode(body)
-        return await self._answer(reader, "POST", "/v1/plan", query, sent)
+        document = await self._answer(reader, "POST", "/v1/plan", query, sent)
+        if document.get("kind") != "Plan":
+            raise NoAnswer(502, _UNREADABLE)
+        return document
+
+    async def drill(self, reader: Session) -> Mapping[str, Any]:
+        """What the loss of each cluster would come to. Raises `NoAnswer`, and soon: no page waits
+        for it."""
+        try:
+            async with asyncio.timeout(SOON_S):
+                return await self._answer(reader, "GET", "/v1/drill", ())
+        except TimeoutError:
+            raise NoAnswer(502, "The leading hub does not answer in time.") from None
 
     async def _answer(
         self,
@@ -88,7 +109,7 @@ class Leader:
                 path,
                 query,
                 sent,
-                headers={"authorization": f"Bearer {reader.token}"},
+                headers=await self._named(reader),
                 timeout_s=LATE_S,
             )
             answer = msgspec.json.decode(body, type=dict[str, Any])
@@ -97,8 +118,24 @@ class Leader:
         except errors.ApiError as trouble:
             raise _refused(trouble, path) from None
         except (msgspec.MsgspecError, ValueError):
-            raise NoAnswer(502, "The leading hub gave an answer that cannot be read.") from None
+            raise NoAnswer(502, _UNREADABLE) from None
         return answer
+
+    async def _named(self, reader: Session) -> Mapping[str, str]:
+        """The headers that name the reader. Raises `NoAnswer`."""
+        if reader.token:
+            return {"authorization": f"Bearer {reader.token}"}
+        own = await self._own.authorization() if self._own is not None else ""
+        if not own:
+            raise NoAnswer(
+                502,
+                "The dashboard has no token of its own with which it could ask the leading hub for"
+                " you. Sign in with a token of the host.",
+            )
+        groups = [group for group in reader.user.groups if not group.startswith(SYSTEM)]
+        named = CIMultiDict({"authorization": own, "impersonate-user": reader.user.name})
+        named.extend([("impersonate-group", group) for group in groups])
+        return named
 
     async def _connected(self) -> Client:
         try:

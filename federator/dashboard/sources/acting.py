@@ -23,13 +23,14 @@ SETTING: Final = "dashboard.act_as"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Who may act. Groups that are not admitted are not impersonated: their rights do not count."""
+    """The people that may act. Groups that are not admitted are not impersonated: their rights do
+    not count."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
     def acting(self, user: User) -> User | None:
-        """The user as the host is to see it; None for one who may not act."""
+        """The user as the host is to see it; None for a person without that."""
         groups = tuple(group for group in dict.fromkeys(user.groups) if group in self.groups)
         if not passable(user.name) or not (groups or user.name in self.users):
             return None
