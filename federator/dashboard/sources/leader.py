@@ -25,6 +25,9 @@ LEASE: Final = ObjectRef(
 )
 LATE_S: Final = 20.0
 """A leader that has not answered by then is late: the page says so, and shows what it has."""
+PLAN_S: Final = 30.0
+"""A plan may take longer than other answers: the hub gives up after `query.compute_timeout_s`, and
+says so."""
 SOON_S: Final = 1.0
 """So long the first page waits for what the leader adds to it."""
 LEASE_S: Final = 3.0
@@ -80,7 +83,7 @@ class Leader:
         `NoAnswer`."""
         body = sending.body_of(asked)
         query, sent = sending.query_of(body), msgspec.json.encode(body)
-        document = await self._answer(reader, "POST", "/v1/plan", query, sent)
+        document = await self._answer(reader, "POST", "/v1/plan", query, sent, timeout_s=PLAN_S)
         if document.get("kind") != "Plan":
             raise NoAnswer(502, _UNREADABLE)
         return document
@@ -101,6 +104,8 @@ class Leader:
         path: str,
         query: tuple[tuple[str, str], ...],
         sent: bytes = b"",
+        *,
+        timeout_s: float = LATE_S,
     ) -> Mapping[str, Any]:
         port = await self._connected()
         try:
@@ -110,7 +115,7 @@ class Leader:
                 query,
                 sent,
                 headers=await self._named(reader),
-                timeout_s=LATE_S,
+                timeout_s=timeout_s,
             )
             answer = msgspec.json.decode(body, type=dict[str, Any])
         except errors.Unreachable as trouble:
