@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
-
 RECIPE = Path(__file__).parent
 FILES = ("package.json", "package-lock.json")
 INSTALL_S = 600
@@ -35,6 +33,8 @@ def folder() -> Path:
 def needed() -> Path:
     """The folder; skips the test, and says so, where it is not there. Fails instead with
     FEDERATOR_REQUIRE_NPM=1."""
+    import pytest  # `make npm` may run without it
+
     path = folder()
     if not path.is_dir() or shutil.which("node") is None:
         why = f"There is no node, or nothing in {path}: run `make npm`."
