@@ -1,2 +1,2 @@
-"""Tokens that OpenID Connect issuers sign: which key signed them, and what they say about the
+"""Tokens that OpenID Connect issuers sign: the key of a signature, and what they say about the
 caller."""
