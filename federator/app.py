@@ -198,6 +198,8 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
     from federator.dashboard import server
 
     configure_logs(settings)
+    malloc.collect_rarely()
+    malloc.return_large_blocks()
     issuer = await asyncio.to_thread(issuer_of, settings.oidc)
     transport = await access.open()
     try:

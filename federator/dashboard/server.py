@@ -139,7 +139,9 @@ class Dashboard:
             Prometheus(url, clock.monotonic, fetch) if url else None,
         )
         self._port = 0
-        self._flow = issuer and CodeFlow(issuer, oidc or OidcOptions(), draw, clock.monotonic)
+        self._flow = None
+        if issuer is not None:
+            self._flow = CodeFlow(issuer, oidc or OidcOptions(), draw, clock.monotonic)
         sign_in = SignIn(self._access, self.sessions, self._cookies, self._flow)
         port = Port(sources, sign_in)
         self.answer, self.live = port.answer, port.live

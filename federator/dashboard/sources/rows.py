@@ -170,7 +170,7 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         kind.kind,
         text(raw.text(meta, "namespace")),
         raw.text(meta, "name"),
-        raw.text(meta, "uid"),
+        text(raw.text(meta, "uid")),  # its decision has it too
         text(verbs.project(obj)),
         text(str(verbs.tier(obj))),
         verbs.priority(obj),
@@ -178,10 +178,10 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         ready(kind, obj),
         health,
         text(raw.text(trouble, "reason")),
-        plaintext.clipped(raw.text(trouble, "message"), MESSAGE_MAX),
+        text(plaintext.clipped(raw.text(trouble, "message"), MESSAGE_MAX)),
         raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else "",
-        raw.text(meta, "creationTimestamp"),
-        raw.text(status, "summary"),
+        text(raw.text(meta, "creationTimestamp")),
+        text(raw.text(status, "summary")),
         *edited(meta),
         raw.figure(status, "running") if verbs.unit is Unit.SHARDS else 0,
         raw.figure(status, "failed") if verbs.unit is Unit.SHARDS else 0,
@@ -284,14 +284,15 @@ def decision(obj: Obj) -> DecisionRow | None:
     uid = raw.text(spec, "workload", "uid")
     if not uid:
         return None
+    shares = tuple(
+        (interning.text(raw.text(share, "cluster")), copies_of(share))
+        for share in raw.objects(spec, "shares")
+    )
     return DecisionRow(
-        uid,
+        interning.text(uid),
         raw.figure(spec, "placed"),
         raw.figure(spec, "shortfall"),
-        tuple(
-            (interning.text(raw.text(share, "cluster")), copies_of(share))
-            for share in raw.objects(spec, "shares")
-        ),
+        interning.value(shares),
         raw.text(spec, "asOf"),
         interning.text(plaintext.clipped(_last_cause(spec), MESSAGE_MAX)),
     )

@@ -121,7 +121,7 @@ class Access:
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
     async def _for_reader(self, request: Incoming) -> User:
-        """The user that an account with that right asks for. Without it, an answer with the rights
+        """The user named by an account with that right. Without it, an answer with the rights
         of the account would show more than was asked for."""
         account = await self.authenticate(dataclasses.replace(request, impersonates=False))
         await self.allow(account, (FOR_READERS,), "")
