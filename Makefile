@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser monitoring registry docs lock soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
+.PHONY: demo browser monitoring npm registry docs lock screenshots soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -96,6 +96,10 @@ docs: $(STAMP)
 mutants: $(STAMP)
 	FEDERATOR_EXAMPLES=$(EXAMPLES_LONG) nice $(BIN)/python -m tests.mutation.run --jobs $(JOBS) --seed $(SEED) $(ARGS)
 
+## screenshots: pictures of the dashboard of the demo, in docs/pictures
+screenshots: $(STAMP) browser
+	$(RUN) $(BIN)/python -m tests.browser.screenshots
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -110,8 +114,8 @@ house: $(STAMP)
 test-pythons: $(STAMP)
 	$(BIN)/python -m tests.pythons $(ARGS)
 
-## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, promtool, a registry. No test installs anything
-parts: kube browser monitoring registry
+## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, Prometheus and Alertmanager, modules of npm, a registry. No test installs anything
+parts: kube browser monitoring npm registry
 
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
@@ -124,13 +128,16 @@ OLDER := FEDERATOR_TEST_KUBERNETES=1.36
 browser: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.browser.chromium
 
-## monitoring: promtool and amtool, which test the alerts, from the machine or once from Debian's packages into a cache
+## monitoring: promtool, amtool and Alertmanager, which test the alerts, from the machine or once from Debian's packages into a cache
 monitoring: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.monitoring.programs
 
 ## registry: Debian's docker-registry, which tests of the gateway push to, from the machine or once from Debian's package into a cache
 registry: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.artifacts.registry
+## npm: an OpenID provider and axe, which checks pages, once from npm into a cache
+npm: $(STAMP)
+	-@$(RUN) $(BIN)/python -m tests.npm.modules
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube

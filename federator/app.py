@@ -13,6 +13,7 @@ import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from federator.advice import drills, facts
@@ -48,6 +49,8 @@ from federator.settings import Settings
 
 if TYPE_CHECKING:
     from federator.dashboard.server import Options as DashboardOptions
+    from federator.process.oidc.issuer import Issuer
+    from federator.process.oidc.options import OidcOptions
 
 log = logging.getLogger(__name__)
 
@@ -180,6 +183,7 @@ def query_server(
         journal=process.journal,
         for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
+        drilled=lambda: process.controllers.drilling.outcomes,
         read=threads,
     )
     leader, clock = election.leader, process.clock
@@ -194,6 +198,9 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
     from federator.dashboard import server
 
     configure_logs(settings)
+    malloc.collect_rarely()
+    malloc.return_large_blocks()
+    issuer = await asyncio.to_thread(issuer_of, settings.oidc)
     transport = await access.open()
     try:
         dashboard = server.Dashboard(
@@ -202,6 +209,10 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
             clock=RealClock(),
             rng=random.Random(),
             draw=lambda: secrets.token_urlsafe(24),
+            settings=settings.dashboard,
+            own=transport.endpoint.credentials,
+            issuer=issuer,
+            oidc=settings.oidc,
         )
         async with server.running(dashboard) as (base, work):
             log.info("the dashboard is at %s", base)
@@ -213,6 +224,21 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
             log.info("stopped")
     finally:
         await transport.close()
+
+
+def issuer_of(options: "OidcOptions") -> "Issuer | None":
+    """The issuer at which people sign in; None where there is none. Raises FieldError."""
+    from federator.process.oidc import issuer
+    from federator.process.oidc.tokens import Trust
+
+    if not options.issuer_url:
+        return None
+    try:
+        ca_pem = Path(options.ca_file).read_bytes() if options.ca_file else b""
+        connect = issuer.connecting(ca_pem=ca_pem)
+    except (OSError, ValueError) as bad:
+        raise FieldError("oidc.ca_file", f"cannot be used: {bad}") from None
+    return issuer.Issuer(Trust.of(options), connect, clock=RealClock())
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:

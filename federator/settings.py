@@ -16,12 +16,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
+from federator.dashboard.options import DashboardOptions
 from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.query.options import QueryOptions
 from federator.member.options import MemberOptions
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
+from federator.process.oidc.options import OidcOptions
 
 PREFIX = "FEDERATOR_"
 
@@ -85,6 +87,8 @@ class Settings:
     serve: ServeOptions = field(default_factory=ServeOptions)
     query: QueryOptions = field(default_factory=QueryOptions)
     history: HistoryOptions = field(default_factory=HistoryOptions)
+    dashboard: DashboardOptions = field(default_factory=DashboardOptions)
+    oidc: OidcOptions = field(default_factory=OidcOptions)
 
 
 def load(
@@ -191,6 +195,7 @@ def _check_together(settings: Settings) -> None:
     """Checks settings that depend on each other. Raises FieldError."""
     hub = settings.hub
     _check_query(settings.query)
+    settings.oidc.check()
     try:
         hub.lease()
     except ValueError as bad:

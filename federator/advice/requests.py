@@ -31,7 +31,7 @@ def smaller(world: HostState, trials: Trials, decision: Decision) -> Iterator[Ch
     now = trials.placed(world)
     wanted = now + max(decision.shortfall + decision.held, ask.slots - now)
     for name in RESOURCES:
-        path, owner, amount = _largest(obj, name)
+        path, owner, amount = largest(obj, name)
         unit = MEBI if name != "cpu" and amount > MEBI else 1
         lowest = max(amount // LEAST_PART // unit, 1)
         if amount // unit <= lowest:
@@ -54,7 +54,7 @@ def smaller(world: HostState, trials: Trials, decision: Decision) -> Iterator[Ch
         yield Change(f"{name} request of {owner} {old} -> {new}", made(most - less), shrinks=True)
 
 
-def _largest(obj: Any, name: str) -> tuple[Path, str, int]:
+def largest(obj: Any, name: str) -> tuple[Path, str, int]:
     """Where the template requests most of a resource: for the pod as a whole, else in one
     container."""
     whole = _amount(raw.mapping(obj, *POD, "resources"), name)

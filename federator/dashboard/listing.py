@@ -5,8 +5,10 @@ that no list has is an error: a filter with a typing error must not show everyth
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
@@ -138,21 +140,22 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
 def select(query: Query, spec: Spec[R], rows: Iterable[R]) -> Page[R]:
     """The page of the rows that the query asks for, with the counts of every facet."""
     words = query.text.lower().split()
-    counts: dict[str, dict[str, int]] = {name: {} for name in spec.facets}
-    facets = [(of, counts[name], query.filters.get(name)) for name, of in spec.facets.items()]
+    filters = [(name, spec.facets[name], wanted) for name, wanted in query.filters.items()]
     matching: list[R] = []
+    # rows that only this filter leaves out: its facet counts them too
+    near: dict[str, list[R]] = {name: [] for name in query.filters}
     for row in rows:
         if words and not _has(spec.text(row), words):
             continue
-        present = [(of(row), counted, wanted) for of, counted, wanted in facets]
-        missed = [each for each in present if each[2] is not None and each[2] not in each[0]]
+        missed = [name for name, of, wanted in filters if wanted not in of(row)] if filters else ()
         if not missed:
             matching.append(row)
-        elif len(missed) > 1:
-            continue
-        for values, counted, _ in missed or present:
-            for value in values:
-                counted[value] = counted.get(value, 0) + 1
+        elif len(missed) == 1:
+            near[missed[0]].append(row)
+    counts = {
+        name: Counter(chain.from_iterable(map(of, chain(matching, near.get(name, ())))))
+        for name, of in spec.facets.items()
+    }
     begin = (query.page - 1) * query.size
     shown = window(matching, query.sort or spec.sort, spec, begin, begin + query.size)
     options = {

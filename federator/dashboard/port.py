@@ -5,17 +5,18 @@ rights, and last what is shown. Whatever goes wrong is a page that says so.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import urlencode
 
-from federator.dashboard import listing, pages, render, sessions
-from federator.dashboard.pages import Refused, Request, Route, Sources
-from federator.dashboard.sessions import Session, Sessions
+from federator.dashboard import forms, listing, pages, render, sessions
+from federator.dashboard.live import LIVE, Live
+from federator.dashboard.routes.route import Refused, Request, Route, Sources
+from federator.dashboard.sessions import Session
+from federator.dashboard.signin import browsing, signing
+from federator.dashboard.signin.signing import SignIn
 from federator.hub.query import access as accesses
-from federator.hub.query.access import Access
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.model import plaintext
 from federator.model.errors import FieldError
@@ -24,13 +25,11 @@ log = logging.getLogger(__name__)
 
 PATH_MAX: Final = 1024
 QUERY_MAX: Final = 4096
-FORM_MAX: Final = 16 * 1024
-COOKIES_MAX: Final = 8192
 REFRESH_S: Final = 10
 """An open page renews itself after so many seconds."""
-SIGN_IN, SIGN_OUT, LINK = "/signin", "/signout", "/signin/link"
-OPEN: Final = frozenset({"/healthz", "/readyz", SIGN_IN, LINK})
-"""Addresses without a session, beside static files."""
+LIVE_REFRESH_S: Final = 30
+"""The same of a page that is told of changes: its ages change too."""
+PROBES: Final = frozenset({"/healthz", "/readyz"})
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -43,13 +42,15 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-_HTML: Final = "text/html; charset=utf-8"
+_EVENTS: Final = "text/event-stream"
 _STATUS_TITLES: Final[Mapping[int, str]] = {
     400: "This address cannot be read",
     401: "Sign in",
     403: "You may not see this",
     404: "Not found",
     405: "This cannot be done here",
+    409: "Changed meanwhile",
+    422: "This is not possible",
     429: "Too many requests",
     500: "The dashboard failed",
     502: "No answer",
@@ -57,48 +58,13 @@ _STATUS_TITLES: Final[Mapping[int, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cookies:
-    """The names of the two cookies. With TLS the browser itself keeps them to this origin
-    (`__Host-`). Without TLS, on loopback, no browser lets that name in everywhere; the port is in
-    the name, because cookies do not distinguish ports."""
-
-    secure: bool
-    port: int = 0
-
-    @property
-    def session(self) -> str:
-        return self._named("session")
-
-    @property
-    def form(self) -> str:
-        return self._named("form")
-
-    def _named(self, name: str) -> str:
-        prefix = "__Host-federator" if self.secure else f"federator-{self.port}"
-        return f"{prefix}-{name}"
-
-    def set(self, name: str, value: str, max_age_s: float) -> str:
-        """The value of Set-Cookie."""
-        secure = "; Secure" if self.secure else ""
-        return f"{name}={value}; Path=/; Max-Age={max_age_s:.0f}; HttpOnly; SameSite=Strict{secure}"
-
-
 class Port:
-    """Answers for one dashboard. `cookies` is called for every request: the port of a server is
-    known once it listens."""
+    """Answers for one dashboard."""
 
-    def __init__(
-        self,
-        sources: Sources,
-        access: Access,
-        sessions_: Sessions,
-        cookies: Callable[[], Cookies],
-    ) -> None:
+    def __init__(self, sources: Sources, sign_in: SignIn) -> None:
         self._sources = sources
-        self._access = access
-        self._sessions = sessions_
-        self._cookies = cookies
+        self._sign_in = sign_in
+        self.live = Live(sources.fleet.changes)
 
     async def answer(self, request: Incoming) -> Outgoing:
         """Total: whatever goes wrong is an answer."""
@@ -107,26 +73,26 @@ class Port:
         except Exception:  # a bug of ours must not end the server, nor show what it was about
             log.exception("the dashboard failed at %s", plaintext.clipped(request.path, 200))
             given = self._failure(request, None, 500, "The log of the dashboard says why.")
-        return Outgoing(given.status, given.body, given.content_type, {**HEADERS, **given.headers})
+        return replace(given, headers={**HEADERS, **given.headers})
 
     async def _answered(self, request: Incoming) -> Outgoing:
         if len(request.path) > PATH_MAX or len(request.query) > QUERY_MAX:
             return self._failure(request, None, 400, "The address is too long.")
         if request.path.startswith("/static/"):
             return _static(request)
-        if request.path in ("/healthz", "/readyz"):
+        if request.path in PROBES:
             return self._probe(request.path)
         session = None
         try:
-            if request.path == SIGN_IN:
-                return await self._sign_in(request)
-            if request.path == LINK:
-                return await self._link(request)
-            session = await self._session(request)
+            if request.path in signing.OPEN:
+                return await self._sign_in.answer(request)
+            session = await self._sign_in.session(request)
             if session is None:
-                return self._stranger(request)
-            if request.path == SIGN_OUT:
-                return await self._sign_out(request, session)
+                return self._sign_in.stranger(request)
+            if request.path == signing.SIGN_OUT:
+                return await self._sign_in.sign_out(request, session)
+            if request.path == LIVE:
+                return await self._events(request, session)
             return await self._page(request, session)
         except Refused as refused:
             return self._failure(request, session, refused.status, refused.message)
@@ -145,22 +111,54 @@ class Port:
     # -- pages ----------------------------------------------------------------
 
     async def _page(self, request: Incoming, session: Session) -> Outgoing:
-        if request.method != "GET" or request.has_body:
-            raise Refused(405, "Pages are read by GET.")
         matched = pages.matching(request.path)
         if matched is None:
             raise Refused(404, "There is no such page.")
         route, given = matched
-        parameters = _parameters(request.query)
-        if not route.is_list and (others := sorted(set(parameters) - listing.COMMON)):
-            raise FieldError(others[0][:40], "there is no such parameter; this page has none")
-        asked = Request(session, request.path, given, parameters)
+        parameters = browsing.parameters(request.query)
+        route.check(parameters, listing.COMMON)
+        form = await self._form_of(request, session, route)
+        asked = Request(session, request.path, given, parameters, form)
         shown = await route.show(self._sources, asked)
-        if _wants_json(request, parameters):
+        if browsing.wants_json(request, parameters):
             return Outgoing(shown.status, render.data(shown.view))
+        if shown.location:
+            session.said = shown.view["done"]
+            return Outgoing(303, b"", signing.HTML, {"Location": shown.location})
         frame = await self._frame(request, session, route, parameters)
-        frame |= {"title": shown.title, "notes": [*frame["notes"], *shown.notes]}
-        return Outgoing(shown.status, render.html(route.template, frame, shown.view), _HTML)
+        said, session.said = session.said, ""
+        frame |= {"title": shown.title, "notes": [*filter(None, (said,)), *shown.notes]}
+        return Outgoing(shown.status, render.html(route.template, frame, shown.view), signing.HTML)
+
+    async def _events(self, request: Incoming, session: Session) -> Outgoing:
+        """The changes of a page. Without content where there may be no more streams: a browser does
+        not ask again then."""
+        if request.method != "GET" or request.has_body:
+            raise Refused(405, "Changes are read by GET.")
+        parameters = browsing.parameters(request.query)
+        path, _, query = parameters.get("of", "").partition("?")
+        route, given = pages.matching(path) or (None, {})
+        if route is None or route.live is None:
+            raise Refused(404, "There is no such page, or it is not told of changes.")
+        topics = await route.live(
+            self._sources, Request(session, path, given, browsing.parameters(query))
+        )
+        if self.live.full(session):
+            return Outgoing(204, b"", _EVENTS)
+        return Outgoing(200, b"", _EVENTS, stream=self.live.stream(session, topics))
+
+    async def _form_of(
+        self, request: Incoming, session: Session, route: Route
+    ) -> dict[str, str] | None:
+        """What was sent to a page; None for a page that is read."""
+        if request.method == "POST" and route.form_max:
+            form = await forms.read(request, route.form_max)
+            if not sessions.same_csrf(session, form.pop("csrf", "")):
+                raise Refused(403, signing.FOREIGN)
+            return form
+        if request.method != "GET" or request.has_body:
+            raise Refused(405, "Pages are read by GET.")
+        return None
 
     async def _frame(
         self,
@@ -171,6 +169,7 @@ class Port:
     ) -> dict[str, Any]:
         """What every page has."""
         live = parameters.get("live", "") != "off"
+        follows = route is not None and route.live is not None and live
         rest = {name: text for name, text in parameters.items() if name not in listing.COMMON}
         warnings = [*(await self._sources.fleet.banner()).lines] if session is not None else []
 
@@ -187,7 +186,8 @@ class Port:
             "notes": [],
             "refreshes": route is not None and route.refreshes,
             "live": live,
-            "refresh": f"every {REFRESH_S}s",
+            "live_from": f"{LIVE}?{urlencode({'of': here()})}" if follows else "",
+            "refresh": f"changed, every {LIVE_REFRESH_S}s" if follows else f"every {REFRESH_S}s",
             "here": here() if live else here(live="off"),
             "toggle": here(live="off") if live else here(),
             "json": here(format="json"),
@@ -207,7 +207,7 @@ class Port:
             "title": _STATUS_TITLES.get(status, "Refused"),
             "message": message,
         }
-        if _wants_json(request, {}):
+        if browsing.wants_json(request, {}):
             return Outgoing(status, render.data(view), headers=headers or {})
         frame = {
             "title": view["title"],
@@ -219,166 +219,9 @@ class Port:
             "refreshes": False,
             "json": "",
         }
-        return Outgoing(status, render.html("failure.html.j2", frame, view), _HTML, headers or {})
-
-    # -- sessions -------------------------------------------------------------
-
-    async def _session(self, request: Incoming) -> Session | None:
-        """The session of the cookie, as long as the host knows its token. Raises
-        `access.Refused` 503 while the host does not answer."""
-        key = _cookies(request).get(self._cookies().session, "")
-        refresh = request.headers.get("hx-request") == "true"
-        session = self._sessions.get(key, refresh=refresh) if key else None
-        if session is None:
-            return None
-        try:
-            session.user = await self._access.authenticate(_as_bearer(request, session.token))
-        except accesses.Refused as refused:
-            if refused.status != 401:
-                raise
-            self._sessions.end(session)
-            return None
-        return session
-
-    def _stranger(self, request: Incoming) -> Outgoing:
-        """Nobody has signed in: a redirect for a browser that opens a page, 401 for all else."""
-        if request.method != "GET" or _wants_json(request, {}):
-            return self._failure(
-                request, None, 401, "Nobody has signed in, or the session is over."
-            )
-        where = f"{SIGN_IN}?{urlencode({'next': _target(request)})}"
-        if request.headers.get("hx-request") == "true":
-            return Outgoing(401, b"", _HTML, {"HX-Redirect": where})
-        return Outgoing(303, b"", _HTML, {"Location": where})
-
-    async def _sign_in(self, request: Incoming) -> Outgoing:
-        if request.method == "POST":
-            form = await self._form(request)
-            cookie = _cookies(request).get(self._cookies().form, "")
-            if not self._sessions.is_form(cookie, form.get("csrf", "")):
-                return self._sign_in_page(form.get("next", ""), "The form was too old. Try again.")
-            token = form.get("token", "").strip()
-            if not token:
-                return self._sign_in_page(form.get("next", ""), "Paste a token.")
-            return await self._begin(request, token, form.get("next", ""))
-        if request.method != "GET" or request.has_body:
-            raise Refused(405, "A token is sent by POST.")
-        return self._sign_in_page(_parameters(request.query).get("next", ""), "", status=200)
-
-    def _sign_in_page(self, where: str, trouble: str, *, status: int = 401) -> Outgoing:
-        cookie, csrf = self._sessions.form()
-        frame = {
-            "title": "Sign in",
-            "reader": "",
-            "navigation": [],
-            "warnings": [],
-            "notes": [],
-            "refreshes": False,
-            "json": "",
-        }
-        view = {"csrf": csrf, "next": local(where), "trouble": trouble}
-        kept = self._cookies().set(self._cookies().form, cookie, sessions.SIGN_IN_S)
-        page = render.html("signin.html.j2", frame, view)
-        return Outgoing(status, page, _HTML, {"Set-Cookie": kept})
-
-    async def _begin(self, request: Incoming, token: str, where: str) -> Outgoing:
-        """Begins a session, if the host knows the token."""
-        try:
-            user = await self._access.authenticate(_as_bearer(request, token))
-        except accesses.Refused as refused:
-            if refused.status != 401:
-                raise
-            return self._sign_in_page(where, "The host does not know this token.")
-        session = self._sessions.begin(user, token)
-        log.info("%s has signed in", plaintext.clipped(user.name, 200))
-        kept = self._cookies().set(self._cookies().session, session.key, sessions.LONGEST_S)
-        return Outgoing(303, b"", _HTML, {"Location": local(where), "Set-Cookie": kept})
-
-    async def _link(self, request: Incoming) -> Outgoing:
-        """A one-time link."""
-        if request.method != "GET" or request.has_body:
-            raise Refused(405, "A link is opened by GET.")
-        token = self._sessions.redeem(_parameters(request.query).get("key", ""))
-        if not token:
-            raise Refused(
-                403, "This link was used, or is too old. The program that printed it makes another."
-            )
-        return await self._begin(request, token, "/")
-
-    async def _sign_out(self, request: Incoming, session: Session) -> Outgoing:
-        if request.method != "POST":
-            raise Refused(405, "The button on a page signs out.")
-        form = await self._form(request)
-        if not sessions.same_csrf(session, form.get("csrf", "")):
-            raise Refused(403, "The form is not of your session. Nothing was changed.")
-        self._sessions.end(session)
-        gone = self._cookies().set(self._cookies().session, "", 0)
-        return Outgoing(303, b"", _HTML, {"Location": SIGN_IN, "Set-Cookie": gone})
-
-    async def _form(self, request: Incoming) -> dict[str, str]:
-        """The fields of a form that a page of this origin has sent. Raises `Refused`."""
-        if not same_origin(request.headers):
-            raise Refused(403, "The form comes from another origin. Nothing was changed.")
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/x-www-form-urlencoded":
-            raise Refused(400, "The body must be a form.")
-        assert request.read_body is not None
-        body = await request.read_body(FORM_MAX)
-        try:
-            return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=16))
-        except ValueError:
-            raise Refused(400, "The form cannot be read.") from None
-
-
-def same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a request comes from a page of this server, as the browser says. Browsers send Origin
-    with every POST; a request without is refused."""
-    origin, host = headers.get("origin", ""), headers.get("host", "")
-    site = headers.get("sec-fetch-site", "same-origin")
-    return bool(host) and origin.partition("://")[2] == host and site == "same-origin"
-
-
-def local(where: str) -> str:
-    """The address to go to after signing in: on this server only."""
-    safe = where.startswith("/") and not where.startswith(("//", "/\\"))
-    return where if safe and where.isascii() and where.isprintable() and "\\" not in where else "/"
-
-
-def _target(request: Incoming) -> str:
-    return f"{request.path}?{request.query}" if request.query else request.path
-
-
-def _as_bearer(request: Incoming, token: str) -> Incoming:
-    return Incoming("GET", "/", authorization=f"Bearer {token}", address=request.address)
-
-
-def _parameters(query: str) -> dict[str, str]:
-    """Raises FieldError for a query that cannot be read, or gives a parameter twice."""
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=32)
-    except ValueError:
-        raise FieldError("", "the query cannot be read") from None
-    parameters: dict[str, str] = {}
-    for name, text in pairs:
-        if name in parameters:
-            raise FieldError(plaintext.clipped(name, 40), "is given twice")
-        parameters[name] = text
-    return parameters
-
-
-def _wants_json(request: Incoming, parameters: Mapping[str, str]) -> bool:
-    if "format" in parameters and parameters["format"] not in ("json", "html"):
-        raise FieldError("format", "must be json or html")
-    asked = parameters.get("format") == "json" or "format=json" in request.query.split("&")
-    return asked or request.headers.get("accept", "").startswith("application/json")
-
-
-def _cookies(request: Incoming) -> dict[str, str]:
-    try:
-        jar = SimpleCookie(request.headers.get("cookie", "")[:COOKIES_MAX])
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in jar.items()}
+        return Outgoing(
+            status, render.html("failure.html.j2", frame, view), signing.HTML, headers or {}
+        )
 
 
 def _static(request: Incoming) -> Outgoing:
@@ -390,8 +233,3 @@ def _static(request: Incoming) -> Outgoing:
     if request.headers.get("if-none-match") == tag:
         return Outgoing(304, b"", render.STATIC[name], kept)
     return Outgoing(200, render.static(name), render.STATIC[name], kept)
-
-
-def link(base: str, secret: str) -> str:
-    """The address of a one-time link."""
-    return f"{base}{LINK}?key={quote(secret, safe='')}"

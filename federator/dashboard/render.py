@@ -1,6 +1,7 @@
 """HTML and JSON of view models. Every text from outside is text: templates escape it, and write
 characters that move or reverse what is read as their escapes."""
 
+import base64
 import functools
 import hashlib
 import json
@@ -17,6 +18,7 @@ STATIC: Final[Mapping[str, str]] = {
     "dashboard.css": "text/css; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "htmx.LICENSE.txt": "text/plain; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 """File -> content type. Nothing else is served from the folder."""
@@ -45,9 +47,11 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.globals["raw_lines"] = lambda text: Markup("\n").join(
-        map(plaintext.visible, text.split("\n"))
+        plaintext.visible(line, keep="\t") for line in text.split("\n")
     )
     made.globals["integrity"] = SCRIPT_INTEGRITY
+    made.globals["live"] = f"/static/live.js?v={digest('live.js')}"
+    made.globals["live_integrity"] = integrity("live.js")
     made.globals["style"] = f"/static/dashboard.css?v={digest('dashboard.css')}"
     made.globals["script"] = f"/static/{SCRIPT}?v={digest(SCRIPT)}"
     return made
@@ -69,6 +73,11 @@ def static(name: str) -> bytes:
     """A static file. KeyError for one that is not served."""
     STATIC[name]
     return resources.files("federator.dashboard").joinpath("static", name).read_bytes()
+
+
+def integrity(name: str) -> str:
+    """Of a script of ours, as pages name it."""
+    return f"sha384-{base64.b64encode(hashlib.sha384(static(name)).digest()).decode()}"
 
 
 @functools.cache

@@ -16,19 +16,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from federator.dashboard import port as ports
-from federator.dashboard.fleet import Fleet
-from federator.dashboard.leader import Leader
-from federator.dashboard.pages import Sources
-from federator.dashboard.port import Cookies, Port
-from federator.dashboard.rights import Rights
+from federator.dashboard.options import DashboardOptions
+from federator.dashboard.port import Port
+from federator.dashboard.routes.route import Compute, Sources
 from federator.dashboard.sessions import Sessions
+from federator.dashboard.signin import signing
+from federator.dashboard.signin.browsing import Cookies
+from federator.dashboard.signin.codeflow import CodeFlow
+from federator.dashboard.signin.signing import SignIn
+from federator.dashboard.sources import acting
+from federator.dashboard.sources import trend as trends
+from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.leader import Connect, Leader, over_tls
+from federator.dashboard.sources.prometheus import Fetch, Prometheus, fetched
+from federator.dashboard.sources.rights import Rights
+from federator.dashboard.sources.trend import Trend
 from federator.hub.query.access import Access
 from federator.kube import tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.login import tls
+from federator.kube.wire.http import Credentials
 from federator.model.errors import FieldError
+from federator.process.oidc.issuer import Issuer
+from federator.process.oidc.options import OidcOptions
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +51,7 @@ OF_ONE_ADDRESS: Final = 192
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where it listens, and with which certificate."""
+    """Where it listens, with which certificate, and what it shows beside the federation."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -48,11 +59,15 @@ class Options:
     cert_file: str = ""
     """PEM certificate; empty: plain HTTP, on loopback only."""
     key_file: str = ""
+    simulations: str = ""
+    """Folder with reports of simulations; empty: none are shown."""
 
     def check(self) -> None:
         """Raises FieldError for what must not be served."""
         if bool(self.cert_file) != bool(self.key_file):
             raise FieldError("cert_file", "a certificate and its key are needed, or neither")
+        if self.simulations and not Path(self.simulations).is_dir():
+            raise FieldError("simulations", f"{self.simulations} is no folder")
         if not self.cert_file and not is_loopback(self.host):
             raise FieldError(
                 "listen",
@@ -80,7 +95,10 @@ def is_loopback(host: str) -> bool:
 
 class Dashboard:
     """Listens from `start` to `close`; `run` runs meanwhile. `host` is a client with the
-    dashboard's own account, `draw` returns a new secret."""
+    dashboard's own account, `draw` returns a new secret. `issuer`: where people sign in as `oidc`
+    says; None for tokens of the host only. `own`: with which the leader is asked for them.
+    `connect`, `compute` and `fetch` are other ways to reach the leader, to read long texts and to
+    ask Prometheus, for time that is not real."""
 
     def __init__(
         self,
@@ -90,17 +108,43 @@ class Dashboard:
         clock: Clock,
         rng: random.Random,
         draw: Callable[[], str],
+        settings: DashboardOptions | None = None,
+        own: Credentials | None = None,
+        issuer: Issuer | None = None,
+        oidc: OidcOptions | None = None,
+        connect: Connect = over_tls,
+        compute: Compute = asyncio.to_thread,
+        fetch: Fetch = fetched,
     ) -> None:
         options.check()
+        settings = settings or DashboardOptions()
         self._options = options
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
-        self._leader = Leader(host)
+        self._leader = Leader(host, connect, own)
         self.fleet = Fleet(host, clock, rng)
-        rights = Rights(self._access, clock)
-        sources = Sources(self.fleet, rights, self._leader, host, clock)
+        self._clock, self._trend = clock, Trend()
+        rights = Rights(self._access, clock, acting.admitted(settings.act_as))
+        folder = Path(options.simulations) if options.simulations else None
+        url = settings.alerts_url
+        sources = Sources(
+            self.fleet,
+            rights,
+            self._leader,
+            host,
+            clock,
+            compute,
+            folder,
+            self._trend,
+            Prometheus(url, clock.monotonic, fetch) if url else None,
+        )
         self._port = 0
-        self.answer = Port(sources, self._access, self.sessions, self._cookies).answer
+        self._flow = None
+        if issuer is not None:
+            self._flow = CodeFlow(issuer, oidc or OidcOptions(), draw, clock.monotonic)
+        sign_in = SignIn(self._access, self.sessions, self._cookies, self._flow)
+        port = Port(sources, sign_in)
+        self.answer, self.live = port.answer, port.live
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
         self._context: ssl.SSLContext | None = None
         self._shown: tuple[bytes, bytes] = (b"", b"")
@@ -127,17 +171,21 @@ class Dashboard:
         """Watches the host and keeps the certificate as its files are, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.fleet.run(), name="the dashboard's watches")
+            samples = trends.keep(self._trend, self.fleet, self._clock)
+            group.create_task(samples, name="the dashboard's samples")
             if self._context is not None:
                 group.create_task(self._reload(), name="the dashboard's certificate")
 
     def link(self, base: str, token: str) -> str:
         """An address that signs in once, with this token of the host."""
-        return ports.link(base, self.sessions.link(token))
+        return signing.link(base, self.sessions.link(token))
 
     async def close(self) -> None:
         """Stops listening."""
         await self._server.close()
         await self._leader.close()
+        if self._flow is not None:
+            await self._flow.close()
 
     async def _reload(self) -> None:
         """Shows the certificate of the files when it is another; the old one is kept while they

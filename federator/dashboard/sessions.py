@@ -17,6 +17,8 @@ IDLE_S: Final = 3600.0
 """A session without a request of a person for so long ends. The refreshes of an open page do not
 count."""
 LONGEST_S: Final = 12 * 3600.0
+ISSUED_S: Final = 3600.0
+"""A session by an OpenID Connect issuer, which is not asked again meanwhile, lasts so long."""
 SIGN_IN_S: Final = 600.0
 """A form of the sign-in page is accepted for so long."""
 SESSIONS_MAX: Final = 5000
@@ -34,11 +36,13 @@ class Session:
     """The value of the cookie."""
     user: User
     token: str = field(repr=False)
-    """The person's Kubernetes token."""
+    """The person's Kubernetes token; "" for a person with a name that an issuer has confirmed."""
     csrf: str = field(repr=False)
     """Every form that changes something carries it."""
-    begun_s: float
+    ends_s: float
     used_s: float
+    said: str = ""
+    """What the next page says first: what came of a form."""
 
     @property
     def ident(self) -> bytes:
@@ -62,7 +66,8 @@ class Sessions:
     def begin(self, user: User, token: str) -> Session:
         """A new session; the browser never chooses its key."""
         now = self._now_s()
-        session = Session(self._draw(), user, token, self._draw(), now, now)
+        ends_s = now + (LONGEST_S if token else ISSUED_S)
+        session = Session(self._draw(), user, token, self._draw(), ends_s, now)
         of_user = [ident for ident, each in self._sessions.items() if each.user.name == user.name]
         for ident in of_user[: max(len(of_user) - SESSIONS_OF_ONE_USER + 1, 0)]:
             del self._sessions[ident]
@@ -78,7 +83,7 @@ class Sessions:
         session = self._sessions.get(ident)
         if session is None:
             return None
-        if now - session.used_s > IDLE_S or now - session.begun_s > LONGEST_S:
+        if now - session.used_s > IDLE_S or now > session.ends_s:
             del self._sessions[ident]
             return None
         if not refresh:

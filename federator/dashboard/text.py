@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote
 
-from federator.dashboard.rows import Health
+from federator.dashboard.sources.rows import Health
 from federator.kube import clock as clocks
 from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
@@ -31,9 +31,14 @@ def tone(health: str) -> str:
 def age(stamp: str, now_s: float) -> str:
     """The time since an RFC 3339 stamp, such as `5m`; "" for what is no time."""
     try:
-        seconds = max(0, int(now_s - clocks.parse(stamp)))
+        return lasting(now_s - clocks.parse(stamp))
     except ValueError:
         return ""
+
+
+def lasting(length_s: float) -> str:
+    """A length of time, such as `5m`."""
+    seconds = max(0, int(length_s))
     for unit, size, below in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
         if seconds < below:
             return f"{seconds // size}{unit}"

@@ -175,11 +175,12 @@ class Client:
         most: int,
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
     ) -> tuple[T, ...]:
         """What `keep` makes of each object of a consistent list, None left out; at most the first
         `most` of them, and then no more is read. No more than one page of objects is ever in
         memory."""
-        chosen = {"label_selector": label_selector}
+        chosen = {"label_selector": label_selector, "field_selector": field_selector}
 
         def kept(page: decode.Page) -> Iterator[T]:
             rows = (keep(obj) for obj in decode.items(page, api_version))

@@ -8,10 +8,11 @@ bound that it says.
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,8 @@ class Incoming:
     certificate: Certificate | None = None
     impersonates: bool = False
     """Whether it asks to act as another user (Impersonate-User)."""
+    acts_as: tuple[str, ...] = ()
+    """That user and the groups (Impersonate-Group)."""
     address: str = ""
     """Where it comes from."""
     has_body: bool = False
@@ -83,6 +86,9 @@ class Outgoing:
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes, None] | None = None
+    """The body as it comes to be, in place of `body`. It is closed when the caller goes away, and
+    after `ANSWER_S`."""
 
 
 Handler = Callable[[Incoming], Awaitable[Outgoing]]
@@ -200,10 +206,15 @@ class _Connections(web.Server):
                         **given.headers,
                     }
                 )
-                response.content_length = len(given.body)
+                if given.stream is None:
+                    response.content_length = len(given.body)
                 if given.status == 401 or (request.can_read_body and not request.content.is_eof()):
                     response.force_close()  # a stranger keeps no connection; a rest is not read
                 await response.prepare(request)
+                if given.stream is not None:
+                    async with contextlib.aclosing(given.stream) as parts:
+                        async for part in parts:
+                            await response.write(part)
                 for begin in range(0, len(given.body), _CHUNK_BYTES):
                     await response.write(given.body[begin : begin + _CHUNK_BYTES])
                 await response.write_eof()
@@ -229,6 +240,10 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         authorization=request.headers.get("Authorization", ""),
         certificate=_certificate(shown) if shown else None,
         impersonates="Impersonate-User" in request.headers,
+        acts_as=(
+            request.headers.get("Impersonate-User", ""),
+            *request.headers.getall("Impersonate-Group", ()),
+        ),
         address=request.remote or "",
         has_body=request.can_read_body,
         body_bytes=request.content_length,

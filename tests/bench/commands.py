@@ -13,8 +13,9 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -57,7 +58,8 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
         yield from runner.run(_run(wanted, max(10, round(10_000 * scale)), Path(room)))
 
 
-async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
+async def placed() -> Federation:
+    """A federation with one placed service, whose hub has ended. `copied` adds services."""
     federation = Federation(
         fleet=fleetfile.generated(3),
         clock=RealClock(),
@@ -76,8 +78,20 @@ async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
         while not await _reported(federation):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.2)
     await federation.kill("hub")
-    for index in range(count - 1):
-        _copy(federation, f"w{index}")
+    return federation
+
+
+def copied(federation: Federation, numbers: range) -> None:
+    """Adds services like the first one, with a decision each."""
+    host, decision = federation.host, registry.KINDS["PlacementDecision"]
+    one = host.store.items(host.registry.get(decision.group, decision.plural))[0].obj
+    for number in numbers:
+        _copy(federation, f"w{number}", one)
+
+
+async def _run(wanted: frozenset[str], count: int, room: Path) -> list[Result]:
+    federation = await placed()
+    copied(federation, range(count - 1))
     try:
         async with served.serving(federation, room):
             return [
@@ -99,8 +113,8 @@ async def _reported(federation: Federation) -> bool:
     return min(included) >= raw.integer(one, "spec", "seq")
 
 
-def _copy(federation: Federation, name: str) -> None:
-    """A service like the first one, with a decision of its own."""
+def _copy(federation: Federation, name: str, one: Mapping[str, Any]) -> None:
+    """A service like the first one, with a decision like this."""
     host, service = federation.host, registry.KINDS["PinterestService"]
     decision = registry.KINDS["PlacementDecision"]
     resource = host.registry.get(service.group, service.plural)
@@ -110,7 +124,6 @@ def _copy(federation: Federation, name: str) -> None:
     made = host.store.create(resource, {**first.obj, "metadata": {**head, "labels": {"app": name}}})
     uid = made.obj["metadata"]["uid"]
     decisions = host.registry.get(decision.group, decision.plural)
-    one = host.store.items(decisions)[0].obj
     workload = {**one["spec"]["workload"], "name": name, "uid": uid}
     labels = {**one["metadata"]["labels"], names.WORKLOAD_UID_LABEL: uid}
     named = {"name": names.decision_name("psvc", name, uid), "namespace": "bench"}

@@ -92,7 +92,7 @@ def _planned(row: str, present: Situation, *spaces: str) -> Result:
 
 
 async def _beside(present: Situation, spaces: tuple[str, ...]) -> Result:
-    state = _state(present)
+    state = state_of(present)
     snapshots = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=600.0)
     body = json.dumps({**edit(*spaces), "losses": False}).encode()
     task = planning.Task(body, {}, frozenset(), None, asking.answer)
@@ -176,7 +176,7 @@ def _resident(pid: int) -> float:
         return int(file.read().split()[1]) * 4096.0
 
 
-def _state(present: Situation) -> Fleet:
+def state_of(present: Situation) -> Fleet:
     """A hub's memory with all of this."""
     state = Fleet(HubOptions(), fleet=present.snapshot)
     for workload in present.workloads.values():
@@ -197,12 +197,12 @@ def _many(count: int) -> Fleet:
     """A hub's memory with so many workloads of two copies in two clusters: a thousand are placed,
     and the others are like them."""
     first = offline.read(
-        [*map(_cluster, range(CLUSTERS)), *(_workload(at, 2) for at in range(1000))], 0.0
+        [*map(_cluster, range(CLUSTERS)), *(workload_of(at, 2) for at in range(1000))], 0.0
     )
     decided = [offline.as_object(ask, decision, "created") for ask, decision in first.decide_all()]
     state = Fleet(HubOptions(), fleet=first.snapshot)
     for index in range(count):
-        obj = _workload(index, 2)
+        obj = workload_of(index, 2)
         uid = f"00000000-0000-4000-8000-{index:012d}"
         obj["metadata"] |= {"uid": uid, "resourceVersion": str(index), "generation": 1}
         workload = workloads.summarise("PinterestService", obj, None)
@@ -219,7 +219,7 @@ def _many(count: int) -> Fleet:
 
 def placed(count: int) -> Situation:
     """The fleet with every workload placed, as a dump of it reads."""
-    objs = [*map(_cluster, range(CLUSTERS)), *map(_workload, range(count))]
+    objs = [*map(_cluster, range(CLUSTERS)), *map(workload_of, range(count))]
     before = offline.read(objs, 0.0)
     decided = before.decide_all()
     highest = max(decision.seq for _, decision in decided)
@@ -262,7 +262,7 @@ def _cluster(index: int) -> Obj:
     }
 
 
-def _workload(index: int, replicas: int = 0) -> Obj:
+def workload_of(index: int, replicas: int = 0) -> Obj:
     requests = {"cpu": f"{100 + 50 * (index % 20)}m", "memory": f"{256 + 64 * (index % 16)}Mi"}
     container = {"name": "main", "image": "app:1", "resources": {"requests": requests}}
     spread = [{"topologyKey": "zone", "minDomains": 2}]

@@ -20,6 +20,8 @@ OPTIONS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
+    # a test reaches nothing beyond this machine, and does not wait for it
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
     "--remote-debugging-port=0",
 )
 
@@ -50,6 +52,14 @@ class Page:
 
     async def open(self, url: str, *, width: int, height: int = 844, dark: bool = False) -> None:
         """Opens an address in a window of this size (CSS pixels), and waits until it is loaded."""
+        await self.resize(width, height, dark=dark)
+        self._loaded.clear()
+        await self.call("Page.navigate", url=url)
+        async with asyncio.timeout(CALL_S):
+            await self._loaded.wait()
+
+    async def resize(self, width: int, height: int = 844, *, dark: bool = False) -> None:
+        """Gives the window this size, and light or dark colours."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -59,10 +69,27 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self._loaded.clear()
-        await self.call("Page.navigate", url=url)
-        async with asyncio.timeout(CALL_S):
-            await self._loaded.wait()
+
+    async def trust_any_certificate(self) -> None:
+        """For servers of tests on this machine."""
+        await self.call("Security.setIgnoreCertificateErrors", ignore=True)
+
+    async def until(self, expression: str) -> None:
+        """Waits until a JavaScript expression is true in a page that is loaded. Raises
+        AssertionError with what the page shows instead."""
+        try:
+            async with asyncio.timeout(CALL_S):
+                while True:
+                    # between two documents nothing can be asked
+                    with contextlib.suppress(AssertionError):
+                        if await self.value(
+                            f"document.readyState === 'complete' && !!({expression})"
+                        ):
+                            return
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            shown = await self.value("location.href + ' ' + document.body.innerText")
+            raise AssertionError(f"{expression}: {shown[:1000]}") from None
 
     async def value(self, expression: str) -> Any:
         """What a JavaScript expression is. Raises AssertionError when it throws."""

@@ -37,9 +37,11 @@ USERS: Mapping[str, tuple[str, ...]] = {
     MANAGER: (),
     SCHEDULER: (),
     "nobody": (),
+    "owner": ("shop-owners", "shop-readers", "company"),
+    "reader": ("shop-readers",),
 }
-"""Users with a static token, and their groups. `nobody` may do only what RBAC objects give to that
-name.
+"""Users with a static token, and their groups. The last three may do only what RBAC objects give to
+these names.
 """
 
 T = TypeVar("T")
@@ -59,7 +61,8 @@ class ControlPlane:
             self._token_file.touch(mode=0o600)
             with self._token_file.open("w", newline="") as handle:
                 csv.writer(handle).writerows(
-                    [self._tokens[user], user, user, *USERS[user]] for user in USERS
+                    [self._tokens[user], user, user, *filter(None, [",".join(groups)])]
+                    for user, groups in USERS.items()
                 )
             self._etcd_url = self._retrying(self._start_etcd)
         except BaseException:

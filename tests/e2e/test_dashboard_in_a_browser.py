@@ -7,13 +7,14 @@ With FEDERATOR_SCREENSHOTS=FOLDER the pages are kept there as pictures, to be lo
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import random
 import secrets
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,18 +35,13 @@ from federator.sandbox.federation import Federation
 from tests.browser.devtools import Page
 from tests.e2e.shells import psvc
 from tests.forkserver.starting import FEDERATOR
+from tests.npm import modules
+from tests.unit.dashboard.corpus import CORPUS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 PHONE, DESK = 390, 1280
 SETTLE_S = 60.0
 WEB = "/workloads/PinterestService/default/web"
-SCRIPTS = (
-    "<script>document.title='run'</script>",
-    '"><img src=x onerror="document.title=\'run\'">',
-    "' autofocus onfocus='alert(1)",
-    "javascript:alert(1)",
-    "{{7*7}}\u202etxt.exe",
-)
 OUTSIDE = """
 [...document.querySelectorAll('a[href]')].filter(
   link => !link.getAttribute('href').match(/^[/#](?![/\\\\])/)).map(link => link.outerHTML)
@@ -56,10 +52,50 @@ SMALL = """
   .filter(each => each.tabIndex < 0).map(each => each.outerHTML)
 """
 """What can be clicked and not reached by keyboard."""
+VIOLATIONS = """
+axe.run(document).then(found => found.violations.map(
+  each => [each.id, each.help, ...each.nodes.slice(0, 3).map(node => node.html)]))
+"""
 FOCUSED = """
 (() => { const each = document.activeElement; const style = getComputedStyle(each);
   return [each.tagName, each.textContent.trim().slice(0, 40), style.outlineStyle !== 'none']; })()
 """
+
+
+POLICY = """\
+apiVersion: federation.pinterest.com/v1alpha1
+kind: PlacementPolicy
+metadata: {name: elsewhere, namespace: default}
+spec:
+  clusters: {exclude: [us-west-2a]}
+"""
+
+
+def jobs(name: str) -> dict[str, Any]:
+    """A job set of which some shards run for long."""
+    container = {"name": "shard", "image": "shard:1", "resources": {"requests": {"cpu": "100m"}}}
+    metadata = {"annotations": {"embedded.federator/run-seconds": "2"}}
+    template = {
+        "metadata": metadata,
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": registry.KINDS["PinterestJobSet"].api_version,
+        "kind": "PinterestJobSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"shards": 12, "parallelism": 6, "template": template},
+    }
+
+
+def nightly() -> dict[str, Any]:
+    """A cron job."""
+    spec = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": jobs("x")["spec"]}}
+    return {
+        "apiVersion": registry.KINDS["PinterestCronJob"].api_version,
+        "kind": "PinterestCronJob",
+        "metadata": {"name": "nightly", "namespace": "default"},
+        "spec": spec,
+    }
 
 
 @contextlib.asynccontextmanager
@@ -103,49 +139,98 @@ async def keep(page: Page, path: str, width: int) -> None:
         await asyncio.to_thread(file.write_bytes, base64.b64decode(shot["data"]))
 
 
-async def test_every_page_is_readable_and_complains_of_nothing(page: Page) -> None:
-    """Walks along the links from the first page, so that every link leads to a page."""
+@contextlib.asynccontextmanager
+async def federated(page: Page) -> AsyncIterator[str]:
+    """The address of the dashboard of a small federation, with a workload that lacks copies. The
+    browser has signed in."""
     federation = federation_of(2)
     port = await sandbox.query_port(federation)
     try:
         await federation.start()
         await create(federation, psvc("web", 4))
         await create(federation, psvc("large", 40, cpu="1000"))
+        await create(federation, jobs("index"))
+        await create(federation, nightly())
         await federation.until_settled(SETTLE_S)
         async with dashboard_of(federation) as (pages, base):
             await page.open(pages.link(base, federation.host.token), width=DESK)
-            left, walked = ["/"], set[str]()
-            while left:
-                path = left.pop()
-                if shape(path) in walked:
-                    continue
-                walked.add(shape(path))
-                await looks_right(page, base, path)
-                links = await page.value("[...document.links].map(a => a.getAttribute('href'))")
-                left += [link.partition("#")[0] for link in links if not link.startswith("#")]
-                left = [link for link in left if "format=json" not in link]
-            tabs = {"/workloads/x", "/workloads/x/why", "/workloads/x/objects"}
-            assert walked >= {"/", "/workloads", "/workloads?", *tabs, "/clusters", "/clusters/x"}
-            assert walked >= {"/quota", "/runbooks/x"}
-            await page.open(f"{base}{WEB}/why", width=DESK)
-            assert (
-                await page.value("document.querySelectorAll('#verdicts ~ .scroll tbody tr').length")
-                == 2
-            )
-            await by_keyboard(page, base)
-            assert {urlsplit(url).netloc for url in page.fetched if url.startswith("http")} == {
-                urlsplit(base).netloc
-            }
+            await until_plans(page, base)
+            yield base
     finally:
         await federation.stop()
         await port.close()
+
+
+async def walk(page: Page, base: str, look: Callable[[str], Awaitable[None]]) -> None:
+    """Looks at one page of each sort, along the links from the first page, so that every link
+    leads to a page."""
+    left, walked = ["/"], set[str]()
+    while left:
+        path = left.pop()
+        if shape(path) in walked:
+            continue
+        walked.add(shape(path))
+        await look(path)
+        links = await page.value("[...document.links].map(a => a.getAttribute('href'))")
+        left += [link.partition("#")[0] for link in links if not link.startswith("#")]
+        left = [link for link in left if "format=json" not in link]
+    tabs = {"", "/why", "/objects", "/shards", "/timeline", "/logs"}
+    assert walked >= {"/plan", "/jobs", "/cronjobs", "/cronjobs/x", "/clusters/x/drain"}
+    assert walked >= {*(f"/workloads/x{tab}" for tab in tabs), "/changes", "/alerts"}
+    assert walked >= {"/", "/workloads", "/workloads?", "/clusters", "/clusters/x"}
+    assert walked >= {"/quota", "/runbooks/x"}
+
+
+async def test_every_page_is_readable_and_complains_of_nothing(page: Page) -> None:
+    async with federated(page) as base:
+        await walk(page, base, lambda path: looks_right(page, base, path))
+        await page.open(f"{base}{WEB}/why", width=DESK)
+        assert (
+            await page.value("document.querySelectorAll('#verdicts ~ .scroll tbody tr').length")
+            == 2
+        )
+        await by_keyboard(page, base)
+        await plans_an_edit(page, base)
+        assert {urlsplit(url).netloc for url in page.fetched if url.startswith("http")} == {
+            urlsplit(base).netloc
+        }
+
+
+async def test_axe_finds_no_violation_on_any_page(page: Page) -> None:
+    """With every rule of axe, those of best practice included."""
+    rules = (modules.needed() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    async with federated(page) as base:
+
+        async def look(path: str) -> None:
+            for width, dark in ((DESK, False), (DESK, True), (PHONE, False), (PHONE, True)):
+                await page.open(base + path, width=width, dark=dark)
+                await page.value(f"{rules}; 0")
+                assert await page.value(VIOLATIONS) == [], (path, width, dark)
+
+        await walk(page, base, look)
+        for path in ("/nope", "/signin"):
+            await look(path)
+        await page.value("document.documentElement.removeAttribute('lang')")
+        assert [each[0] for each in await page.value(VIOLATIONS)] == ["html-has-lang"]
+
+
+async def until_plans(page: Page, base: str) -> None:
+    """Waits for the snapshot worker, which starts with the first question: on a busy machine that
+    takes longer than a page waits."""
+    async with asyncio.timeout(3 * SETTLE_S):
+        while True:
+            await page.open(f"{base}/plan?scale=psvc/web=5", width=DESK)
+            if await page.value("document.querySelector('[role=alert]') === null"):
+                break
+    page.complaints.clear()
 
 
 def shape(path: str) -> str:
     """Pages of the same sort are looked at once."""
     path, _, query = path.partition("?")
     first, *parts = path.strip("/").split("/")
-    tail = "/".join(parts[3:]) if first == "workloads" and len(parts) >= 3 else ""
+    named = {"workloads": 3, "clusters": 1}.get(first, len(parts))
+    tail = "/".join(parts[named:])
     return f"/{first}{'/x' if parts else ''}{f'/{tail}' if tail else ''}{'?' if query else ''}"
 
 
@@ -168,10 +253,28 @@ async def by_keyboard(page: Page, base: str) -> None:
     await page.open(f"{base}/?live=off", width=DESK)
     await tab_to(page, "Workloads")
     await press(page, "Enter")
-    await until(page, "location.pathname === '/workloads'")
+    await page.until("location.pathname === '/workloads'")
     await tab_to(page, "web")
     await press(page, "Enter")
-    await until(page, f"location.pathname === '{WEB}'")
+    await page.until(f"location.pathname === '{WEB}'")
+
+
+async def plans_an_edit(page: Page, base: str) -> None:
+    """Pastes a policy, and asks what if of a workload."""
+    await page.open(f"{base}/plan", width=DESK)
+    await page.value(f"document.querySelector('#manifests').value = {json.dumps(POLICY)}")
+    await page.value("document.querySelector('.edits button').click()")
+    await page.until("document.querySelector('.banner p') !== null")
+    shown = await page.value("document.querySelector('main').textContent")
+    assert "copies move between clusters" in shown
+    assert await page.value("document.querySelector('#manifests').value") == POLICY.strip()
+    for width, dark in ((DESK, False), (PHONE, True)):
+        await page.resize(width, dark=dark)
+        await keep(page, "/planned", width)
+        assert await page.value("document.documentElement.scrollWidth") <= width
+    await looks_right(page, base, f"{WEB}/why?replicas=12&lose=us-west-2a")
+    shown = await page.value("document.querySelector('#what-if').parentElement.textContent")
+    assert "4 -> 12" in shown
 
 
 async def tab_to(page: Page, words: str) -> None:
@@ -196,15 +299,6 @@ async def press(page: Page, key: str) -> None:
             windowsVirtualKeyCode=code,
             **text,
         )
-
-
-async def until(page: Page, expression: str) -> None:
-    async with asyncio.timeout(SETTLE_S):
-        while True:
-            with contextlib.suppress(AssertionError):  # between two documents nothing can be asked
-                if await page.value(f"document.readyState === 'complete' && {expression}"):
-                    return
-            await asyncio.sleep(0.05)
 
 
 async def test_the_command_serves_https_and_ends_on_a_signal(tmp_path: Path) -> None:
@@ -256,9 +350,9 @@ async def test_texts_of_strangers_do_not_run_and_an_open_page_renews_itself(page
     client = federation.client("host")
     ref = registry.KINDS["PinterestService"].ref("default", "web")
     await create(federation, psvc("web", 4))
-    script = " ".join(SCRIPTS)
+    script = "\u202etxt.exe ".join(text for text in CORPUS if "\ud800" not in text)
     placed = {"type": "Placed", "status": "False", "reason": "Misconfigured", "message": script}
-    status = {"conditions": [placed], "summary": script, "message": script, "desired": 4}
+    status = {"conditions": [placed], "summary": CORPUS[0], "message": script, "desired": 4}
     try:
         await client.patch(ref, {"status": status}, subresource="status")
         async with dashboard_of(federation) as (pages, base):
@@ -274,14 +368,14 @@ async def test_texts_of_strangers_do_not_run_and_an_open_page_renews_itself(page
             assert [text for text in page.complaints if "502" not in text] == []
             assert page.dialogs == []
             shown = await page.value("document.body.textContent")
-            assert SCRIPTS[0] in shown
+            assert "<script>alert(1)</script>" in shown
             assert "\\u202etxt.exe" in shown
             await page.open(base + WEB, width=DESK)
             await page.value("document.querySelector('.tabs a').focus()")
             calm = {**placed, "status": "True", "reason": "Placed", "message": "calm"}
             await client.patch(ref, {"status": {"conditions": [calm]}}, subresource="status")
             await page.value("htmx.trigger('#main', 'every')")
-            await until(page, "document.body.textContent.includes('calm')")
+            await page.until("document.body.textContent.includes('calm')")
             assert (await page.value(FOCUSED))[1] == "Summary", "the focus stays where it was"
             assert [text for text in page.complaints if "502" not in text] == []
     finally:

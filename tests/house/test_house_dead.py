@@ -25,7 +25,7 @@ REVIEWED: Final[Mapping[str, str]] = {
     "ignore_aliases": "PyYAML calls it",
     "templates_of": "tests/reference writes the admission policies with it",
     "audit": "the second count that invariants compare commitments with",
-    "add_token": _TESTS + "callers of an embedded server",
+    "__call__": "the call of a Protocol",
     "compact": _TESTS + "the history of an embedded server",
     "restore": _TESTS + "a server that comes back with an older state",
     "for_kind": _TESTS + "what an embedded server serves",

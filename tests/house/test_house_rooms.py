@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from federator.cli import main
+from federator.dashboard import pages
 from tests.house import sources
 
 _KIND = (("schema",), ("ask",), ("natives", "status"))
@@ -41,7 +42,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("nativecron",),
         ("cronjob",),
         ("registry",),
-        ("asks", "crds", "rights", "probes"),
+        ("asks", "crds", "edits", "rights", "probes"),
         ("read",),
         ("overriding",),
     ),
@@ -157,14 +158,36 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("main",),
     ),
     "dashboard": (
-        ("runbooks", "sessions", "rows", "listing", "render"),
-        ("text", "rights", "leader", "fleet"),
+        ("actions", "listing", "options", "render", "runbooks", "sessions"),
+        ("sources",),
+        ("text", "edits", "live"),
+        ("whatif",),
         ("views",),
-        ("pages",),
+        ("routes",),
+        ("forms", "pages"),
+        ("signin",),
         ("port",),
         ("server",),
     ),
-    "dashboard/views": (("clusters", "workloads"), ("overview", "quota", "workload")),
+    "dashboard/sources": (
+        ("acting", "changes", "prometheus", "reports", "rows"),
+        ("fleet", "leader", "rights"),
+        ("trend",),
+    ),
+    "dashboard/signin": (("browsing", "codeflow"), ("signing",)),
+    "dashboard/routes": (
+        ("route",),
+        ("gathering",),
+        ("actions",),
+        ("alerts", "changes", "clusters", "overview", "plan", "quota", "simulations", "workloads"),
+        ("jobs", "timeline", "why"),
+    ),
+    "dashboard/views": (
+        ("clusters", "workloads", "plan", "simulations"),
+        ("action", "overview", "quota", "workload"),
+        ("alerts", "jobs", "logs", "timeline"),
+        ("changes",),
+    ),
     "simulate": (
         ("bounded", "demand"),
         ("outcome", "reference"),
@@ -325,6 +348,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.hub.records.tombstones": (
         "a record that outlives a leader, in the room of the records"
     ),
+    "federator.dashboard.pages": "the table of addresses, which every new page adds a module to",
     "federator.kinds.daemon.natives": "every kind expands in this file",
     "federator.kube.wire.paths": (
         "the grammar of URLs, pure and hostile-tested; the client only uses it"
@@ -339,13 +363,14 @@ def small_with_one_importer() -> set[str]:
     for name, others in imported().items():
         for other in others:
             importers[other].add(name)
-    commands = {module for module, _ in main.COMMANDS.values()}
+    listed = {module for module, _ in main.COMMANDS.values()}
+    listed |= {route.show.__module__ for route in pages.ROUTES}
     return {
         name
         for source in sources.all_sources()
         if source.path.name not in ("__init__.py", "__main__.py")
         and source.text.count("\n") < SMALL_MAX
-        and (name := _dotted(source)) not in commands
+        and (name := _dotted(source)) not in listed
         and len(importers[name]) <= 1
     }
 

@@ -9,6 +9,7 @@ from tests.house import sources, writers
 PERSON = "a person's command sets one field that only people write; the last word holds"
 UID = "the uid names this very object, and whatever state it is in, it is to go"
 OWNED = "server-side apply owns these fields: it writes what is to be, whatever was there"
+OPTIMISTIC = "`kube.control.optimistic` sends the version of the object that was read"
 STAND_IN = "a stand-in for programs of others, in sandboxes only"
 
 UNVERSIONED = {
@@ -39,8 +40,9 @@ UNVERSIONED = {
     "federator/cli/clusters/standard.py::_apply patch": [1, "a dry run"],
     "federator/cli/files/crd.py::install.work patch": [1, OWNED],
     "federator/cli/planning/rebalance.py::ask patch": [1, PERSON],
-    "federator/cli/rollouts/pause.py::_switch.work patch": [1, PERSON],
     "federator/cli/rollouts/rollout.py::restart.work patch": [1, PERSON],
+    "federator/cli/rollouts/rollout.py::_write_back patch": [1, OPTIMISTIC],
+    "federator/dashboard/routes/actions.py::_done patch": [1, OPTIMISTIC],
     "federator/cli/leader/applying.py::_request replace": [
         1,
         "`edits.written` sends the version of the object that was read",
@@ -172,7 +174,7 @@ def test_only_the_client_names_methods_that_change_objects() -> None:
 
 
 def test_requests_of_any_method_only_read() -> None:
-    """`raw` takes a method; the questions to the leader are POSTs that change nothing."""
+    """`raw` takes a method; the questions to the leader and to an issuer are POSTs that change nothing."""
     other = [
         f"{source.name}:{node.lineno}"
         for source in sources.all_sources()
@@ -184,7 +186,11 @@ def test_requests_of_any_method_only_read() -> None:
         and not (isinstance(node.args[0], ast.Constant) and node.args[0].value == "GET")
     ]
 
-    assert [place.partition(":")[0] for place in other] == ["federator/cli/leader/asking.py"]
+    assert [place.partition(":")[0] for place in other] == [
+        "federator/cli/leader/asking.py",
+        "federator/dashboard/sources/leader.py",
+        "federator/process/oidc/issuer.py",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
-"""promtool and amtool, which test alert rules and routes: found on the machine, or once unpacked
-from Debian's packages into the cache.
+"""promtool and amtool, which test alert rules and routes, and Alertmanager itself: found on the
+machine, or once unpacked from Debian's packages into the cache.
 
 `make monitoring` runs this file: it prints where they are, or ends with 1 and a sentence why they
 are not to be had.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests import debian
 
 PACKAGES = {"promtool": "prometheus", "amtool": "prometheus-alertmanager"}
 """Program -> the package that has it."""
+ALERTMANAGER = "prometheus-alertmanager"
 RUN_S = 120
 
 
@@ -38,6 +40,24 @@ def needed(name: str) -> Path:
     if path is None:
         pytest.skip(f"there is no {name}: run `make monitoring`")
     return path
+
+
+def alertmanager() -> list[str]:
+    """The beginning of its command. Debian's program reads its templates from /usr/share, so one
+    from the cache sees the cache's there, in a mount namespace of its own."""
+    program = needed(ALERTMANAGER)
+    if not program.is_relative_to(cache()):
+        return [str(program)]
+    seen = f"mount --bind {shlex.quote(str(cache() / 'usr' / 'share'))} /usr/share"
+    return [
+        "unshare",
+        "--mount",
+        "--map-root-user",
+        "sh",
+        "-c",
+        f'{seen} && exec "$0" "$@"',
+        str(program),
+    ]
 
 
 def run(name: str, *arguments: str, within: Path | None = None) -> tuple[int, str]:

@@ -295,12 +295,10 @@ def uncordon(name: str, kubeconfig: str, context: str) -> None:
 
 
 def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
-    from federator.kinds import registry
+    from federator.kinds import edits, registry
 
     async def work(host: "Client") -> None:
-        await host.patch(
-            registry.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}}
-        )
+        await host.patch(registry.KINDS["MemberCluster"].ref("", name), edits.cordoned(cordoned))
 
     common.run(common.with_federation(kubeconfig, context, work))
     common.say(

@@ -329,20 +329,21 @@ async def _each(
 
 async def _ask(host: "Client", obj: Mapping[str, Any], wish: Mapping[str, Any]) -> dict[str, Any]:
     """Writes the wish; one that is there keeps what is not said anew. Returns the object."""
-    from federator.kinds import registry
+    from federator.kinds import edits, registry
 
     ref = registry.KINDS["MemberCluster"].ref("", _name(obj))
-    body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"drain": dict(wish)}}
-    return await host.patch(ref, body)
+    return await host.patch(
+        ref, {"metadata": {"uid": obj["metadata"]["uid"]}, **edits.drained(wish)}
+    )
 
 
 async def _take_back(host: "Client", obj: Mapping[str, Any]) -> None:
     """Makes the wish what it was in `obj`."""
-    from federator.kinds import registry
+    from federator.kinds import edits, registry
 
-    before = (obj.get("spec") or {}).get("drain")
+    before = edits.drained((obj.get("spec") or {}).get("drain"))
     ref = registry.KINDS["MemberCluster"].ref("", _name(obj))
-    await host.patch(ref, {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"drain": before}})
+    await host.patch(ref, {"metadata": {"uid": obj["metadata"]["uid"]}, **before})
 
 
 class Watch:

@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from federator.cli import common
+from federator.model.manifests import Manifest, Unreadable
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -28,28 +28,6 @@ BUILD_S: Final = 120.0
 """Deadline for building a kustomization, which may download its bases."""
 NAMED_MAX: Final = 5
 _TEMPLATE = re.compile(r"\{\{.*")
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """One object. `origin` is its file, `-` for stdin, or the directory of a kustomization;
-    `document` is its position there, from 1; 0 where `origin` is the place of this object alone."""
-
-    obj: dict[str, Any]
-    origin: str
-    document: int
-
-    @property
-    def where(self) -> str:
-        return f"{self.origin}, document {self.document}" if self.document else self.origin
-
-
-class Unreadable(Exception):
-    """A file or directory that cannot be read as manifests; each argument is a sentence."""
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        return tuple(map(str, self.args))
 
 
 def _end(bad: Unreadable) -> None:

@@ -7,7 +7,7 @@ input, with nothing on stdout. The same input always prints the same output.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -15,6 +15,7 @@ import click
 from federator.api import raw
 from federator.cli import common
 from federator.cli.files import manifests
+from federator.model.manifests import Manifest, Unreadable
 
 if TYPE_CHECKING:
     from federator.hub.placing.offline import Situation
@@ -67,7 +68,7 @@ def place(
     objs = load(files, namespace or "default")
     try:
         situation = situation_of(objs)
-    except manifests.Unreadable as bad:
+    except Unreadable as bad:
         common.fail(*bad.sentences)
     if not situation.snapshot.clusters:
         common.fail(
@@ -85,7 +86,7 @@ def place(
 
 
 def situation_of(objs: Sequence[Mapping[str, Any]]) -> "Situation":
-    """All that placing these objects depends on. Raises `manifests.Unreadable` for accounts whose
+    """All that placing these objects depends on. Raises `Unreadable` for accounts whose
     parent is missing, and for workloads that placing cannot read."""
     from federator.hub.placing import offline
     from federator.placement.quota import accounts
@@ -95,14 +96,14 @@ def situation_of(objs: Sequence[Mapping[str, Any]]) -> "Situation":
         f"FederatedQuota/{name}: {why} (add it to the files, or correct spec.parent)"
         for name, why in accounts.unknown_parents(situation.snapshot.quotas)
     ]:
-        raise manifests.Unreadable("; ".join(orphans))
+        raise Unreadable("; ".join(orphans))
     unreadable = [
         f"{key}: {workload.problem}"
         for key, workload in situation.workloads.items()
         if workload.problem
     ]
     if unreadable:
-        raise manifests.Unreadable("; ".join(unreadable))
+        raise Unreadable("; ".join(unreadable))
     return situation
 
 
@@ -238,104 +239,16 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     namespaced object without a namespace gets `namespace`.
     """
 
-    def ignored(manifest: manifests.Manifest, why: str) -> None:
-        common.say(f"ignored {_title(manifest.obj)} ({manifest.where}): {why}", err=True)
+    from federator.advice.plans import objects
+
+    def ignored(manifest: Manifest, why: str) -> None:
+        common.say(f"ignored {objects.title(manifest.obj)} ({manifest.where}): {why}", err=True)
 
     read = manifests.read(files, recursive=True, command="federator place -f -")
     try:
-        return checked(read, namespace, ignored)
-    except manifests.Unreadable as bad:
+        return objects.checked(read, namespace, ignored)
+    except Unreadable as bad:
         common.fail(*bad.sentences)
-
-
-def checked(
-    given: Iterable[manifests.Manifest],
-    namespace: str,
-    ignored: Callable[[manifests.Manifest, str], None],
-) -> list[dict[str, Any]]:
-    """As `load`, of manifests that are read already. `ignored` is called for each object that
-    placing does not read, with the reason. Raises `manifests.Unreadable`."""
-    from federator.kinds import read
-
-    objs: list[dict[str, Any]] = []
-    seen: dict[tuple[str, str, str], str] = {}
-    for manifest in given:
-        obj, where = manifest.obj, manifest.where
-        try:
-            if _is_namespace(obj):
-                objs.append(obj)
-                continue
-            if not _is_read(obj):
-                ignored(manifest, _unread(obj))
-                continue
-            settle(obj, namespace)
-            read.check(obj)
-        except read.InvalidObject as bad:
-            raise manifests.Unreadable(*(f"{where}: {problem}" for problem in bad.errors)) from None
-        key = (
-            str(obj["kind"]),
-            raw.text(obj, "metadata", "namespace"),
-            raw.text(obj, "metadata", "name"),
-        )
-        if not key[2]:
-            raise manifests.Unreadable(
-                f"{where}: metadata.name: is required, because no server generates names here"
-            )
-        if key in seen:
-            raise manifests.Unreadable(
-                f"{where}: metadata.name: {_title(obj)} was already given in {seen[key]}"
-            )
-        seen[key] = where
-        objs.append(obj)
-    return objs
-
-
-def _title(obj: Mapping[str, Any]) -> str:
-    if not obj.get("kind"):
-        return "an object without kind"
-    return f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}"
-
-
-def _unread(obj: Mapping[str, Any]) -> str:
-    """Why placement does not read an object, with what to give instead."""
-    if not obj.get("kind") and isinstance(obj.get("members"), list):
-        return (
-            "it looks like a fleet file of federator sandbox; placing reads MemberClusters"
-            " (kubectl get mc -o yaml)"
-        )
-    return "placing does not read this kind" if obj.get("kind") else "it has no kind"
-
-
-def settle(obj: dict[str, Any], namespace: str) -> None:
-    """Gives a namespaced object without a namespace this one."""
-    from federator.kinds import registry
-
-    kind, meta = registry.kind_of(obj), obj.get("metadata")
-    if (
-        kind is not None
-        and kind.namespaced
-        and isinstance(meta, dict)
-        and not meta.get("namespace")
-    ):
-        meta["namespace"] = namespace
-
-
-def _is_namespace(obj: Mapping[str, Any]) -> bool:
-    """Whether it is a Namespace. Its labels set the Pod Security level of its workloads."""
-    from federator.hub.placing import offline
-
-    return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(
-        raw.text(obj, "metadata", "name")
-    )
-
-
-def _is_read(obj: Mapping[str, Any]) -> bool:
-    """Whether its kind is known. Our kinds count under a wrong apiVersion too, so that the check
-    refuses them."""
-    from federator.kinds import registry
-
-    kind = registry.KINDS.get(str(obj.get("kind")))
-    return registry.kind_of(obj) is not None or (kind is not None and kind.model is not None)
 
 
 def _outcome(

@@ -14,6 +14,7 @@ import click
 from federator.api import raw
 from federator.cli import common
 from federator.cli.files import manifests
+from federator.model.manifests import Unreadable
 
 if TYPE_CHECKING:
     from federator.kinds.kind import Kind
@@ -45,7 +46,7 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
     other. Every problem is told with its file and field; exit 1 if there is one."""
     unread: list[str] = []
 
-    def refused(bad: manifests.Unreadable) -> None:
+    def refused(bad: Unreadable) -> None:
         unread.extend(bad.sentences)
 
     objects = manifests.read(

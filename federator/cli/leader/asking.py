@@ -19,7 +19,6 @@ import msgspec
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.hub.placing.offline import Id
     from federator.hub.query.announcing import Announcement
     from federator.hub.query.collecting import Wanted
     from federator.hub.query.selection import Selection
@@ -386,33 +385,13 @@ async def plan(
 ) -> dict[str, Any]:
     """The document of a plan that the leading hub computes. `asked`: the edits, as
     `advice.plans.asked` reads them; `given`: the options of the connection."""
+    from federator.advice.plans import sending
+
     leader = Leader(
         given["kubeconfig"],
         given["context"],
         given["leader_address"],
         "; or plan on a dump: --dump",
     )
-    body = {
-        **asked,
-        "deleted": [_id_fields(which) for which in asked["deleted"]],
-        "scaled": [{**_id_fields(which), "count": count} for which, count in asked["scaled"]],
-    }
-    return await leader.ask(host, ("plan",), namespace_of(body), body=body, root="/v1/")
-
-
-def namespace_of(body: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The parameter that says where the caller may list workloads, of a large body only: a hub of
-    before does not know it."""
-    from federator.api import raw
-    from federator.hub.query.router import LARGE_BYTES
-
-    if len(msgspec.json.encode(body)) <= LARGE_BYTES:
-        return ()
-    named = [raw.text(obj, "metadata", "namespace") for obj in body["applied"]]
-    named += [each.get("namespace", "") for each in (*body["deleted"], *body["scaled"])]
-    return next(((("namespace", name),) for name in named if name), ())
-
-
-def _id_fields(which: "Id") -> dict[str, str]:
-    kind, namespace, name = which
-    return {"kind": kind, "name": name} | ({"namespace": namespace} if namespace else {})
+    body = sending.body_of(asked)
+    return await leader.ask(host, ("plan",), sending.query_of(body), body=body, root="/v1/")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from federator.cli import common
-from federator.cli.planning import plantext, situations
+from federator.cli.planning import situations
 
 if TYPE_CHECKING:
     from federator.hub.placing.offline import Id, Situation
@@ -124,10 +124,25 @@ def plan(
     if max_moves is not None and document["summary"]["moves"] > max_moves:
         verdict = TOO_MANY
     if output == "table":
-        common.show(plantext.rendered(document, max_moves))
+        common.show(_rendered(document, max_moves))
     else:
         common.show(common.dump(document, output))
     sys.exit(verdict)
+
+
+def _rendered(document: Mapping[str, Any], max_moves: int | None) -> str:
+    """The plan as text for a terminal."""
+    from federator.advice.plans import words
+
+    shown = []
+    for part in words.parts(document, max_moves=max_moves):
+        if isinstance(part, words.Table):
+            left = part.total - len(part.rows)
+            more = f"\n... and {left} more {part.noun[left > 1]} (-o json)" if left else ""
+            shown.append(common.table(list(part.headers), part.rows) + more)
+        else:
+            shown.append("\n".join(part))
+    return "\n\n".join(shown)
 
 
 async def _planned_by_leader(asked: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:

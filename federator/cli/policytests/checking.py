@@ -9,7 +9,7 @@ from federator.advice import trials
 from federator.advice.plans import asked as asking
 from federator.advice.plans import edits as editing
 from federator.api import raw
-from federator.cli.files import manifests, place, validate
+from federator.cli.files import place, validate
 from federator.cli.policytests import schema
 from federator.cli.policytests.loading import Case, Obj, Placement, Planning, Refusal
 from federator.cli.policytests.schema import Amount
@@ -19,6 +19,7 @@ from federator.kinds import registry
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import copies_of
+from federator.model.manifests import Unreadable
 from federator.model.names import WorkloadKey
 
 CAUSE: Final = "placed offline"
@@ -75,7 +76,7 @@ def run(case: Case) -> CaseResult:
     """The outcome of one test."""
     try:
         differences, warnings = _differences(case)
-    except manifests.Unreadable as bad:
+    except Unreadable as bad:
         return CaseResult(problems=tuple(f"{case.path}: {sentence}" for sentence in bad.sentences))
     except editing.Unplanned as bad:
         return CaseResult(problems=(f"{case.path}.plan: {bad}",))
@@ -227,7 +228,7 @@ def _of_engine(
     """How the hub's answer differs from a refusal, and what it says."""
     try:
         situation = place.situation_of([*others, obj])
-    except manifests.Unreadable as bad:
+    except Unreadable as bad:
         rows = [*_part("message", expect.message, " ".join(bad.sentences))]
         rows += _text("reason", expect.reason, str(Reason.MISCONFIGURED))
         return rows, list(bad.sentences)

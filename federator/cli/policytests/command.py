@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from federator.cli import common
+from federator.model.manifests import Unreadable
 
 
 @click.command()
@@ -24,13 +25,12 @@ def test(directory: str, junit: str) -> None:
 
     Exit 0: all pass. Exit 1: a test fails, or a file cannot be read.
     """
-    from federator.cli.files import manifests
     from federator.cli.policytests import checking, loading, report
 
     every: list[report.Ran] = []
     try:
         suites = loading.suites(directory)
-    except manifests.Unreadable as bad:
+    except Unreadable as bad:
         common.fail(*bad.sentences)
     for suite in suites:
         outcomes = tuple((case.name, checking.run(case)) for case in suite.cases)

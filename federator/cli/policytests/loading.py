@@ -12,11 +12,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from federator.advice.plans import edits as editing
+from federator.advice.plans import objects
 from federator.api import raw
 from federator.api.placement import placementinvariant
 from federator.cli import views
-from federator.cli.files import manifests, place
-from federator.cli.files.manifests import Manifest, Unreadable
+from federator.cli.files import manifests
 from federator.cli.policytests import schema
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Id
@@ -24,6 +24,7 @@ from federator.kinds import read as reading
 from federator.kinds import registry
 from federator.model import errors
 from federator.model.errors import FieldError
+from federator.model.manifests import Manifest, Unreadable
 from federator.model.names import WorkloadKey
 from federator.model.rules.invariant import Survives
 from federator.simulate.scenario import fields
@@ -212,7 +213,7 @@ class _Reader:
 
         given = [each for _, part in self._manifests(sources, path) for each in part]
         try:
-            objs = place.checked(given, namespace, ignored)
+            objs = objects.checked(given, namespace, ignored)
         except Unreadable as bad:
             for sentence in bad.sentences:
                 inside = sentence.startswith(f"{path}[")
@@ -283,7 +284,7 @@ class _Reader:
                     near = fields.near(kind, sorted(editing.KINDS))
                     self._wrong(f"{at}.object.kind", f"{kind!r} is no kind that is tested{near}")
                     continue
-                place.settle(obj, namespace)
+                objects.settle(obj, namespace)
                 yield Refusal(at, obj, expect)
 
     def _plan(

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from federator.kinds.pods.revisions import Revision
     from federator.kube.client import Client
 
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-STATUSES_MAX = 10
-"""Attempts to write against concurrent status updates; the hub writes one per second."""
-
 
 @click.group()
 def rollout() -> None:
@@ -35,13 +31,12 @@ def _options(command: common.F) -> common.F:
 
 
 def _target(workload: tuple[str, ...]) -> waiting.Target:
-    from federator.model.ask import Unit
+    from federator.kinds import edits
 
     targets = waiting.targets(workload)
     if len(targets) != 1:
         common.fail("name one workload")
-    verbs = targets[0].kind.verbs
-    if verbs is None or verbs.unit is not Unit.REPLICAS:
+    if not edits.rolls_out(targets[0].kind):
         common.fail(
             f"a {targets[0].kind.kind} has no rollout: its shards keep the template that they"
             " started with;"
@@ -83,7 +78,7 @@ def status(
 ) -> None:
     """Follow a rollout, cluster by cluster. Exit 0: it is done (or, with --no-watch, was shown).
     Exit 1: it failed, with the first reason, or timed out."""
-    from federator.cli.rollouts import progress
+    from federator.kinds.pods import progress
 
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
@@ -164,6 +159,7 @@ async def _revisions(
 ) -> list["Revision"]:
     """The revisions, oldest first. A workload that never rolled out has its current state as number
     1."""
+    from federator.kinds import edits
     from federator.kinds.pods import revisions
     from federator.model import names
 
@@ -172,15 +168,7 @@ async def _revisions(
     listing = await client.list(
         revisions.API_VERSION, revisions.PLURAL, meta["namespace"], label_selector=selector
     )
-    kept = revisions.history(listing.items, meta["uid"])
-    if kept:
-        return kept
-    created = meta.get("creationTimestamp", "")
-    return [
-        revisions.Revision(
-            "", "", 1, _parts(target, obj), ("", ""), revisions.cause_of(obj), created
-        )
-    ]
+    return revisions.history(listing.items, meta["uid"]) or [edits.present(target.kind, obj)]
 
 
 def _parts(target: waiting.Target, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,13 +229,19 @@ def undo(
     """Write the pod template of an earlier revision back into the workload: a change of your own,
     with your rights, refused if the workload changes meanwhile. It rolls out like any other change.
     """
+    from federator.kinds import edits
+    from federator.model.errors import FieldError
+
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> str:
         obj = await _read(client, target, where)
         now = _parts(target, obj)
-        chosen = _chosen(target, await _revisions(client, target, obj), now, to_revision)
+        try:
+            chosen = edits.earlier(await _revisions(client, target, obj), now, to_revision)
+        except FieldError as none:
+            common.fail(f"{target.text}: {none}")
         if dict(chosen.parts) == now:
             return f"{target.text} skipped rollback (it already is as in revision {chosen.number})"
         await _warn_of_profile(client, chosen)
@@ -262,59 +256,19 @@ async def _write_back(
 ) -> None:
     """Writes the parts of a revision into the workload as it was read. Exits with an error when its
     spec, labels or annotations changed meanwhile; a status update is no such change."""
-    from federator.kinds.pods import podparts
+    from federator.kinds import edits
     from federator.kube import errors
-    from federator.model.kubernetes import diffs
+    from federator.kube.control import optimistic
 
-    fields = ("template",) if target.kind.model is None else podparts.FIELDS
-    live = {name: obj["spec"][name] for name in fields if name in obj["spec"]}
-    patch: dict[str, Any] = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
-    current, namespace = obj, obj["metadata"]["namespace"]
-    for _ in range(STATUSES_MAX):
-        patch["metadata"] = _cause(obj, chosen.cause) | {
-            "resourceVersion": current["metadata"]["resourceVersion"]
-        }
-        try:
-            await client.patch(target.kind.ref(namespace, target.name), patch, strict=True)
-            return
-        except errors.Conflict:
-            current = await _read(client, target, namespace)
-        if _user_fields(current) != _user_fields(obj):
-            break
-    common.fail(
-        f"{target.text} was changed meanwhile, so it was not written; check it and try again"
-    )
-
-
-def _user_fields(obj: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The object's identity and the fields that users write."""
-    meta = obj["metadata"]
-    return meta.get("uid"), obj.get("spec"), meta.get("labels"), meta.get("annotations")
-
-
-def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
-    """A patch that restores the change-cause of the revision; {} when it is the same."""
-    from federator.kinds.pods import revisions
-
-    if cause == revisions.cause_of(obj):
-        return {}
-    return {"annotations": {revisions.CHANGE_CAUSE: cause or None}}
-
-
-def _chosen(
-    target: waiting.Target, kept: list["Revision"], now: dict[str, Any], number: int
-) -> "Revision":
-    """The revision with that number; for 0 the newest that differs from the current state."""
-    if number:
-        revision = next((each for each in kept if each.number == number), None)
-        if revision is None:
-            numbers = ", ".join(str(each.number) for each in kept)
-            common.fail(f"unable to find revision {number} of {target.text}; there are {numbers}")
-        return revision
-    earlier = next((each for each in reversed(kept) if dict(each.parts) != now), None)
-    if earlier is None:
-        common.fail(f"no rollout history found for {target.text}: its pods have never changed")
-    return earlier
+    ref = target.kind.ref(obj["metadata"]["namespace"], target.name)
+    try:
+        await optimistic.patch(
+            client, ref, optimistic.mark(obj), edits.undone(target.kind, obj, chosen)
+        )
+    except errors.Conflict:
+        common.fail(
+            f"{target.text} was changed meanwhile, so it was not written; check it and try again"
+        )
 
 
 async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
@@ -349,7 +303,8 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
     does."""
     import time
 
-    from federator.api import raw
+    from federator.kinds import edits
+    from federator.model.errors import FieldError
 
     target = _target(workload)
     where = namespace or common.default_namespace(kubeconfig, context)
@@ -357,10 +312,11 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
     async def work(client: "Client") -> None:
         obj = await _read(client, target, where)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        if raw.text(obj, "spec", "template", "metadata", "annotations", RESTARTED_AT) == stamp:
-            common.fail(f"{target.text} was already restarted in this second; try again")
-        template = {"metadata": {"annotations": {RESTARTED_AT: stamp}}}
-        body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"template": template}}
+        try:
+            edit = edits.restarted(obj, stamp)
+        except FieldError as again:
+            common.fail(f"{target.text}: {again}")
+        body = {"metadata": {"uid": obj["metadata"]["uid"]}, **edit}
         await client.patch(target.kind.ref(where, target.name), body)
 
     common.run(common.with_federation(kubeconfig, context, work))

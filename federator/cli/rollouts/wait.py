@@ -12,7 +12,7 @@ from federator.cli.rollouts import waiting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from federator.cli.rollouts.progress import Progress
+    from federator.kinds.pods.progress import Progress
     from federator.kube.client import Client
 
 FOR = ("ready", "available", "placed", "rolled-out", "complete", "deleted")
@@ -100,8 +100,7 @@ async def progress_of(
 ) -> "Progress":
     """Progress of one workload towards a goal. Raises ApiErrors."""
     from federator.api import raw
-    from federator.cli.rollouts import progress
-    from federator.kinds import registry
+    from federator.kinds.pods import progress, registry
     from federator.kube import errors
 
     try:

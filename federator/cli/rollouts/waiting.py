@@ -12,8 +12,8 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.cli.rollouts.progress import Progress
     from federator.kinds.kind import Kind
+    from federator.kinds.pods.progress import Progress
     from federator.kube.client import Client
 
 LOOK_S: Final = 1.0

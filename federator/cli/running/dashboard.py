@@ -23,6 +23,12 @@ DEFAULT_LISTEN = "127.0.0.1:8600"
     help="PEM certificate, read again when it changes. Needed but on loopback.",
 )
 @click.option("--key-file", default="", help="PEM key of --cert-file.")
+@click.option(
+    "--simulations",
+    default="",
+    metavar="DIR",
+    help="Show the reports that federator simulate --out wrote to folders in DIR.",
+)
 def dashboard(
     kubeconfig: str,
     context: str,
@@ -31,6 +37,7 @@ def dashboard(
     listen: str,
     cert_file: str,
     key_file: str,
+    simulations: str,
 ) -> None:
     """Serve web pages over the federation, and the same as JSON. People sign in with a Kubernetes
     token of the host, and see what its RBAC shows them."""
@@ -40,7 +47,7 @@ def dashboard(
 
     try:
         host, port = server.listen(listen)
-        options = server.Options(host, port, cert_file, key_file)
+        options = server.Options(host, port, cert_file, key_file, simulations)
         options.check()
     except FieldError as bad:
         common.fail(str(bad))

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 KUBECONFIG = "federator-demo.kubeconfig"
 DEADLINE_S = 90.0
 REFRESH_S = 0.25
+LOST_AFTER_S, LOST_S = 30.0, 180.0
+LOSS = (
+    f"\nOn the dashboard, {{cluster}} is lost in {LOST_AFTER_S:.0f} s. It returns"
+    f" {LOST_S / 60:.0f} minutes later."
+)
+OPERATOR = "demo-operator"
+"""The person that signs in with the link."""
 
 
 @click.command()
@@ -62,12 +69,15 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
     """Run a federation with an example application. Needs no Docker and no cluster."""
     from federator.cli.running import newcomers, sandbox
     from federator.sandbox import fleetfile
+    from federator.sandbox.outages import Outages
 
     if once and opens:
         common.fail(
             "--once ends the federation when it has settled: it cannot be combined with --open"
         )
     fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
+
+    outages = Outages()
 
     async def work(served: "Served") -> None:
         started = asyncio.get_running_loop().time()
@@ -88,11 +98,15 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
                 served.end_on_signals()
                 members = [member.name for member in fleet.members]
                 common.show(next_steps(str(shown), members, page))
+                if opens:
+                    lost = outages.once(members[-1], after_s=LOST_AFTER_S, lasting_s=LOST_S)
+                    common.show(LOSS.format(cluster=members[-1]))
+                    opened.push_async_callback(_ended, asyncio.create_task(lost))
                 await served.until_stopped()
 
     with tempfile.TemporaryDirectory(prefix="federator-demo-") as directory:
         try:
-            common.run(sandbox.serving(fleet, Path(directory), work, seed=seed))
+            common.run(sandbox.serving(fleet, Path(directory), work, seed=seed, wrap=outages.wrap))
         except TimeoutError as late:
             common.fail(str(late))
 
@@ -100,8 +114,9 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
 @contextlib.asynccontextmanager
 async def dashboard(federation: Any) -> AsyncIterator[str]:
     """The address of the dashboard of this federation, while it is served. Prints a link that signs
-    in once as the administrator of the host, and opens it where there is a browser."""
+    in once as a person with all rights on the host, and opens it where there is a browser."""
     from federator.dashboard import server
+    from federator.dashboard.options import DashboardOptions
 
     pages = server.Dashboard(
         federation.client("host", "dashboard"),
@@ -109,13 +124,42 @@ async def dashboard(federation: Any) -> AsyncIterator[str]:
         clock=federation.clock,
         rng=random.Random(),
         draw=lambda: secrets.token_urlsafe(24),
+        settings=DashboardOptions(act_as=(f"user:{OPERATOR}",)),
     )
+    token = await operator(federation)
     async with server.running(pages) as (base, _):
-        link = pages.link(base, federation.host.token)
+        link = pages.link(base, token)
         common.show(f"The dashboard, with a link that signs in once:\n    {link}\n")
         if has_display():
             webbrowser.open(link)
         yield base
+
+
+async def operator(federation: Any) -> str:
+    """The token of a person with all rights on the host, by a role as operators have one. The
+    dashboard acts as this person, and never as the administrator of the host."""
+    from federator.embedded.storage.messages import Caller
+    from federator.model.steps import ObjectRef
+
+    group, token = "rbac.authorization.k8s.io", secrets.token_urlsafe(24)
+    federation.host.add_token(token, Caller(OPERATOR))
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": OPERATOR}
+    subject = {"apiGroup": group, "kind": "User", "name": OPERATOR}
+    client = federation.client("host")
+    for kind, fields in (
+        ("ClusterRole", {"rules": [rule]}),
+        ("ClusterRoleBinding", {"roleRef": role, "subjects": [subject]}),
+    ):
+        obj = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": OPERATOR}, **fields}
+        ref = ObjectRef(f"{group}/v1", f"{kind.lower()}s", "", OPERATOR, kind)
+        await client.create(ref, obj)
+    return token
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def has_display() -> bool:

@@ -23,7 +23,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.hub.query.serving import QueryServer
-    from federator.sandbox.federation import Federation
+    from federator.sandbox.federation import Federation, Wrap
 
 READY = "ready"
 """File in the directory that exists once every API of the sandbox answers."""
@@ -146,11 +146,15 @@ async def serving(
     *,
     seed: int = 1,
     api_only: bool = False,
+    wrap: "Wrap | None" = None,
 ) -> None:
-    """Starts and serves everything, writes the files, runs `work`, and always cleans up."""
+    """Starts and serves everything, writes the files, runs `work`, and always cleans up. `wrap`: as
+    of a Federation."""
     from federator.embedded import http
 
     federation = _federation(fleet, directory, seed)
+    if wrap is not None:
+        federation.wrap = wrap
     port: QueryServer | None = None
     with held(directory):
         servers = await http.serve_all([federation.host, *federation.members.values()])
@@ -185,6 +189,7 @@ def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
     from federator.hub.history.options import HistoryOptions
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
+    from federator.kube.metrics import Metrics
     from federator.member.options import MemberOptions
     from federator.sandbox.federation import Federation
 
@@ -204,6 +209,7 @@ def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
             lease_retry_s=2.0,
         ),
         election=True,
+        metrics=Metrics(),  # or the hub would not drill: the dashboard shows what it finds
         member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
     )
     federation.history = HistoryOptions(directory=str(directory / "history"))
@@ -256,6 +262,7 @@ async def query_port(federation: Any) -> "QueryServer":
             gates,
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
+            lambda: hub.controllers.drilling.outcomes,
             read=read,
         )
 

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.dashboard import rows, text
-from federator.dashboard.rows import AccountRow, ClusterRow, Health, WorkloadRow
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.dashboard import text
+from federator.dashboard.sources import rows
+from federator.dashboard.sources.rows import AccountRow, ClusterRow, Health, WorkloadRow
 from federator.dashboard.views import clusters as cluster_views
 
 SHOWN_MAX: Final = 12
@@ -72,25 +75,16 @@ def view(
     """The page. None for clusters or accounts that the reader may not list."""
     health: Counter[str] = Counter()
     copies: Counter[str] = Counter()
-    needs = [need for row in clusters or () for need in _of_cluster(row)]
+    workloads = list(workloads)
     for row in workloads:
         health[row.health] += 1
         copies["desired"] += row.desired
         copies["ready"] += row.ready
-        if row.health in HEALTH_RUNBOOKS:
-            needs.append(_of_workload(row))
-    needs += [
-        Need(
-            2, "bad", f"Account {row.name}", text.address("quota", row.name), row.problem, "quotas"
-        )
-        for row in accounts or ()
-        if row.problem
-    ]
-    needs.sort(key=lambda need: (need.rank, need.subject))
-    shown = needs[:SHOWN_MAX]
+    waiting_needs = needs(workloads, clusters, accounts)
+    shown = waiting_needs[:SHOWN_MAX]
     return {
         "needs": [_shown(need) for need in shown],
-        "moreNeeds": len(needs) - len(shown),
+        "moreNeeds": len(waiting_needs) - len(shown),
         "workloads": sum(health.values()),
         "health": [
             {
@@ -112,6 +106,24 @@ def view(
         "clusterCount": len(clusters or ()),
         "heat": None if clusters is None else heat(clusters),
     }
+
+
+def needs(
+    workloads: Iterable[WorkloadRow],
+    clusters: Sequence[ClusterRow] | None,
+    accounts: Sequence[AccountRow] | None,
+) -> list[Need]:
+    """All that needs a person, the most urgent first."""
+    waiting_needs = [need for row in clusters or () for need in _of_cluster(row)]
+    waiting_needs += [_of_workload(row) for row in workloads if row.health in HEALTH_RUNBOOKS]
+    waiting_needs += [
+        Need(
+            2, "bad", f"Account {row.name}", text.address("quota", row.name), row.problem, "quotas"
+        )
+        for row in accounts or ()
+        if row.problem
+    ]
+    return sorted(waiting_needs, key=lambda need: (need.rank, need.subject))
 
 
 def _shown(need: Need) -> dict[str, Any]:
@@ -160,5 +172,78 @@ def heat(clusters: Sequence[ClusterRow]) -> dict[str, Any]:
                 ],
             }
             for row in clusters
+        ],
+    }
+
+
+def drill(answer: Obj) -> dict[str, Any]:
+    """The losses that leave copies without a place, the worst first. `answer`: the leader's."""
+    rows: list[dict[str, Any]] = [
+        {
+            "cluster": raw.text(each, "cluster"),
+            "href": text.address("clusters", raw.text(each, "cluster"), "drain"),
+            "missing": {
+                tier: copies
+                for tier, copies in raw.mapping(each, "missing").items()
+                if isinstance(copies, int) and copies > 0
+            },
+            "copies": raw.figure(each, "copies"),
+            "recovery": text.lasting(_seconds(raw.at(each, "recoverySeconds"))),
+        }
+        for each in raw.objects(answer, "clusters")
+    ]
+    uncovered = [row for row in rows if row["missing"]]
+    uncovered.sort(key=lambda row: (-sum(row["missing"].values()), row["cluster"]))
+    return {
+        "trouble": "",
+        "rows": uncovered[:SHOWN_MAX],
+        "covered": len(rows) - len(uncovered),
+    }
+
+
+def _seconds(value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and abs(value) < 1e9 else 0.0
+
+
+POINTS_MAX: Final = 180
+"""Points of a line: more would not be seen."""
+WIDTH: Final = 600
+HEIGHT: Final = 120
+LINES: Final = ("desired", "placed", "ready")
+
+
+def trend(series: Sequence[tuple[float, tuple[int, int, int]]]) -> dict[str, Any] | None:
+    """Copies and shards over time, as lines and as a table; None before there are two samples."""
+    if len(series) < 2:
+        return None
+    every = max(-(-len(series) // POINTS_MAX), 1)
+    points = [*series[:-1:every], series[-1]]
+    first_s, last_s = points[0][0], points[-1][0]
+    most = max(1, *(value for _, figures in points for value in figures))
+
+    def at(time_s: float, value: int) -> str:
+        along = WIDTH * (time_s - first_s) / max(last_s - first_s, 1e-9)
+        return f"{along:.1f},{HEIGHT * (1 - value / most):.1f}"
+
+    table = [*points[:: max(len(points) // 12, 1)][:12], points[-1]]
+    said = ", ".join(
+        f"{name} {points[0][1][n]} to {points[-1][1][n]}" for n, name in enumerate(LINES)
+    )
+    return {
+        "most": most,
+        "since": text.lasting(last_s - first_s),
+        "label": f"Copies and shards in the last {text.lasting(last_s - first_s)}: {said}",
+        "lines": [
+            {
+                "name": name,
+                "now": points[-1][1][n],
+                "points": " ".join(at(time_s, figures[n]) for time_s, figures in points),
+            }
+            for n, name in enumerate(LINES)
+        ],
+        "table": [
+            {"at": raw.rfc3339(time_s), **dict(zip(LINES, figures, strict=True))}
+            for time_s, figures in dict.fromkeys(table)
         ],
     }

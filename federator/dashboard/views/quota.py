@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from federator.dashboard import text
-from federator.dashboard.rows import AccountRow
+from federator.dashboard.sources.rows import AccountRow
 from federator.dashboard.views import workloads
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard import rows, text
+from federator.dashboard import text
+from federator.dashboard.sources import rows
 from federator.dashboard.views import clusters
 from federator.kinds.kind import Kind
 from federator.model import plaintext
@@ -18,9 +19,12 @@ CAUSES_MAX: Final = 20
 
 
 def head(kind: Kind, namespace: str, name: str, page: str) -> dict[str, Any]:
-    """What all pages of a workload begin with. `page`: "", "why" or "objects"."""
+    """What all pages of a workload begin with. `page`: "", "why", "objects" or "shards"."""
     base = ("workloads", kind.kind, namespace, name)
     tabs = [("Summary", ""), ("Why here", "why"), ("Objects", "objects")]
+    tabs += [("Time line", "timeline"), ("Logs", "logs")]
+    if kind.verbs is not None and kind.verbs.unit is Unit.SHARDS:
+        tabs.append(("Shards", "shards"))
     return {
         "kind": kind.kind,
         "namespace": namespace,
@@ -76,7 +80,7 @@ def summary(
         "clusters": by_cluster(obj, decided, jobs=jobs),
         "conditions": clusters.conditions(obj, now_s),
         "decisions": None if decisions is None else [decision(each, now_s) for each in decided],
-        "events": None if events is None else [event(each, now_s) for each in _newest(events, uid)],
+        "events": None if events is None else [event(each, now_s) for each in newest(events, uid)],
         "commands": [
             f"federator explain {short}",
             f"federator pods {short}",
@@ -156,18 +160,19 @@ def _cause(cause: Any) -> str:
     return str(cause)
 
 
-def _newest(events: Sequence[Obj], uid: str) -> list[Obj]:
+def newest(events: Sequence[Obj], uid: str) -> list[Obj]:
     """Of this very object, the newest first."""
     own = [each for each in events if raw.text(each, "involvedObject", "uid") in ("", uid)]
-    return sorted(own, key=_at, reverse=True)[:EVENTS_MAX]
+    return sorted(own, key=happened_s, reverse=True)[:EVENTS_MAX]
 
 
-def _at(each: Obj) -> float:
-    """When it was last seen, in epoch seconds."""
-    return raw.epoch_s(_time(each))
+def happened_s(each: Obj) -> float:
+    """When an Event was last seen, in epoch seconds."""
+    return raw.epoch_s(time_of(each))
 
 
-def _time(each: Obj) -> str:
+def time_of(each: Obj) -> str:
+    """When it was last seen, RFC 3339."""
     return (
         raw.text(each, "series", "lastObservedTime")
         or raw.text(each, "lastTimestamp")
@@ -178,7 +183,7 @@ def _time(each: Obj) -> str:
 
 def event(obj: Obj, now_s: float) -> dict[str, Any]:
     """An Event."""
-    seen = _time(obj)
+    seen = time_of(obj)
     return {
         "type": raw.text(obj, "type"),
         "reason": raw.text(obj, "reason"),
@@ -246,6 +251,7 @@ def why(kind: Kind, namespace: str, name: str, facts: Mapping[str, Any]) -> dict
     verdict = raw.mapping(facts, "verdict")
     return {
         **head(kind, namespace, name, "why"),
+        "whyHref": text.address("workloads", kind.kind, namespace, name, "why"),
         "facts": facts,
         "figures": [
             {"name": figure, "value": value}

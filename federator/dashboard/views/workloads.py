@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from federator.dashboard import listing, rows, text
+from federator.dashboard import listing, text
 from federator.dashboard.listing import Page, Query, Spec
-from federator.dashboard.rows import DecisionRow, WorkloadRow
+from federator.dashboard.sources import rows
+from federator.dashboard.sources.rows import DecisionRow, WorkloadRow
 
 Decided = Callable[[str], DecisionRow | None]
 """uid -> what is decided about the workload."""

@@ -35,7 +35,10 @@ class InProcessTransport:
         query: dict[str, list[str]] = {}
         for name, value in request.query:
             query.setdefault(name, []).append(value)
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers: dict[str, str] = {}
+        for name, value in request.headers.items():
+            earlier = headers.get(name.lower())  # a mapping with repeated names has them all
+            headers[name.lower()] = value if earlier is None else f"{earlier},{value}"
         asked = ApiRequest(request.method, request.path, query, headers, request.body, self._caller)
         answer = self._api.handle(asked)
         if answer.stream is None:

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
@@ -66,6 +66,11 @@ class Drilling:
         self._outcomes: dict[str, Outcome] = {}
         self.elsewhere: Elsewhere | None = None
         """Drills one loss next to the event loop; None while there is no worker."""
+
+    @property
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What the last drill of each cluster came to, by its name."""
+        return self._outcomes
 
     async def run(self) -> None:
         """Until cancelled; then the figures end, for another hub publishes them."""

@@ -6,6 +6,7 @@ never kept. Only the user of a token's hash is kept, for some seconds.
 """
 
 import asyncio
+import dataclasses
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
@@ -40,6 +41,12 @@ KNOWN_S = 600.0
 """Seconds for which a token that the host accepted keeps its place. Its right to anything ends
 sooner: it is reviewed again after `REMEMBERED_S`."""
 AUTHENTICATED = "system:authenticated"
+SYSTEM = "system:"
+"""Users and groups of Kubernetes itself: nobody asks for them."""
+FOR_READERS = Right("ask", "federation.pinterest.com", "readers")
+"""The right to ask for other users, which the dashboard has for people with names that an issuer
+has confirmed. API servers have no such resource: it counts here only, and changes nothing."""
+NAMED_MAX = 512
 _TOKENS = ObjectRef("authentication.k8s.io/v1", "tokenreviews", "", "", "TokenReview")
 _RIGHTS = ObjectRef(
     "authorization.k8s.io/v1", "subjectaccessreviews", "", "", "SubjectAccessReview"
@@ -71,6 +78,10 @@ class Refused(Exception):
         return _refused, (self.status, self.reason, self.message, self.retry_after_s)
 
 
+def _is_reader(name: str) -> bool:
+    return bool(name) and name.isprintable() and not name.lower().startswith(SYSTEM)
+
+
 def _refused(status: int, reason: str, message: str, retry_after_s: int) -> Refused:
     return Refused(status, reason, message, retry_after_s=retry_after_s)
 
@@ -91,11 +102,10 @@ class Access:
         """Requests with unknown tokens that wait for the host, by address."""
 
     async def authenticate(self, request: Incoming) -> User:
-        """The user. Raises `Refused` 401 for none, 403 for one that would act as another, 503 while
-        the host does not answer."""
+        """The user. Raises `Refused` 401 for none, 403 for one that asks for another without the
+        right `FOR_READERS`, 503 while the host does not answer."""
         if request.impersonates:
-            # Answered as the user behind it, it would show more than the caller asked to see.
-            raise Refused(403, "Forbidden", "the query port does not offer to act as another user")
+            return await self._for_reader(request)
         scheme, _, token = request.authorization.partition(" ")
         if request.authorization:
             if scheme.lower() != "bearer" or not token.strip():
@@ -109,6 +119,19 @@ class Access:
         if request.certificate is not None:
             return User(request.certificate.name, (*request.certificate.groups, AUTHENTICATED))
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
+
+    async def _for_reader(self, request: Incoming) -> User:
+        """The user named by an account with that right. Without it, an answer with the rights
+        of the account would show more than was asked for."""
+        account = await self.authenticate(dataclasses.replace(request, impersonates=False))
+        await self.allow(account, (FOR_READERS,), "")
+        name, groups = request.acts_as[0], request.acts_as[1:]
+        named = [name, *groups]
+        if len(named) > NAMED_MAX or not all(map(_is_reader, named)):
+            raise Refused(
+                403, "Forbidden", f"nobody asks for users or groups of {SYSTEM}, or without a name"
+            )
+        return User(name, (*groups, AUTHENTICATED))
 
     async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
         """Returns when the user has all these rights in the namespace; "" for rights on what has

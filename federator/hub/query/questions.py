@@ -34,10 +34,11 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Tier
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 from federator.model.names import WorkloadKey
+from federator.scheduling.drill import Outcome
 from federator.scheduling.entry import Standing
 
 TAIL_MAX: Final = 10_000
@@ -65,6 +66,8 @@ class Sources:
     """Those that hold nothing and wait for room."""
     plan: Plan | None = None
     """None where no plans are made."""
+    drilled: Callable[[], Mapping[str, Outcome]] = dict
+    """What the last drill of each cluster came to."""
     read: Reads = field(kw_only=True)
     """Reads the files of the history in a thread."""
 
@@ -112,24 +115,55 @@ async def plan(sources: Sources, question: Question) -> msgspec.Raw:
     return await planning.planned(_inputs(sources), question.body, question.may, sources.plan)
 
 
+async def drill(sources: Sources, _: Question) -> Mapping[str, Any]:
+    """What the loss of each cluster would come to, by the last drill in the background: sums."""
+    return {
+        "clusters": [
+            {
+                "cluster": name,
+                "workloads": outcome.workloads,
+                "copies": outcome.copies,
+                "missing": {str(tier): outcome.missing(tier) for tier in Tier},
+                "recoverySeconds": outcome.recovery_s,
+            }
+            for name, outcome in sorted(sources.drilled().items())
+        ]
+    }
+
+
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
     """What was decided about a workload and became of it, or what happened to a cluster, as far as
     this hub wrote it down."""
+    _refuse_unkept(sources)
+    parts = (question.given["kind"], question.namespace, question.given["name"])
+    uid, born = await _life(sources, question)
+    key = "/".join(filter(None, parts))
+    return await _entries(sources, question, WantedEntries(key, 0.0, 0.0, 0, uid, born))
+
+
+async def whole_history(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """What was decided and what happened in the whole federation, as far as this hub wrote it
+    down."""
+    _refuse_unkept(sources)
+    return await _entries(sources, question, WantedEntries("", 0.0, 0.0, 0))
+
+
+def _refuse_unkept(sources: Sources) -> None:
     if not sources.journal.kept:
         raise Refused(
             404, "NotFound", "this hub keeps no history: its setting history.directory is empty"
         )
-    parts = (question.given["kind"], question.namespace, question.given["name"])
-    now = sources.clock.now()
-    uid, born = await _life(sources, question)
-    since = now - question.parameters.get("since_seconds", SINCE_MAX_S)
-    wanted = WantedEntries(
-        key="/".join(filter(None, parts)),
-        since=since if uid else max(since, born),
-        until=now - question.parameters.get("before_seconds", 0),
-        limit=question.parameters.get("limit", HISTORY_LIMIT),
-        uid=uid,
-        born=born,
+
+
+async def _entries(sources: Sources, question: Question, about: WantedEntries) -> Mapping[str, Any]:
+    """The entries about something, within the times and the number of the parameters."""
+    now, given = sources.clock.now(), question.parameters
+    since = now - given.get("since_seconds", SINCE_MAX_S)
+    wanted = replace(
+        about,
+        since=since if about.uid else max(since, about.born),
+        until=now - given.get("before_seconds", 0),
+        limit=given.get("limit", HISTORY_LIMIT),
     )
     try:
         page = await sources.journal.read(wanted, sources.read)
@@ -212,17 +246,16 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
     """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
     kind that we do not know, and for names that no object can have."""
     if not given:
-        return {"namespace": "", "plural": "edits"}
+        return {"namespace": "", "plural": "all"}
     if "plural" not in given:
-        cluster = registry.KINDS["MemberCluster"]
         if selectors.dns1123_subdomain(given["name"]):
             raise Refused(404, "NotFound", "no cluster can have this name")
         return {
             **given,
             "namespace": "",
-            "plural": cluster.plural,
-            "group": cluster.group,
-            "kind": cluster.kind,
+            "plural": _CLUSTERS.plural,
+            "group": _CLUSTERS.group,
+            "kind": _CLUSTERS.kind,
         }
     kind = next(
         (kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None
@@ -311,8 +344,15 @@ _PAGES: Final = {
     "before_seconds": router.count(SINCE_MAX_S),
     "limit": router.count(HISTORY_LIMIT_MAX),
 }
+_CLUSTERS: Final = registry.KINDS["MemberCluster"]
 _WORKLOAD: Final = Right("get", "{group}", "{plural}", name="{name}")
 _ONE: Final = "/v1/namespaces/{namespace}/{plural}/{name}"
+SEEN_IN_HISTORY: Final = (
+    registry.KINDS["PlacementDecision"],
+    registry.KINDS["MemberCluster"],
+    *registry.WORKLOADS.values(),
+)
+"""Kinds of which the whole history tells: its reader may list them in all namespaces."""
 _CHOICE: Final = {"cluster": router.word, "pod": router.word, "shard": router.count(2**31)}
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -359,6 +399,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         allow_large=planning.allow_large,
     ),
     Route(
+        "/v1/drill",
+        drill,
+        rights=(Right("list", _CLUSTERS.group, _CLUSTERS.plural),),
+        parameters={},
+        summary="What the loss of each cluster would come to.",
+    ),
+    Route(
         f"{_ONE}/history",
         history,
         rights=(_WORKLOAD,),
@@ -371,6 +418,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(Right("get", "{group}", "{plural}", name="{name}"),),
         parameters=_PAGES,
         summary="What happened to a cluster.",
+    ),
+    Route(
+        "/v1/history",
+        whole_history,
+        rights=tuple(Right("list", kind.group, kind.plural) for kind in SEEN_IN_HISTORY),
+        parameters=_PAGES,
+        summary="What was decided and what happened in the whole federation.",
     ),
     Route(
         f"{_ONE}/logs",

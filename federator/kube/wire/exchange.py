@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from multidict import CIMultiDict, MultiMapping
+
 from federator.kube import backoff, errors
 from federator.kube.wire import decode
 from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
@@ -193,12 +195,12 @@ class Exchange:
         transport = self.transport
         return isinstance(transport, RefreshesCredentials) and await transport.refresh_credentials()
 
-    def _headers(self, call: Call) -> dict[str, str]:
-        headers = {
-            "accept": "application/json",
-            "x-request-id": f"{self._rng.getrandbits(64):016x}",
-        }
-        headers.update(call.headers)
+    def _headers(self, call: Call) -> Mapping[str, str]:
+        given, number = call.headers, f"{self._rng.getrandbits(64):016x}"
+        # groups of a user are a repeated header
+        headers = CIMultiDict(given) if isinstance(given, MultiMapping) else dict(given)
+        headers.setdefault("accept", "application/json")
+        headers.setdefault("x-request-id", number)
         return headers
 
     def _no_answer(self, call: Call) -> errors.Unreachable:

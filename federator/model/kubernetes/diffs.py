@@ -37,6 +37,18 @@ def merge_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, A
     return patch
 
 
+def patched(live: Any, patch: Any) -> Any:
+    """`live` after a merge patch: null removes, objects merge, everything else replaces."""
+    if not isinstance(patch, Mapping):
+        return patch
+    before = live if isinstance(live, Mapping) else {}
+    kept = {name: value for name, value in before.items() if name not in patch}
+    changed = {
+        name: patched(before.get(name), value) for name, value in patch.items() if value is not None
+    }
+    return {**kept, **changed}
+
+
 def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     """A merge patch after which `live` equals `want` exactly: fields that `want` lacks are removed.
     For objects with one writer."""

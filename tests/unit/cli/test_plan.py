@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from federator.cli.leader import asking
+from federator.advice.plans import sending
 from federator.hub.query.router import LARGE_BYTES
 from tests.unit.cli.files import member, policy, psvc, quota, run, write
 
@@ -290,5 +290,5 @@ def test_a_large_plan_says_in_which_namespace_its_sender_lists_workloads() -> No
     large = {**service, "spec": {**service["spec"], "config": {"text": "x" * LARGE_BYTES}}}
     nowhere: dict[str, Any] = {"applied": [], "deleted": [], "scaled": []}
 
-    assert asking.namespace_of({**nowhere, "applied": [service]}) == ()
-    assert asking.namespace_of({**nowhere, "applied": [quota(), large]}) == (("namespace", "feed"),)
+    assert sending.query_of({**nowhere, "applied": [service]}) == ()
+    assert sending.query_of({**nowhere, "applied": [quota(), large]}) == (("namespace", "feed"),)

@@ -12,10 +12,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from federator.dashboard.server import Dashboard, Options
+from federator.dashboard.sources.leader import LEASE
 from federator.embedded.storage.messages import Caller
 from federator.hub.options import HubOptions
+from federator.hub.query import announcing
+from federator.hub.query.announcing import Announcement
 from federator.kinds import registry
+from federator.kube.client import Client
 from federator.kube.tlsserver import Incoming, Outgoing
+from federator.kube.wire.transport import Request
 from tests import virtual_time
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
@@ -77,6 +82,12 @@ class Browser:
         answer = await self.get(f"{path}{'&' if '?' in path else '?'}format=json")
         return json.loads(answer.body)
 
+    async def send(self, path: str, fields: dict[str, str]) -> Outgoing:
+        """Fills in a form of a page and sends it."""
+        page = (await self.get("/quota")).body.decode()
+        csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+        return await self.post(path, {"csrf": csrf, **fields})
+
     async def form(self) -> dict[str, str]:
         """The hidden fields of the sign-in page."""
         page = (await self.get("/signin")).body.decode()
@@ -105,16 +116,88 @@ async def report(world: World, kind: str, namespace: str, name: str, **status: A
     await world.host.patch(ref, {"status": status}, subresource="status")
 
 
+async def at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Computes where it is asked: there are no threads on virtual time."""
+    return work(*arguments)
+
+
+async def announce(world: World) -> None:
+    """Writes the Lease of a leading hub with a query port."""
+    said = Announcement("hub", "hub.example:8444", "hub.example", "an authority")
+    lease = {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {
+            "name": LEASE.name,
+            "namespace": LEASE.namespace,
+            "annotations": announcing.notes(said),
+        },
+        "spec": {"holderIdentity": said.holder},
+    }
+    await world.host.create(LEASE, lease)
+
+
+class Door:
+    """Carries requests to the query port of the world's hub."""
+
+    def __init__(self, world: World) -> None:
+        self._port = asking.port_of(world)
+
+    async def request(self, request: Request) -> "Answered":
+        async def read(most: int) -> bytes:
+            assert len(request.body) <= most
+            return request.body
+
+        given = Incoming(
+            request.method,
+            request.path,
+            urlencode(request.query),
+            authorization=request.headers.get("authorization", ""),
+            has_body=bool(request.body),
+            body_bytes=len(request.body),
+            read_body=read,
+        )
+        return Answered(await self._port.answer(given))
+
+    async def close(self) -> None: ...
+
+
+class Answered:
+    """An answer of the query port."""
+
+    def __init__(self, given: Outgoing) -> None:
+        self.status, self._body = given.status, given.body
+        self.headers = {name.lower(): text for name, text in given.headers.items()}
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    async def read(self, limit: int) -> bytes:
+        return self._body
+
+    async def close(self) -> None: ...
+
+
 @contextlib.asynccontextmanager
-async def dashboard_of(world: World) -> AsyncIterator[Dashboard]:
-    """The dashboard of a world, which has read the host."""
+async def dashboard_of(
+    world: World, *, leader: bool = False, **more: Any
+) -> AsyncIterator[Dashboard]:
+    """The dashboard of a world, which has read the host. `leader`: the hub of the world has a query
+    port, and its Lease says so. `more`: of `Dashboard`."""
+    if leader:
+        await announce(world)
     numbers = itertools.count()
     made = Dashboard(
         world.federation.client("host", "dashboard"),
-        options=Options(),
         clock=world.federation.clock,
         rng=random.Random(1),
         draw=lambda: f"secret-{next(numbers):032d}",
+        **{
+            "options": Options(),
+            "connect": lambda _: at_once(Client, Door(world), "leader"),
+            "compute": at_once,
+            **more,
+        },
     )
     work = asyncio.create_task(made.run())
     try:

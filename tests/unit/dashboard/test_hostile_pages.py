@@ -11,34 +11,27 @@ from typing import Any
 
 import pytest
 
-from federator.dashboard import listing, render, rows
+from federator.dashboard import listing, render
+from federator.dashboard.actions import Action, Field
 from federator.dashboard.listing import Query
-from federator.dashboard.rows import DecisionRow
-from federator.dashboard.views import clusters, overview, quota, workload, workloads
-from federator.kinds import registry
-
-TAGS = ("script", "img", "svg", "iframe", "body", "a", "details", "math", "object", "style")
-CORPUS = (
-    "<script>alert(1)</script>",
-    '"><script>alert(1)</script>',
-    "'><img src=x onerror=alert(1)>",
-    "' onmouseover='alert(1)",
-    '" autofocus onfocus="alert(1)',
-    "</title><script>alert(1)</script>",
-    "</textarea><script>alert(1)</script>",
-    "<!--><script>alert(1)</script>-->",
-    "javascript:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "{{ 7*7 }}{% raw %}${7*7}#{7*7}",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "\u202egnp.exe\u202c",
-    "a\u2066b\u2069c\u200b\u200d\ufeff",
-    "line\nbreak\r\nand\ttab\x1b[31m\x00",
-    "\ud800 lone",
-    *(f"<{tag} onload=alert(1) src=x href=javascript:alert(1)>{tag}" for tag in TAGS),
-    *(f"x{char}onerror=alert(1)" for char in "/`=;\x0c\u2028"),
-    "x" * 5000,
+from federator.dashboard.sources import prometheus, rows
+from federator.dashboard.sources.rows import DecisionRow
+from federator.dashboard.views import (
+    action,
+    alerts,
+    changes,
+    clusters,
+    logs,
+    overview,
+    quota,
+    timeline,
+    workload,
+    workloads,
 )
+from federator.kinds import registry
+from federator.kinds.pods.revisions import Revision
+from tests.unit.dashboard import hostile_plans
+from tests.unit.dashboard.corpus import CORPUS
 
 
 class Seen(HTMLParser):
@@ -64,6 +57,7 @@ FRAME: dict[str, Any] = {
     "refreshes": True,
     "live": True,
     "refresh": "every 10s",
+    "live_from": "/live?of=%2F",
     "here": "/",
     "toggle": "/",
     "json": "/?format=json",
@@ -137,23 +131,119 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
     single = quota.single([account], text)
     assert single is not None
     return {
-        "overview.html.j2": overview.view([row], [cluster], [account], 0.0),
+        "overview.html.j2": {
+            **overview.view([row], [cluster], [account], 0.0),
+            "trend": overview.trend([(0.0, (1, 1, 0)), (60.0, (2, 1, 1))]),
+            "drill": overview.drill({"clusters": [{"cluster": text, "missing": {text: 2}}]}),
+            "actions": BUTTON,
+        },
         "workloads.html.j2": workloads.view(
             listing.select(Query("/workloads", {}, text), spec, []), lambda uid: shares, 0.0
         )
         | {"rows": [workloads.line(row, shares, 0.0)], "filters": listed.filters()},
-        "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0),
-        "why.html.j2": {**workload.why(kind, text, text, facts), "trouble": "", "decisions": None},
+        "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0)
+        | {"actions": BUTTON},
+        "why.html.j2": {
+            **workload.why(kind, text, text, facts),
+            "trouble": "",
+            "decisions": None,
+            "whatIf": hostile_plans.what_if(text),
+        },
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0
         ),
-        "cluster.html.j2": clusters.single(cluster, obj, [(row, shares)], 0.0),
+        "cluster.html.j2": hostile_plans.cluster(text, cluster, row, shares) | {"actions": BUTTON},
         "quota.html.j2": quota.view([account], lacking),
         "account.html.j2": single,
+        "action.html.j2": _action(text),
+        "timeline.html.j2": _timeline(kind, obj, event, text),
+        "changes.html.j2": _changes(text),
+        "alerts.html.j2": {
+            "source": "Prometheus",
+            "rows": alerts.of_prometheus(_alerts(text), 0.0),
+            "most": 9,
+        },
+        "logs.html.j2": {
+            **logs.form(kind, text, text, {"cluster": text, "pod": text, "container": text}),
+            **logs.shown(
+                {
+                    "logs": [{"cluster": text, "pod": text, "container": text, "text": text}],
+                    "clusters": [{"cluster": text, "answered": False, "reason": text}],
+                }
+            ),
+            "trouble": text,
+        },
         "failure.html.j2": {"status": 404, "title": text, "message": text},
-        "signin.html.j2": {"csrf": text, "next": text, "trouble": text},
+        "signin.html.j2": {
+            **dict.fromkeys(("csrf", "next", "trouble", "issuer"), text),
+            **{"begin": "/", "left": True, "end": "/"},
+        },
+        "signedin.html.j2": {"next": "/"},
+        **hostile_plans.planned(text),
+        **hostile_plans.jobs_of(text, row),
+        **hostile_plans.simulations_of(text),
     }
+
+
+HISTORY = ("Decision", "Condition", "Cluster", "Gap", "Leader")
+
+
+def _history(text: str) -> dict[str, Any]:
+    key = f"PinterestService/{text.replace('/', '|')}/x"
+    rows: list[dict[str, Any]] = [
+        {"kind": each, "key": key, "cause": text, "evidence": text} for each in HISTORY
+    ]
+    rows[0] |= {"from": {text: 1}, "to": {text: 2}}
+    rows[1] |= {"from": text, "to": text}
+    return {"entries": rows, "begins": 0.0}
+
+
+def _timeline(kind: Any, obj: Any, event: Any, text: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"f:spec": {f"f:{text}": {}}}
+    writer = {"manager": text, "operation": text, "time": "x", "fieldsV1": fields}
+    written = {**obj, "metadata": {**obj["metadata"], "managedFields": [writer]}}
+    kept = [
+        Revision("r", "u", number, {"template": {text: number}}, (text, text), text)
+        for number in (1, 2)
+    ]
+    return timeline.view(kind, written, timeline.Known(_history(text), [event], kept), 0.0)
+
+
+def _changes(text: str) -> dict[str, Any]:
+    spec = changes.spec(0.0)
+    page = listing.select(Query("/changes"), spec, changes.of_history(_history(text)))
+    return changes.view(page, 0.0) | {"filters": []}
+
+
+def _alerts(text: str) -> list[Any]:
+    labels = (("cluster", text), (text, text))
+    return [prometheus.Alert(text, text, False, text, 1.0, labels, text, text)]
+
+
+BUTTON = [{"title": "t", "href": "/act/t"}]
+
+
+def _action(text: str) -> dict[str, Any]:
+    made = Action(text, text, "workload", text, _fits, _edit, "", Field(text, text, False, str))
+    kind = registry.WORKLOADS["PinterestService"]
+    obj = {"metadata": {"name": text, "namespace": text}}
+    page = action.form(made, kind, obj, ("workloads", text))
+    shown = action.outcome(made, kind, obj, {}, None)
+    page |= {"problem": text, "warning": text, "given": text, "mark": "m", **shown}
+    return {
+        **page,
+        "command": text,
+        "plan": {"tone": "warn", "head": [text], "warnings": [text], "parts": []},
+    }
+
+
+def _fits(_: Any, __: Any) -> bool:
+    return True
+
+
+def _edit(*_: Any) -> dict[str, Any]:
+    return {}
 
 
 def _facts(text: str) -> dict[str, Any]:
@@ -213,9 +303,12 @@ def _facts(text: str) -> dict[str, Any]:
     }
 
 
+HARMLESS = pages("harmless")
+
+
 @pytest.mark.parametrize("text", CORPUS, ids=range(len(CORPUS)))
 def test_texts_of_strangers_are_text(text: str) -> None:
-    harmless = pages("harmless")
+    harmless = HARMLESS
     for template, view in pages(text).items():
         frame = {**FRAME, "title": text, "reader": text, "warnings": [text], "notes": [text]}
         seen, usual = Seen(), Seen()
@@ -232,6 +325,10 @@ def test_texts_of_strangers_are_text(text: str) -> None:
             "[\x00-\x08\x0b-\x1f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]", page
         )
         assert json.loads(render.data(view)) is not None
+
+
+def test_the_corpus_has_a_hundred_different_texts() -> None:
+    assert len(set(CORPUS)) == len(CORPUS) > 100
 
 
 def test_every_template_of_a_page_is_in_this_test() -> None:

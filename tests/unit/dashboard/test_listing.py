@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from federator.dashboard import listing
 from federator.dashboard.listing import Query
-from federator.dashboard.rows import DecisionRow, Health, WorkloadRow
+from federator.dashboard.sources.rows import DecisionRow, Health, WorkloadRow
 from federator.dashboard.views import workloads
 
 ROW = WorkloadRow(

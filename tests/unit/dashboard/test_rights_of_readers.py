@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from federator.dashboard import rights
+from federator.dashboard.sources import rights
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.dashboard.asking import (

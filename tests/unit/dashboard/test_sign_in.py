@@ -6,22 +6,26 @@ import logging
 import pytest
 
 from federator.dashboard import pages, port, render, sessions
-from federator.dashboard.port import HEADERS, Cookies
+from federator.dashboard.port import HEADERS
+from federator.dashboard.routes.route import Route
+from federator.dashboard.signin import browsing, signing
+from federator.dashboard.signin.browsing import Cookies
 from federator.hub.query.access import REMEMBERED_S, User
 from tests.unit.dashboard.asking import Browser, dashboard_of, play, reader
 from tests.unit.hub.world import World
 from tests.unit.query import asking
 
 
-def _address(route: pages.Route) -> str:
-    return route.path.format(kind="PinterestService", namespace="feed", name="web")
+def _address(route: Route) -> str:
+    given = {"kind": "PinterestService", "namespace": "feed", "name": "web", "action": "drain"}
+    return route.path.format_map(given)
 
 
 def test_every_page_without_a_session_is_a_redirect_or_401() -> None:
     async def scenario(world: World) -> None:
         async with dashboard_of(world) as dashboard:
             stranger = Browser(dashboard)
-            paths = [*map(_address, pages.ROUTES), port.SIGN_OUT, "/nope", "/static", "//", ""]
+            paths = [*map(_address, pages.ROUTES), signing.SIGN_OUT, "/nope", "/static", "//", ""]
             for path in paths:
                 page = await stranger.get(path)
                 assert (page.status, page.body) == (303, b""), path
@@ -32,7 +36,7 @@ def test_every_page_without_a_session_is_a_redirect_or_401() -> None:
                 renewed = await stranger.get(path, **{"hx-request": "true"})
                 assert renewed.status == 401
                 assert renewed.headers["HX-Redirect"].startswith("/signin?next=")
-            for path in sorted(port.OPEN - {port.LINK}):
+            for path in (*sorted(port.PROBES), signing.SIGN_IN):
                 assert (await stranger.get(path)).status == 200, path
             for name in render.STATIC:
                 assert (await stranger.get(f"/static/{name}")).status == 200, name
@@ -239,7 +243,7 @@ def test_the_sessions_of_one_user_and_of_all_are_bounded(monkeypatch: pytest.Mon
     ],
 )
 def test_a_sign_in_leads_to_pages_of_this_server_only(where: str, lands: str) -> None:
-    assert port.local(where) == lands
+    assert browsing.local(where) == lands
 
 
 def test_cookies_are_for_this_origin() -> None:

@@ -178,7 +178,8 @@ def network_faults(found: Iterable[Manifest]) -> Iterator[str]:
 
 
 def settings_faults(found: Iterable[Manifest], directory: Path) -> Iterator[str]:
-    """Settings files in ConfigMaps load, and the probes ask the port that they name."""
+    """Settings files in ConfigMaps load, and the probes ask the port that they name. Those of the
+    dashboard ask the port of its pages."""
     for config in of_kind(found, "ConfigMap"):
         text = config["data"].get("federator.yaml")
         if text is None:
@@ -186,7 +187,10 @@ def settings_faults(found: Iterable[Manifest], directory: Path) -> Iterator[str]
         path = directory / "federator.yaml"
         path.write_text(text)
         serve = settings.load(str(path), {}).serve
-        if (serve.host, serve.port) != ("0.0.0.0", 8080):
+        if "dashboard" not in config["metadata"]["name"] and (serve.host, serve.port) != (
+            "0.0.0.0",
+            8080,
+        ):
             yield f"{config['metadata']['name']} listens on {serve.host}:{serve.port}"
 
 

@@ -15,7 +15,7 @@ from federator.cli.leader import asking
 from federator.hub.deletion import departed
 from federator.hub.host import collector
 from federator.hub.options import HubOptions
-from federator.hub.query import serving
+from federator.hub.query import access, serving
 from federator.hub.records import pauses, seals
 from federator.hub.security import hardening
 from federator.kinds import registry, rights
@@ -137,6 +137,17 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     assert named == {"", LEASE, fencing.LEASE, *mine}
 
 
+def test_the_dashboard_reads_every_kind_of_workload_and_writes_nothing() -> None:
+    found = manifests.load((manifests.DEPLOY / "dashboard" / "account.yaml").read_text())
+    given = manifests.grants(found, "federator-dashboard")
+    read = {(row[1], row[2]) for row in given if row[3] == "watch"}
+    assert {(kind.group, kind.plural) for kind in registry.WORKLOADS.values()} <= read
+    verbs = {row[3] for row in given if not row[2].endswith("reviews")}
+    assert verbs == {"get", "list", "watch", access.FOR_READERS.verb}
+    right = access.FOR_READERS
+    assert ("", right.group, right.resource, right.verb, "") in given
+
+
 def test_everybody_may_read_of_the_hub_who_leads_and_whether_it_is_paused_and_no_more() -> None:
     found = manifests.written()
     asked = {
@@ -202,7 +213,8 @@ def test_priority_classes_come_from_the_member_process_alone() -> None:
 )
 def test_settings_files_load_and_listen_where_the_probes_ask(path: Path) -> None:
     found = settings.load(str(path), {})
-    assert (found.serve.host, found.serve.port) == ("0.0.0.0", 8080)
+    if path.parent.name != "dashboard":  # its probes ask the port of the pages
+        assert (found.serve.host, found.serve.port) == ("0.0.0.0", 8080)
 
 
 @pytest.mark.parametrize("of", ["crd", "crd/member"])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from federator.cli.rollouts import progress
 from federator.kinds import registry
+from federator.kinds.pods import progress
 from federator.kube import errors
 from tests.unit.hub.world import World, play
 

@@ -62,6 +62,7 @@ def port_of(
         standing,
         journal or process.journal,
         plan=asked.answer,
+        drilled=lambda: process.controllers.drilling.outcomes,
         read=compute,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)
@@ -77,12 +78,20 @@ async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any])
     await _bind(world, user, namespace, rules)
 
 
-async def grant_everywhere(world: World, user: str, *rules: dict[str, Any]) -> None:
-    """Gives a user these rights on the whole host."""
-    await _bind(world, user, "", rules)
+async def grant_everywhere(
+    world: World, user: str, *rules: dict[str, Any], subject: str = "User"
+) -> None:
+    """Gives a user, or a group, these rights on the whole host."""
+    await _bind(world, user, "", rules, subject)
 
 
-async def _bind(world: World, user: str, namespace: str, rules: Sequence[dict[str, Any]]) -> None:
+async def _bind(
+    world: World,
+    user: str,
+    namespace: str,
+    rules: Sequence[dict[str, Any]],
+    subject: str = "User",
+) -> None:
     """A role with these rules and its binding, in a namespace, or everywhere with ""."""
     kind = "Role" if namespace else "ClusterRole"
     meta = {"name": user, "namespace": namespace} if namespace else {"name": user}
@@ -92,7 +101,7 @@ async def _bind(world: World, user: str, namespace: str, rules: Sequence[dict[st
         "kind": f"{kind}Binding",
         "metadata": meta,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": user},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": subject, "name": user}],
     }
     for obj in (role, bound):
         plural = f"{str(obj['kind']).lower()}s"

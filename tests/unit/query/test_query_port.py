@@ -102,17 +102,47 @@ def test_a_right_that_is_taken_away_counts_with_the_next_request() -> None:
     worlds.play(scenario)
 
 
-def test_a_request_to_act_as_another_user_is_refused() -> None:
+FOR_READERS = {
+    "apiGroups": ["federation.pinterest.com"],
+    "resources": ["readers"],
+    "verbs": ["ask"],
+}
+
+
+def test_a_request_to_act_as_another_user_needs_the_right_to_ask_for_readers() -> None:
     """It would be answered with the rights of the user behind it."""
 
     async def scenario(world: World) -> None:
         await web(world)
         await grant(world, "owner", "feed", *EVERYTHING)
-        asked = request(f"{WEB}/pods", user="owner")
-        refused = await port_of(world).answer(dataclasses.replace(asked, impersonates=True))
+        await grant(world, "deployers", "feed")
+        port = port_of(world)
+
+        async def asked(user: str, *acts_as: str) -> Any:
+            given = request(f"{WEB}/pods", user=user)
+            given = dataclasses.replace(given, impersonates=True, acts_as=acts_as)
+            return await port.answer(given)
+
+        refused = await asked("owner", "owner")
         assert refused.status == 403
-        message = "the query port does not offer to act as another user"
+        message = 'user "owner" cannot ask readers.federation.pinterest.com on the host'
         assert asking.body(refused)["message"] == message
+        await grant(world, "dashboard", "feed")
+        await asking.grant_everywhere(world, "dashboard", FOR_READERS)
+        assert (await asked("dashboard", "owner")).status == 200
+        stranger = await asked("dashboard", "stranger", "deployers")
+        assert asking.body(stranger)["message"].startswith('user "stranger" cannot get')
+        for named in (
+            ("",),
+            ("system:admin",),
+            ("System:admin",),
+            ("owner", "system:masters"),
+            ("owner", ""),
+            ("own\ner",),
+        ):
+            answer = await asked("dashboard", *named)
+            assert answer.status == 403, named
+            assert "of system:" in asking.body(answer)["message"]
 
     worlds.play(scenario)
 
@@ -448,7 +478,9 @@ def test_every_question_takes_rights_in_the_namespace_of_its_path_or_on_its_clus
         spaced = route.path.startswith("/v1/namespaces/{namespace}/")
         if route.by_object:
             continue  # the answer asks for the rights of each object (`test_planning`)
-        assert spaced or [str(right) for right in route.rights] == ["get {plural}.{group}"]
+        whole = "list memberclusters.federation.pinterest.com"
+        needs = [whole if route.name == "drill" else "get {plural}.{group}"]
+        assert spaced or [str(right) for right in route.rights] == needs
         assert {right.verb for right in route.rights} <= {"get", "list"} | (
             {"create"} if route.body_max else set()
         )

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.dashboard.sessions import Session
-from federator.hub.query.access import Access
+from federator.dashboard.sources.acting import Admitted
+from federator.hub.query.access import Access, User
 from federator.hub.query.router import Right
 from federator.kinds.kind import Kind
 from federator.kube.clock import Clock
@@ -48,21 +49,36 @@ class Scope:
 class Rights:
     """Asks, and remembers for a while."""
 
-    def __init__(self, access: Access, clock: Clock) -> None:
+    def __init__(self, access: Access, clock: Clock, admitted: Admitted | None = None) -> None:
         self._access = access
         self._clock = clock
+        self._admitted = admitted or Admitted()
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._kept: OrderedDict[tuple[bytes, Right, str], tuple[float, bool]] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, bool, Right, str], tuple[float, bool]] = OrderedDict()
 
     async def may(self, reader: Session, right: Right, namespace: str = "") -> bool:
         """Whether the reader has this right; "" for all namespaces, or for what has none. Raises
         `access.Refused` 503 while the host does not answer."""
-        key, now = (reader.ident, right, namespace), self._clock.monotonic()
+        return await self._checked((reader.ident, False, right, namespace), reader.user)
+
+    def acting(self, reader: Session) -> User | None:
+        """The user that the host is to see when the reader acts; None where the reader may not."""
+        return self._admitted.acting(reader.user)
+
+    async def acts(self, reader: Session, right: Right, namespace: str = "") -> bool:
+        """Whether the reader may do this with a button. Raises as `may`."""
+        user = self.acting(reader)
+        if user is None:
+            return False
+        return await self._checked((reader.ident, True, right, namespace), user)
+
+    async def _checked(self, key: tuple[bytes, bool, Right, str], user: User) -> bool:
+        now = self._clock.monotonic()
         kept = self._kept.get(key)
         if kept is not None and kept[0] > now:
             return kept[1]
         async with self._gate:
-            allowed = await self._access.may(reader.user, right, namespace)
+            allowed = await self._access.may(user, *key[2:])
         # The age counts from the question: an answer may have been on its way for seconds.
         self._kept[key] = (now + KEPT_S, allowed)
         self._kept.move_to_end(key)

@@ -12,8 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from federator.dashboard import rows
-from federator.dashboard.rows import AccountRow, ClusterRow, DecisionRow, WorkloadRow
+from federator.dashboard.sources import rows
+from federator.dashboard.sources.changes import Changes
+from federator.dashboard.sources.rows import (
+    AccountRow,
+    ClusterRow,
+    CronRow,
+    DecisionRow,
+    WorkloadRow,
+)
 from federator.hub.query import banner
 from federator.hub.query.banner import Banner
 from federator.kinds import registry
@@ -47,10 +54,15 @@ class Fleet:
             project = functools.partial(rows.workload, kind)
             changed = functools.partial(self._count, kind.kind)
             self._workloads[kind.kind] = self._watched(kind, project, changed)
+        self._crons = [
+            self._watched(kind, functools.partial(rows.cron, kind))
+            for kind in registry.RECURRING.values()
+        ]
         kinds = registry.KINDS
         self._clusters = self._watched(kinds["MemberCluster"], rows.cluster)
         self._accounts = self._watched(kinds["FederatedQuota"], rows.account)
         self._watched(kinds["PlacementDecision"], rows.decision, self._decide)
+        self.changes = Changes()
         self._banner = Banner()
         self._banner_at = -BANNER_S
 
@@ -61,6 +73,12 @@ class Fleet:
         changed: Callable[[Key, Any, Any], None] | None = None,
     ) -> Store[Any]:
         store: Store[Any] = Store(f"host/{kind.plural}")
+
+        def noted(key: Key, old: Any, new: Any) -> None:
+            if changed is not None:
+                changed(key, old, new)
+            self.changes.note(kind.kind, *key)
+
         self.reflectors.append(
             Reflector(
                 self._host,
@@ -68,7 +86,7 @@ class Fleet:
                 kind.plural,
                 store,
                 project=project,
-                on_change=changed,
+                on_change=noted,
                 clock=self._clock,
                 rng=self._rng,
                 optional=True,
@@ -133,6 +151,11 @@ class Fleet:
     def decision(self, uid: str) -> DecisionRow | None:
         """What is decided about a workload; None while nothing is."""
         return self._decisions.get(uid)
+
+    def crons(self) -> Iterator[CronRow]:
+        """What makes workloads on a schedule."""
+        for store in self._crons:
+            yield from store.items().values()
 
     def clusters(self) -> list[ClusterRow]:
         """By name."""

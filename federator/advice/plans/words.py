@@ -1,45 +1,67 @@
-"""A plan in words and tables, from its document: the same whether it was computed here or by the
-leading hub."""
+"""A plan in sentences and tables, from its document. The command line and the dashboard show the
+same."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.cli import common
 from federator.model.kubernetes import quantity
 from federator.model.plaintext import counted
 
 SHOWN: Final = 20
-"""Rows of each table; all are in -o json."""
-MESSAGES: Final = 5
+"""Rows of each table on a terminal; all are in -o json."""
+ROWS_A_MESSAGE: Final = 4
+"""Messages are longer than rows, so fewer of them are shown."""
 NOWHERE: Final = "-"
 
 
-def rendered(document: Mapping[str, Any], max_moves: int | None = None) -> str:
-    """The whole plan."""
-    parts = [
-        _head(document, max_moves),
-        "\n".join(document["refused"]),
-        _workloads(document),
-        *_groups(document),
-    ]
-    parts += [_messages(document), _accounts(document), _budgets(document), *_losses(document)]
-    parts += _invariants(document)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A part of the plan with rows, the largest first."""
+
+    headers: tuple[str, ...]
+    rows: list[list[str]]
+    """As many as were asked for."""
+    total: int
+    """Rows that there are."""
+    noun: tuple[str, str]
+    """What a row is, in singular and plural."""
+
+
+Part = list[str] | Table
+"""Sentences, one a line, or a table."""
+
+
+def parts(
+    document: Mapping[str, Any], *, max_moves: int | None = None, most: int = SHOWN
+) -> Iterator[Part]:
+    """The whole plan. `most`: rows of each table."""
+    yield _head(document, max_moves)
+    if document["refused"]:
+        yield list(document["refused"])
+    yield from _workloads(document, most)
+    yield from _groups(document, most)
+    if messages := _messages(document, most):
+        yield messages
+    yield from _accounts(document, most)
+    yield from _budgets(document, most)
+    yield from _losses(document)
+    yield from _invariants(document)
     if not document["settled"]:
-        parts.append(
+        yield [
             "The decisions were still changing when the plan was cut off: apply these edits in"
             " smaller parts."
-        )
-    return "\n\n".join(part for part in parts if part)
+        ]
 
 
-def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
+def _head(document: Mapping[str, Any], max_moves: int | None) -> list[str]:
     summary, looked = document["summary"], document["looked"]
     among = (
         f"{counted(looked['workloads'], 'workload', 'workloads')} in"
         f" {counted(looked['clusters'], 'cluster', 'clusters')}"
     )
     if not summary["workloads"]:
-        return f"Nothing changes, of {among}."
+        return [f"Nothing changes, of {among}."]
     said = [f"{counted(summary['workloads'], 'workload changes', 'workloads change')}, of {among}."]
     moves = counted(summary["moves"], "copy moves", "copies move")
     more = f" (more than --max-moves {max_moves})" if _exceeds(summary, max_moves) else ""
@@ -54,9 +76,12 @@ def _head(document: Mapping[str, Any], max_moves: int | None) -> str:
     if summary["shorter"]:
         lacking = counted(summary["shorter"], "workload ends", "workloads end")
         said.append(f"{lacking} shorter than now, or with an edit held back.")
+    if others := document.get("others"):
+        unseen = counted(others["workloads"], "of them is", "of them are")
+        said.append(f"{unseen} in namespaces where you may not list workloads.")
     if document["seconds"]:
         said.append(f"The last copy may move after {duration(document['seconds'])}.")
-    return "\n".join(said)
+    return said
 
 
 def _exceeds(summary: Mapping[str, int], max_moves: int | None) -> bool:
@@ -69,7 +94,7 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 120 else f"{-(-whole // 60)} min"
 
 
-def _workloads(document: Mapping[str, Any]) -> str:
+def _workloads(document: Mapping[str, Any], most: int) -> Iterator[Table]:
     rows = document["workloads"]
     table = [
         [
@@ -81,12 +106,10 @@ def _workloads(document: Mapping[str, Any]) -> str:
             _short(row),
             row.get("reason", ""),
         ]
-        for row in rows[:SHOWN]
+        for row in rows[:most]
     ]
-    if not table:
-        return ""
-    headers = ["WORKLOAD", "CHANGE", "LEAVES", "ENTERS", "RESTARTED", "SHORT", "REASON"]
-    return _cut(common.table(headers, table), len(rows), "workload", "workloads")
+    headers = ("WORKLOAD", "CHANGE", "LEAVES", "ENTERS", "RESTARTED", "SHORT", "REASON")
+    yield from _table(headers, table, len(rows), ("workload", "workloads"))
 
 
 def _what(row: Mapping[str, Any]) -> str:
@@ -116,55 +139,54 @@ def _short(row: Mapping[str, Any]) -> str:
     return f"{now} -> {then}" if now != then else str(then) if then else NOWHERE
 
 
-def _cut(table: str, rows: int, singular: str, plural: str) -> str:
-    if rows <= SHOWN:
-        return table
-    left = rows - SHOWN
-    return f"{table}\n... and {left} more {singular if left == 1 else plural} (-o json)"
+def _table(
+    headers: tuple[str, ...], rows: list[list[str]], total: int, noun: tuple[str, str]
+) -> Iterator[Table]:
+    if rows:
+        yield Table(headers, rows, total, noun)
 
 
-def _groups(document: Mapping[str, Any]) -> Iterator[str]:
+def _groups(document: Mapping[str, Any], most: int) -> Iterator[Table]:
     """By policy and by pair of clusters, where there are more workloads than are listed."""
     if len(document["workloads"]) <= SHOWN:
         return
-    policies = document["byPolicy"]
-    table = [
+    policies, pairs = document["byPolicy"], document["byClusters"]
+    by_policy = [
         [row["policy"] or NOWHERE, str(row["workloads"]), str(row["copies"])]
-        for row in policies[:SHOWN]
+        for row in policies[:most]
     ]
-    headers = ["POLICY", "WORKLOADS", "COPIES"]
-    yield _cut(common.table(headers, table), len(policies), "policy", "policies")
-    pairs = document["byClusters"]
-    table = [
+    yield from _table(
+        ("POLICY", "WORKLOADS", "COPIES"), by_policy, len(policies), ("policy", "policies")
+    )
+    by_pair = [
         [
             row["from"] or NOWHERE,
             row["to"] or NOWHERE,
             str(row["workloads"]),
             str(row["copies"]),
         ]
-        for row in pairs[:SHOWN]
+        for row in pairs[:most]
     ]
-    headers = ["FROM", "TO", "WORKLOADS", "COPIES"]
-    yield _cut(common.table(headers, table), len(pairs), "pair", "pairs")
+    yield from _table(("FROM", "TO", "WORKLOADS", "COPIES"), by_pair, len(pairs), ("pair", "pairs"))
 
 
-def _messages(document: Mapping[str, Any]) -> str:
+def _messages(document: Mapping[str, Any], most: int) -> list[str]:
     """Why workloads end short, are held back or leave for others."""
     noted = [row for row in document["workloads"] if row.get("message") or "preempted" in row]
-    lines = []
-    for row in noted[:MESSAGES]:
+    lines, most = list[str](), most // ROWS_A_MESSAGE
+    for row in noted[:most]:
         left = row.get("preempted")
         if left is not None:
             copies = counted(left["copies"], "copy leaves", "copies leave")
             lines.append(f"{row['workload']}: {copies} for {left['by']}")
         if row.get("message"):
             lines.append(f"{row['workload']}: {row['message']}")
-    if len(noted) > MESSAGES:
-        lines.append(f"... and {len(noted) - MESSAGES} more with a reason (-o json)")
-    return "\n".join(lines)
+    if len(noted) > most:
+        lines.append(f"... and {len(noted) - most} more with a reason (-o json)")
+    return lines
 
 
-def _accounts(document: Mapping[str, Any]) -> str:
+def _accounts(document: Mapping[str, Any], most: int) -> Iterator[Table]:
     rows = document.get("accounts", ())
     table = [
         [
@@ -176,12 +198,10 @@ def _accounts(document: Mapping[str, Any]) -> str:
             _changed(row, "borrowed"),
             _changed(row, "lent"),
         ]
-        for row in rows[:SHOWN]
+        for row in rows[:most]
     ]
-    if not table:
-        return ""
-    headers = ["ACCOUNT", "TIER", "RESOURCE", "GUARANTEED", "USED", "BORROWED", "LENT"]
-    return _cut(common.table(headers, table), len(rows), "row", "rows")
+    headers = ("ACCOUNT", "TIER", "RESOURCE", "GUARANTEED", "USED", "BORROWED", "LENT")
+    yield from _table(headers, table, len(rows), ("row", "rows"))
 
 
 def _changed(row: Mapping[str, Any], field: str) -> str:
@@ -192,17 +212,17 @@ def _changed(row: Mapping[str, Any], field: str) -> str:
     return f"{before} -> {after}" if before != after else after
 
 
-def _budgets(document: Mapping[str, Any]) -> str:
+def _budgets(document: Mapping[str, Any], most: int) -> Iterator[Table]:
     rows: Sequence[Mapping[str, Any]] = document.get("budgets", ())
     table = [
         [row["budget"], str(row["copies"]), str(row["aMinute"]), duration(row["seconds"])]
-        for row in rows[:SHOWN]
+        for row in rows[:most]
     ]
-    headers = ["BUDGET", "COPIES", "A MINUTE", "LAST AFTER"]
-    return _cut(common.table(headers, table), len(rows), "budget", "budgets") if table else ""
+    headers = ("BUDGET", "COPIES", "A MINUTE", "LAST AFTER")
+    yield from _table(headers, table, len(rows), ("budget", "budgets"))
 
 
-def _losses(document: Mapping[str, Any]) -> Iterable[str]:
+def _losses(document: Mapping[str, Any]) -> Iterator[list[str]]:
     for loss in document.get("uncovered", ())[:SHOWN]:
         now, then = loss["copiesWithoutPlaceNow"], loss["copiesWithoutPlaceThen"]
         lines = [
@@ -212,10 +232,10 @@ def _losses(document: Mapping[str, Any]) -> Iterable[str]:
         lines += [
             f"  {row['workload']}: {row['copies']}: {row['why']}" for row in loss["workloads"]
         ]
-        yield "\n".join(lines)
+        yield lines
 
 
-def _invariants(document: Mapping[str, Any]) -> Iterator[str]:
+def _invariants(document: Mapping[str, Any]) -> Iterator[list[str]]:
     """The invariants that do not hold then. Those that are as broken as now come last."""
     for broken in document.get("invariants", ())[:SHOWN]:
         now, then = broken["copiesBeyondNow"], broken["copiesBeyondThen"]
@@ -226,4 +246,4 @@ def _invariants(document: Mapping[str, Any]) -> Iterator[str]:
             f" {counted(then, 'copy', 'copies')} of {of} beyond it (now {now}):"
         ]
         lines += [f"  {row['message']}" for row in broken["breaches"]]
-        yield "\n".join(lines)
+        yield lines

@@ -65,6 +65,35 @@ class WorkloadRow:
     """When it last began to lack copies; "" while it lacks none."""
     created: str
     summary: str
+    edited: str = ""
+    """When a person or a program last changed more than the status; "" since it was created."""
+    edited_by: str = ""
+    """The program that did, as it names itself."""
+    running: int = 0
+    """Shards, or pods of a training job, that run now."""
+    failed: int = 0
+    """Shards that have failed for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronRow:
+    """One object that makes workloads on a schedule."""
+
+    kind: str
+    namespace: str
+    name: str
+    schedule: str
+    suspended: bool
+    active: int
+    """Runs that have not ended."""
+    last: str
+    """Scheduled time of the newest run."""
+    next: str
+    """When the next run is due."""
+    missed: int
+    trouble: str
+    """Why it makes no runs; "" while it does."""
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +106,10 @@ class DecisionRow:
     shortfall: int
     shares: tuple[tuple[str, int], ...]
     """(cluster, copies), by name."""
+    at: str = ""
+    """When it was decided."""
+    cause: str = ""
+    """What led to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +170,7 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         kind.kind,
         text(raw.text(meta, "namespace")),
         raw.text(meta, "name"),
-        raw.text(meta, "uid"),
+        text(raw.text(meta, "uid")),  # its decision has it too
         text(verbs.project(obj)),
         text(str(verbs.tier(obj))),
         verbs.priority(obj),
@@ -145,11 +178,51 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         ready(kind, obj),
         health,
         text(raw.text(trouble, "reason")),
-        plaintext.clipped(raw.text(trouble, "message"), MESSAGE_MAX),
+        text(plaintext.clipped(raw.text(trouble, "message"), MESSAGE_MAX)),
         raw.text(placed, "lastTransitionTime") if placed.get("status") == "False" else "",
-        raw.text(meta, "creationTimestamp"),
+        text(raw.text(meta, "creationTimestamp")),
+        text(raw.text(status, "summary")),
+        *edited(meta),
+        raw.figure(status, "running") if verbs.unit is Unit.SHARDS else 0,
+        raw.figure(status, "failed") if verbs.unit is Unit.SHARDS else 0,
+    )
+
+
+def cron(kind: Kind, obj: Obj) -> CronRow:
+    """The row of an object that makes workloads on a schedule."""
+    status, is_ready = raw.mapping(obj, "status"), raw.condition(obj, "Ready")
+    trouble = raw.text(is_ready, "message") if is_ready.get("status") == "False" else ""
+    return CronRow(
+        kind.kind,
+        interning.text(raw.text(obj, "metadata", "namespace")),
+        raw.text(obj, "metadata", "name"),
+        raw.text(obj, "spec", "schedule"),
+        raw.flag(obj, "spec", "suspend"),
+        raw.figure(status, "activeRuns"),
+        raw.text(status, "lastScheduleTime"),
+        raw.text(status, "nextScheduleTime"),
+        raw.figure(status, "missedRuns"),
+        plaintext.clipped(trouble, MESSAGE_MAX),
         raw.text(status, "summary"),
     )
+
+
+OURS: Final = ("federator", "federator-member")
+"""Field managers of the hub: what it writes is no edit of a person."""
+
+
+def edited(meta: Obj) -> tuple[str, str]:
+    """(when, by which program) more than the status was last changed, by the managed fields; ""
+    where that was its creation."""
+    last = max(
+        (
+            (raw.text(each, "time"), interning.text(raw.text(each, "manager")))
+            for each in raw.objects(meta, "managedFields")
+            if raw.text(each, "subresource") != "status" and raw.text(each, "manager") not in OURS
+        ),
+        default=("", ""),
+    )
+    return last if last[0] > raw.text(meta, "creationTimestamp") else ("", "")
 
 
 def desired(kind: Kind, obj: Obj) -> int:
@@ -211,15 +284,23 @@ def decision(obj: Obj) -> DecisionRow | None:
     uid = raw.text(spec, "workload", "uid")
     if not uid:
         return None
+    shares = tuple(
+        (interning.text(raw.text(share, "cluster")), copies_of(share))
+        for share in raw.objects(spec, "shares")
+    )
     return DecisionRow(
-        uid,
+        interning.text(uid),
         raw.figure(spec, "placed"),
         raw.figure(spec, "shortfall"),
-        tuple(
-            (interning.text(raw.text(share, "cluster")), copies_of(share))
-            for share in raw.objects(spec, "shares")
-        ),
+        interning.value(shares),
+        raw.text(spec, "asOf"),
+        interning.text(plaintext.clipped(_last_cause(spec), MESSAGE_MAX)),
     )
+
+
+def _last_cause(spec: Obj) -> str:
+    last = raw.items(spec, "causes")[-1:]
+    return last[0] if last and isinstance(last[0], str) else raw.text(spec, "reason")
 
 
 def copies_of(share: Obj) -> int:

@@ -1,0 +1,1 @@
+"""What each page gathers for its reader. A module per part of the navigation."""

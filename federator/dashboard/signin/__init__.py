@@ -1,0 +1,1 @@
+"""How people sign in, and what their browsers send."""

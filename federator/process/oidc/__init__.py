@@ -1,0 +1,2 @@
+"""Tokens that OpenID Connect issuers sign: the key of a signature, and what they say about the
+caller."""

@@ -1,0 +1,93 @@
+"""WI: the answer to "what if" on the page of a workload: the plan of one edit, as the snapshot worker
+computes it, on 100 clusters with 1,000 placed workloads.
+
+Five edits: copies, requests, a lost cluster, an account with a limit, a policy for this workload.
+The figure is processor time from the body of the question to that of the answer, the median of the
+slowest edit. It grows with the workloads, because a plan compares them all: WIa is the same with
+10,000.
+"""
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from federator.advice.plans import asked as asking
+from federator.advice.trials import never
+from federator.hub.query import planning
+from federator.hub.snapshot.world import World
+from federator.kinds import registry
+from federator.kube.clock import RealClock
+from federator.process import malloc
+from tests.bench import planned
+from tests.bench.harness import Result
+from tests.bench.planned import Obj
+
+SIZES = {"WI": 1_000, "WIa": 10_000}
+QUESTIONS = 3
+AT = 3
+"""Which workload is asked about."""
+
+
+def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
+    malloc.collect_rarely()  # as the worker does when it starts
+    for row, size in SIZES.items():
+        if row in wanted:
+            yield _asked(row, max(planned.NAMESPACES, round(size * scale)))
+
+
+def _asked(row: str, count: int) -> Result:
+    world = World.of(planned.state_of(planned.placed(count)), RealClock())
+    obj = planned.workload_of(AT)
+    which = ("PinterestService", obj["metadata"]["namespace"], obj["metadata"]["name"])
+    gc.freeze()  # as in the process of an answer
+    took: dict[str, float] = {}
+    for name, edit in edits(obj, which).items():
+        empty: Obj = {"applied": [], "deleted": [], "lost": [], "scaled": []}
+        body = json.dumps({**empty, "losses": False, **edit}).encode()
+        task = planning.Task(body, {which: obj}, frozenset(), None, asking.answer)
+        took[name] = statistics.median(_once(world, task) for _ in range(QUESTIONS))
+    notes = {name: round(seconds, 3) for name, seconds in took.items()}
+    return Result(row, ours=max(took.values()), notes={"workloads": count, **notes})
+
+
+def _once(world: World, task: planning.Task) -> float:
+    begun = time.process_time()
+    document = json.loads(planning.document(world, task, never))
+    assert document["kind"] == "Plan"
+    return time.process_time() - begun
+
+
+def edits(obj: Obj, which: tuple[str, str, str]) -> dict[str, dict[str, Any]]:
+    """The edits of one workload that the page takes."""
+    kind, namespace, name = which
+    larger = json.loads(json.dumps(obj))
+    container = larger["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"] = {"cpu": "3", "memory": "8Gi"}
+    account = _object(
+        "FederatedQuota",
+        {"name": "account"},
+        {"projects": [namespace], "tiers": {"OnDemand": {"max": {"cpu": "10000"}}}},
+    )
+    policy = _object(
+        "PlacementPolicy",
+        {"name": "elsewhere", "namespace": namespace},
+        {
+            "workloads": {"matchLabels": obj["metadata"]["labels"]},
+            "clusters": {"names": ["c001", "c002", "c003"]},
+        },
+    )
+    return {
+        "replicas": {"scaled": [{"kind": kind, "namespace": namespace, "name": name, "count": 40}]},
+        "requests": {"applied": [larger]},
+        "lose": {"lost": ["c003"]},
+        "quota": {"applied": [account]},
+        "policy": {"applied": [policy]},
+    }
+
+
+def _object(kind: str, meta: Obj, spec: Obj) -> Obj:
+    version = registry.KINDS[kind].api_version
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
