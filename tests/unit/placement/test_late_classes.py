@@ -1,8 +1,8 @@
 """Classes of nodes that did not deliver: when they are counted on again."""
 
-from federator.placement.growth.promises import LEAST_PAUSE_S, LONGEST_PAUSE_S, Promises
 from federator.model.resources import Resources
 from federator.model.scaleup import NodeClass
+from federator.placement.growth.promises import LEAST_PAUSE_S, LONGEST_PAUSE_S, Promises
 
 CLASS = NodeClass("m6i", Resources({"cpu": 4000}), 5, 3)
 LATE = "did not come within 6 minutes"
