@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from federator.advice import drills, facts
+from federator.advice import drills, facts, verdicts
 from federator.advice.plans import asked
 from federator.hub.cache.state import HubState
 from federator.hub.evacuation.drilling import Elsewhere
@@ -184,6 +184,7 @@ def query_server(
         for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
         drilled=lambda: process.controllers.drilling.outcomes,
+        verdict=verdicts.verdict,
         read=threads,
     )
     leader, clock = election.leader, process.clock

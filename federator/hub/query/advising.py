@@ -291,14 +291,14 @@ def situation_of(world: World, subject: Subject) -> Situation:
         commitments=world.commitments.as_now(workload.uid, counted, ends=waits, neighbours=others),
         objects={offline.id_of(obj): obj for obj in subject.objects},
         standings={key: subject.standing},
-        for_room=tuple(_asks(world, subject.for_room)) if waits else (),
+        for_room=tuple(asks(world, subject.for_room)) if waits else (),
         jobs=tuple(_jobs(world)) if waits else (),
         rivals=subject.rivals,
         peers=peers,
     )
 
 
-def _asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
+def asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
     """The asks of these workloads under the policies in force."""
     bindings = Bindings(world.snapshot.quotas)
     for key in keys:

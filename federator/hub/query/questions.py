@@ -19,13 +19,14 @@ from federator.hub.history.journal import Compute as Reads
 from federator.hub.history.journal import Journal
 from federator.hub.history.segments import Wanted as WantedEntries
 from federator.hub.members.member import Member
-from federator.hub.query import advising, collecting, planning, router, selection
+from federator.hub.query import advising, collecting, planning, router, selection, verdicts
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.planning import Plan
 from federator.hub.query.router import Question, Right, Route
+from federator.hub.query.verdicts import Verdict
 from federator.hub.records.workloads import Workload
 from federator.hub.snapshot.computing import Compute
 from federator.hub.snapshot.places import Kind
@@ -68,6 +69,8 @@ class Sources:
     """None where no plans are made."""
     drilled: Callable[[], Mapping[str, Outcome]] = dict
     """What the last drill of each cluster came to."""
+    verdict: Verdict | None = None
+    """None where no verdicts are given."""
     read: Reads = field(kw_only=True)
     """Reads the files of the history in a thread."""
 
@@ -129,6 +132,15 @@ async def drill(sources: Sources, _: Question) -> Mapping[str, Any]:
             for name, outcome in sorted(sources.drilled().items())
         ]
     }
+
+
+async def verdict(sources: Sources, question: Question) -> msgspec.Raw:
+    """Where the workloads of a submission would go, and why not."""
+    if sources.verdict is None:
+        raise Refused(404, "NotFound", "this hub gives no verdicts")
+    return await verdicts.judged(
+        _inputs(sources), question.namespace, question.body, sources.verdict
+    )
 
 
 async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
@@ -247,6 +259,10 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
     kind that we do not know, and for names that no object can have."""
     if not given:
         return {"namespace": "", "plural": "all"}
+    if "name" not in given and "plural" not in given:
+        if selectors.dns1123_label(given["namespace"]):
+            raise Refused(404, "NotFound", "no namespace can have this name")
+        return {**given, "plural": verdicts.RESOURCE}
     if "plural" not in given:
         if selectors.dns1123_subdomain(given["name"]):
             raise Refused(404, "NotFound", "no cluster can have this name")
@@ -404,6 +420,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(Right("list", _CLUSTERS.group, _CLUSTERS.plural),),
         parameters={},
         summary="What the loss of each cluster would come to.",
+    ),
+    Route(
+        "/v1/namespaces/{namespace}/verdict",
+        verdict,
+        rights=(Right("create", registry.KINDS["FederatedQuota"].group, verdicts.RESOURCE),),
+        parameters={},
+        summary="The verdict on a submission. Nothing is written or reserved.",
+        body_max=verdicts.BODY_MAX_BYTES,
+        kind=Kind.VERDICT,
     ),
     Route(
         f"{_ONE}/history",

@@ -94,7 +94,7 @@ def _key(given: Any) -> Key | None:
     """None for a key that is not used here."""
     if not isinstance(given, dict) or "d" in given or given.get("use", "sig") != "sig":
         return None
-    kind, curve = given.get("kty"), given.get("crv", "")
+    kind, curve = str(given.get("kty")), given.get("crv", "")
     if (kind, curve) not in _TYPES.values():
         return None
     kid, algorithm = given.get("kid", ""), given.get("alg", "")

@@ -1,0 +1,145 @@
+"""The verdict on a submission: where its workloads would be placed now, behind what they would
+wait, or why no cluster admits them and what change would.
+
+The engine decides as in the leader's next cycle, preemption included. Nothing is charged or
+reserved: a later cycle may decide otherwise because others came first.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final
+
+from federator.advice import quotas, search, trials
+from federator.advice.trials import Stop, never
+from federator.api import raw
+from federator.hub.placing.offline import Situation
+from federator.hub.records.workloads import Workload
+from federator.model.ask import Ask
+from federator.model.decision import REFUSALS, Decision, Reason
+from federator.model.fleet import ClusterView, copies_of
+from federator.model.names import WorkloadKey
+from federator.model.rules.namespaces import NO_QUOTAS
+from federator.placement.room.commitments import Commitments
+from federator.scheduling.waiting import reservations
+from federator.scheduling.write_order import Decided
+
+FIXES_TRIED: Final = 24
+"""Changes that are tried for one refused workload: a caller waits for the answer."""
+FIXES_MAX: Final = 3
+Narrow = Callable[[WorkloadKey], Situation]
+"""The situation of one workload as its owner may know it: others are in it as sums only."""
+
+
+class Answer(StrEnum):
+    """The verdict on a workload. The last of those of a submission is its own."""
+
+    PLACED = "placed"
+    QUEUED = "queued"
+    REFUSED = "refused"
+
+
+def verdict(
+    situation: Situation, keys: Iterable[WorkloadKey], narrow: Narrow, stop: Stop = never
+) -> dict[str, Any]:
+    """The verdict on some workloads of the situation, decided in one cycle. Raises
+    `trials.Stopped`."""
+    workloads = [situation.workloads[key] for key in keys]
+    asked = [(workload, situation.ask_of(workload)) for workload in workloads]
+    entries = [
+        situation.entry(workload, ask, situation.snapshot)
+        for workload, ask in asked
+        if ask is not None
+    ]
+    made = situation.decide(entries, situation.snapshot).decided if entries else ()
+    decided = {each.entry.ask.key: each for each in made}
+    rows = [_row(situation, one, ask, decided, narrow, stop) for one, ask in asked]
+    order = tuple(Answer)
+    whole = max((Answer(row["verdict"]) for row in rows), key=order.index, default=Answer.PLACED)
+    return {"verdict": str(whole), "asOf": raw.rfc3339(situation.snapshot.as_of), "workloads": rows}
+
+
+def _row(
+    situation: Situation,
+    workload: Workload,
+    ask: Ask | None,
+    decided: Mapping[WorkloadKey, Decided],
+    narrow: Narrow,
+    stop: Stop,
+) -> dict[str, Any]:
+    key = workload.key
+    row = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+    if ask is None:
+        return row | _refused(Reason.MISCONFIGURED, workload.problem)
+    made = decided[key]
+    decision, standing = made.decision, made.entry.standing
+    if decision.reason in REFUSALS:
+        return row | _refused(decision.reason, decision.message)
+    missing = trials.missing(ask, decision, standing.done)
+    shares = {share.cluster: copies_of(share) for share in decision.shares}
+    row |= {
+        "desired": ask.slots,
+        "placed": max(ask.slots - missing, 0),
+        "missing": missing,
+        "clusters": [{"name": name, "copies": count} for name, count in sorted(shares.items())],
+        "reason": str(decision.reason),
+        "message": decision.message,
+    }
+    if shares or not missing:
+        return row | {"verdict": str(Answer.PLACED)}
+    if ask.suspended or _fits_an_empty_fleet(situation, workload, ask):
+        return row | {"verdict": str(Answer.QUEUED)} | _waits(narrow(key), key)
+    fixes = _fixes(narrow(key), key, decision, missing, stop)
+    return row | {"verdict": str(Answer.REFUSED), "fixes": fixes}
+
+
+def _refused(reason: Reason, message: str) -> dict[str, Any]:
+    return {"verdict": str(Answer.REFUSED), "reason": str(reason), "message": message, "fixes": []}
+
+
+def _fits_an_empty_fleet(situation: Situation, workload: Workload, ask: Ask) -> bool:
+    """Whether any copy would have a place if no other workload held anything: then it waits, and is
+    not refused."""
+    alone = replace(
+        situation,
+        workloads={workload.key: workload},
+        records={},
+        commitments=Commitments(),
+        for_room=(),
+    )
+    clusters = {name: _emptied(view) for name, view in situation.snapshot.clusters.items()}
+    snapshot = replace(situation.snapshot, clusters=clusters)
+    return bool(trials.decided(alone, workload, ask, snapshot).shares)
+
+
+def _emptied(view: ClusterView) -> ClusterView:
+    """The cluster with all of its nodes free."""
+    if view.capacity is None:
+        return view
+    rows = tuple(replace(row, free=row.allocatable) for row in view.capacity.rows)
+    capacity = replace(view.capacity, rows=rows, copies={}, waiting=(), quotas=NO_QUOTAS)
+    return replace(view, capacity=capacity)
+
+
+def _waits(situation: Situation, key: WorkloadKey) -> dict[str, Any]:
+    """Its position in the queue, and when it may be expected to start."""
+    for position, waiter in quotas.queue(situation):
+        if waiter.ask.key != key:
+            continue
+        place: dict[str, Any] = {"position": position, "ahead": position - 1}
+        if waiter.expected is not None:
+            low_s, high_s = waiter.expected.low_s, waiter.expected.high_s
+            place |= {"from": reservations.moment(low_s), "to": reservations.moment(high_s)}
+        return {"queue": place}
+    return {}
+
+
+def _fixes(
+    situation: Situation, key: WorkloadKey, decision: Decision, missing: int, stop: Stop
+) -> list[dict[str, Any]]:
+    """Changes after which the engine would admit it, the best first."""
+    advice = search.advise(situation, key, decision, missing, stop, singles=FIXES_TRIED)
+    return [
+        {"change": fix.text, "commands": list(fix.commands), "byOperator": fix.by_operator}
+        for fix in advice.fixes[:FIXES_MAX]
+    ]
