@@ -32,6 +32,8 @@ BODY_S = 10.0
 """A body must have arrived within this time, in seconds, once it is asked for."""
 ANSWER_S = 60.0
 """The whole of an answer, made and read, takes at most this long."""
+STREAM_S = 900.0
+"""The same of a stream. Its reader opens another one."""
 CONNECTIONS_MAX = 256
 CONNECTIONS_OF_ONE_ADDRESS = 64
 _CHUNK_BYTES = 64 * 1024
@@ -88,7 +90,7 @@ class Outgoing:
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncGenerator[bytes, None] | None = None
     """The body as it comes to be, in place of `body`. It is closed when the caller goes away, and
-    after `ANSWER_S`."""
+    after `STREAM_S`."""
 
 
 Handler = Callable[[Incoming], Awaitable[Outgoing]]
@@ -195,7 +197,7 @@ class _Connections(web.Server):
         self._arrived(request.protocol)
         response = web.StreamResponse()
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(ANSWER_S) as limit:
                 given = await self._ask(_incoming(request))
                 response.set_status(given.status)
                 response.headers.update(
@@ -211,12 +213,13 @@ class _Connections(web.Server):
                 if given.status == 401 or (request.can_read_body and not request.content.is_eof()):
                     response.force_close()  # a stranger keeps no connection; a rest is not read
                 await response.prepare(request)
+                for begin in range(0, len(given.body), _CHUNK_BYTES):
+                    await response.write(given.body[begin : begin + _CHUNK_BYTES])
                 if given.stream is not None:
+                    limit.reschedule(asyncio.get_running_loop().time() + STREAM_S)
                     async with contextlib.aclosing(given.stream) as parts:
                         async for part in parts:
                             await response.write(part)
-                for begin in range(0, len(given.body), _CHUNK_BYTES):
-                    await response.write(given.body[begin : begin + _CHUNK_BYTES])
                 await response.write_eof()
         except TimeoutError:
             log.info("a request was given up after %g s", ANSWER_S)

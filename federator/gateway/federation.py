@@ -1,0 +1,128 @@
+"""This federation as a platform: objects on the host, written with the rights of the caller, and
+verdicts of the leading hub."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.gateway import problems
+from federator.gateway.artifacts import workflows
+from federator.gateway.callers import Caller, Callers
+from federator.gateway.leader import Judge
+from federator.gateway.models import Verdict, WorkloadVerdict
+from federator.kinds import registry
+from federator.kinds.kind import Kind
+from federator.kube import errors
+from federator.model.steps import ObjectRef
+
+KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workflows.KINDS}
+"""Kinds that a workflow may hold."""
+READ_S: Final = 5.0
+WRITE_S: Final = 10.0
+DUE: Final = "its runs are placed when they are due"
+
+
+class Federation:
+    """Implements `submitting.Platform`."""
+
+    def __init__(self, callers: Callers, judge: Judge) -> None:
+        self._callers = callers
+        self._judge = judge
+
+    async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
+        """The object of this kind, namespace and name; None where there is none. Raises
+        `Problem`."""
+        try:
+            return await self._callers.client(caller).get(ref_of(obj), timeout_s=READ_S)
+        except errors.NotFound:
+            return None
+        except errors.ApiError as trouble:
+            raise problems.of_host(trouble, path_of(obj)) from None
+
+    async def labelled(
+        self, caller: Caller, namespace: str, kinds: Sequence[str], selector: str
+    ) -> list[Obj]:
+        """Objects of these kinds that the caller may list. Raises `Problem` where that is none of
+        the kinds."""
+        client = self._callers.client(caller)
+
+        async def of_kind(name: str) -> list[Obj] | errors.Denied:
+            row = KINDS[name]
+            try:
+                async with asyncio.timeout(READ_S):
+                    listing = await client.list(
+                        row.api_version, row.plural, namespace, label_selector=selector
+                    )
+            except errors.Denied as denied:
+                return denied
+            except errors.NotServed:
+                return []
+            except (errors.ApiError, TimeoutError) as trouble:
+                given = trouble if isinstance(trouble, errors.ApiError) else None
+                raise problems.of_host(given or errors.Unreachable("late"), row.plural) from None
+            return [{**obj, "apiVersion": row.api_version, "kind": name} for obj in listing.items]
+
+        found = await asyncio.gather(*map(of_kind, kinds))
+        denied = [each for each in found if isinstance(each, errors.Denied)]
+        if denied and len(denied) == len(found):
+            raise problems.of_host(denied[0], namespace)
+        return [obj for each in found if not isinstance(each, errors.Denied) for obj in each]
+
+    async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
+        """The leader's verdict. Recurring kinds are not placed themselves. Raises `Problem`."""
+        judged = [obj for obj in objects if obj["kind"] in registry.WORKLOADS]
+        recurring = [
+            WorkloadVerdict(
+                kind=obj["kind"],
+                name=raw.text(obj, "metadata", "name"),
+                verdict="queued",
+                message=DUE,
+            )
+            for obj in objects
+            if obj["kind"] not in registry.WORKLOADS
+        ]
+        if not judged:
+            return Verdict(verdict="queued", asOf="", workloads=recurring)
+        given = await self._judge.verdict(namespace, judged)
+        return given.model_copy(update={"workloads": [*given.workloads, *recurring]})
+
+    async def write(
+        self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, *, dry_run: bool = False
+    ) -> Obj | None:
+        """The object as stored, created or in place of `live`; None where another request was
+        faster, so that the live object is to be read again. Raises `Problem`."""
+        client, ref = self._callers.client(caller), ref_of(obj)
+        try:
+            async with asyncio.timeout(WRITE_S):
+                if live is None:
+                    return await client.create(ref, obj, dry_run, strict=True)
+                return await client.replace(ref, obj, dry_run=dry_run, strict=True)
+        except (errors.AlreadyExists, errors.Conflict):
+            return None
+        except (errors.ApiError, TimeoutError) as trouble:
+            given = trouble if isinstance(trouble, errors.ApiError) else errors.Unreachable("late")
+            raise problems.of_host(given, path_of(obj)) from None
+
+    async def delete(self, caller: Caller, obj: Mapping[str, Any]) -> bool:
+        """Deletes this very object. False where it was gone already. Raises `Problem`."""
+        uid = raw.text(obj, "metadata", "uid")
+        try:
+            await self._callers.client(caller).delete(ref_of(obj), uid=uid)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        except errors.ApiError as trouble:
+            raise problems.of_host(trouble, path_of(obj)) from None
+        return True
+
+
+def ref_of(obj: Mapping[str, Any]) -> ObjectRef:
+    """What names the object to the host."""
+    meta = obj["metadata"]
+    return KINDS[obj["kind"]].ref(raw.text(meta, "namespace"), raw.text(meta, "name"))
+
+
+def path_of(obj: Mapping[str, Any]) -> str:
+    """What names the object to a caller."""
+    return f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}"

@@ -1,0 +1,229 @@
+"""The documents of the gateway's API: requests as they are validated, answers as they are
+described. The OpenAPI document and the command line come from these models alone."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from federator.api import decoding
+from federator.api.common import Model
+from federator.api.decoding import Limits
+from federator.gateway import problems
+from federator.kinds import read
+from federator.model.errors import FieldError
+
+BODY_MAX: Final = 64 * 1024
+"""Bytes of a request's body."""
+LIMITS: Final = Limits(size=BODY_MAX, depth=8, nodes=2000)
+PARAMETERS_MAX: Final = 64
+KEY_PATTERN: Final = r"^[\x21-\x7e]{1,128}$"
+ID_PATTERN: Final = r"^[0-9a-f]{20}$"
+Value = Annotated[str, Field(max_length=4096)] | int | float | bool
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+Answer = Literal["placed", "queued", "refused"]
+
+
+class SubmissionRequest(Model):
+    """A version of a landed workflow, to be run."""
+
+    artifact: Annotated[str, Field(min_length=1, max_length=512)]
+    """Where the workflow is: oci://HOST/REPOSITORY, or https://HOST/PATH."""
+    version: Annotated[str, Field(max_length=128)] = ""
+    """Tag, version or digest (sha256:...). May be part of the artifact instead, after @ or :."""
+    parameters: Annotated[dict[Name, Value], Field(max_length=PARAMETERS_MAX)] = Field(
+        default_factory=dict
+    )
+    """Values of the workflow's declared parameters."""
+    dry_run: bool = False
+    """True: the verdict is given, and nothing is created."""
+    idempotency_key: Annotated[str, Field(pattern=KEY_PATTERN)] | None = None
+    """Names this submission. A second request with the same key and body creates nothing and gets
+    the same submission. Without it every request is a submission of its own."""
+
+
+class Shown(Model):
+    """An answer. Fields may be added, so clients ignore those that they do not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ClusterCopies(Shown):
+    """What one cluster would get."""
+
+    name: str
+    """Name of the cluster."""
+    copies: int
+    """Copies, or shards that run at once."""
+
+
+class Fix(Shown):
+    """A change after which the workload would be admitted, tried with the engine."""
+
+    change: str
+    """What changes, in a sentence."""
+    commands: list[str]
+    """Commands that make the change."""
+    by_operator: bool
+    """True: only an operator may make it."""
+
+
+class Queue(Shown):
+    """The place of a workload that waits."""
+
+    position: int
+    """Position among all that wait, from 1."""
+    ahead: int
+    """Workloads before it."""
+    from_: Annotated[str, Field(alias="from")] = ""
+    """Earliest expected start. Empty where too little is known."""
+    to: str = ""
+    """Latest expected start."""
+
+
+class WorkloadVerdict(Shown):
+    """The verdict on one workload."""
+
+    kind: str
+    """Kind of the workload."""
+    name: str
+    """Its name."""
+    verdict: Answer
+    """placed, queued or refused."""
+    desired: int = 0
+    """Copies that it asks for, or shards at once."""
+    placed: int = 0
+    """Copies that have a place."""
+    missing: int = 0
+    """Copies without a place."""
+    clusters: list[ClusterCopies] = Field(default_factory=list)
+    """Where they are placed."""
+    reason: str = ""
+    """Reason of the decision."""
+    message: str = ""
+    """The reason in a sentence."""
+    queue: Queue | None = None
+    """Where it waits."""
+    fixes: list[Fix] = Field(default_factory=list)
+    """What would admit it."""
+
+
+class Verdict(Shown):
+    """What the leader's next cycle would decide now. It reserves nothing: workloads that are
+    admitted earlier may take the capacity or quota."""
+
+    verdict: Answer
+    """The last of the workloads' verdicts in the order placed, queued, refused."""
+    as_of: str
+    """Time of the fleet that it was computed on."""
+    reserved: Literal[False] = False
+    """Always false: a verdict reserves nothing."""
+    workloads: list[WorkloadVerdict]
+    """One for each workload."""
+
+
+class Member(Shown):
+    """One object of a submission."""
+
+    kind: str
+    """Kind of the object."""
+    name: str
+    """Its name in the namespace."""
+    state: str
+    """Pending, Queued, Placed, Running, Succeeded, Failed or Deleted."""
+    desired: int = 0
+    """Copies or shards that it asks for."""
+    placed: int = 0
+    """Copies that have a cluster."""
+    ready: int = 0
+    """Copies that are ready; of a job set the shards that are done."""
+    clusters: str = ""
+    """Clusters that hold it, as `kubectl get` shows them."""
+    message: str = ""
+    """Why it is not as wanted, from its conditions."""
+    queue: Queue | None = None
+    """Its place in the queue, while it waits."""
+
+
+class Submission(Shown):
+    """One submission and what became of it."""
+
+    id: Annotated[str, Field(pattern=ID_PATTERN)]
+    """Its identifier: the same for the same namespace, workflow and idempotencyKey."""
+    namespace: str
+    """Namespace of its objects."""
+    workflow: str
+    """Name of the workflow."""
+    state: str
+    """That of its objects together; Superseded after a later submission of the workflow has
+    changed the same objects; Incomplete while some of its objects are not created."""
+    artifact: str
+    """Where the workflow came from."""
+    version: str
+    """The version as it was asked for."""
+    digest: str
+    """The digest to which the version was resolved."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Values of all parameters, defaults included."""
+    submitted_by: str
+    """User who submitted it."""
+    submitted_at: str
+    """When (RFC 3339)."""
+    objects: list[Member] = Field(default_factory=list)
+    """Its objects."""
+    verdict: Verdict | None = None
+    """Of the request that created it, or of a dry run."""
+    warnings: list[str] = Field(default_factory=list)
+    """What the SubmissionPolicy would refuse if it enforced provenance."""
+
+
+class SubmissionList(Shown):
+    """A page of submissions, the newest first."""
+
+    items: list[Submission]
+    """The submissions."""
+    next: str = ""
+    """Value of the parameter `after` for the next page. Empty on the last one."""
+
+
+class ProblemField(Shown):
+    """One field that is wrong."""
+
+    path: str
+    """Path in the request (`parameters.replicas`), the workflow (`workflow.objects[0].spec`) or the
+    policy."""
+    detail: str
+    """What is wrong with it."""
+
+
+class Problem(Shown):
+    """Why a request is refused (RFC 9457)."""
+
+    type: str
+    """Names the class of problems."""
+    title: str
+    """The same, short."""
+    status: int
+    """The HTTP status."""
+    detail: str
+    """The reason in a sentence."""
+    instance: str
+    """Path of the request."""
+    errors: list[ProblemField] = Field(default_factory=list)
+    """The fields that are wrong."""
+    verdict: Verdict | None = None
+    """Where the verdict is what refuses."""
+
+
+def parsed(body: bytes) -> SubmissionRequest:
+    """The request in a body. Raises `problems.Problem` with every field that is wrong."""
+    try:
+        given = decoding.from_json(body, LIMITS)
+    except FieldError as bad:
+        raise problems.of_error(bad) from None
+    if not isinstance(given, dict):
+        raise problems.Problem(400, "InvalidRequest", "The body must be a JSON object.")
+    try:
+        return SubmissionRequest.model_validate(given)
+    except ValidationError as error:
+        bad_fields = [problems.Field(*pair) for pair in read.from_pydantic(error, given)]
+        raise problems.of_fields("InvalidRequest", bad_fields) from None

@@ -1,0 +1,137 @@
+"""How a submission is kept: in labels and an annotation of the objects that it made. Pure.
+
+The identifier of a submission is a digest of its namespace, its workflow and its key, so a repeated
+request finds what the first one has made. The names of objects are as fixed: a kind that ends gets
+a part of the identifier in its name, one object for each submission; any other kind keeps its name,
+and its annotation lists the last submissions that changed it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from federator.api import raw
+from federator.kinds import registry
+from federator.model.ask import Unit
+from federator.model.names import FEDERATION, short_hash
+
+ID_LABEL: Final = f"{FEDERATION}/submission"
+"""The submission that made the object, or changed it last."""
+WORKFLOW_LABEL: Final = f"{FEDERATION}/workflow"
+RECORDS: Final = f"{FEDERATION}/submissions"
+"""Annotation: the last submissions of the object as JSON, the newest first."""
+KEPT_MAX: Final = 10
+"""Submissions that one object lists, as many as it has revisions."""
+ID_CHARS: Final = 20
+SUFFIX_CHARS: Final = 8
+BASE_CHARS: Final = 43
+"""A workload's name has 52 characters at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One submission, as an object keeps it."""
+
+    id: str
+    body: str
+    """Digest of the request's body."""
+    workflow: str
+    artifact: str
+    version: str
+    digest: str
+    by: str
+    at: str
+    objects: tuple[str, ...] = ()
+    """KIND/NAME of each of its objects."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Only of the newest of an object."""
+
+
+def identifier(namespace: str, workflow: str, key: str) -> str:
+    """The identifier of a submission."""
+    return short_hash("submission", namespace, workflow, key, length=ID_CHARS)
+
+
+def body_digest(artifact: str, version: str, parameters: Mapping[str, Any]) -> str:
+    """What must be the same in a repeated request."""
+    text = json.dumps([artifact, version, dict(parameters)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def ends(kind: str) -> bool:
+    """Whether objects of this kind run to an end, so that each submission makes its own."""
+    row = registry.WORKLOADS.get(kind)
+    if row is None or row.verbs is None:
+        return False
+    return row.verbs.unit is Unit.SHARDS or row.verbs.gang is not None
+
+
+def name_of(kind: str, name: str, identity: str) -> str:
+    """The name of an object of a submission."""
+    if not ends(kind):
+        return name
+    return f"{name[:BASE_CHARS].rstrip('-')}-{identity[:SUFFIX_CHARS]}"
+
+
+def marked(obj: Mapping[str, Any], record: Record, earlier: Sequence[Record]) -> dict[str, Any]:
+    """The object with the record of its submission. `earlier`: those that it has already."""
+    meta = obj["metadata"]
+    older = [_row(each, whole=False) for each in earlier if each.id != record.id]
+    rows = [_row(record, whole=True), *older[: KEPT_MAX - 1]]
+    labels = {ID_LABEL: record.id, WORKFLOW_LABEL: record.workflow}
+    annotations = {RECORDS: json.dumps(rows, sort_keys=True)}
+    return {
+        **obj,
+        "metadata": {
+            **meta,
+            "labels": {**raw.text_map(meta, "labels"), **labels},
+            "annotations": {**raw.text_map(meta, "annotations"), **annotations},
+        },
+    }
+
+
+def _row(record: Record, *, whole: bool) -> dict[str, Any]:
+    row = asdict(record)
+    if not whole:
+        del row["parameters"]
+    return row
+
+
+def read(obj: Mapping[str, Any]) -> tuple[Record, ...]:
+    """The submissions of an object, the newest first; () where it has none or they cannot be
+    read."""
+    text = raw.text(obj, "metadata", "annotations", RECORDS)
+    try:
+        rows = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(rows, list):
+        return ()
+    return tuple(each for row in rows[:KEPT_MAX] if (each := _record(row)) is not None)
+
+
+def _record(row: Any) -> Record | None:
+    if not isinstance(row, dict) or row.keys() - {each.name for each in fields(Record)}:
+        return None
+    texts = {
+        each.name: row.get(each.name, "")
+        for each in fields(Record)
+        if each.name not in ("objects", "parameters")
+    }
+    objects, parameters = row.get("objects", []), row.get("parameters", {})
+    readable = all(isinstance(text, str) for text in texts.values()) and texts["id"]
+    if not readable or not isinstance(objects, list) or not isinstance(parameters, dict):
+        return None
+    if not all(isinstance(each, str) for each in objects):
+        return None
+    return Record(**texts, objects=tuple(objects), parameters=parameters)
+
+
+def of_submission(objs: Iterable[Mapping[str, Any]], identity: str) -> Record | None:
+    """The record of a submission in any of its objects."""
+    return next(
+        (each for obj in objs for each in read(obj) if each.id == identity),
+        None,
+    )

@@ -1,0 +1,294 @@
+"""One submission, from a request to objects: resolve, fill in, judge, write, acknowledge.
+
+Nothing is written before the verdict, and nothing is acknowledged before everything is written. A
+crash or a lost reply at any point is repaired by the same request: names and records are fixed by
+its key (`records`), so what is there is found and what is missing is created.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from federator.api import raw
+from federator.api.submissionpolicy import Policy
+from federator.gateway import problems, records
+from federator.gateway.artifacts import ports
+from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
+from federator.gateway.callers import Caller
+from federator.gateway.models import SubmissionRequest, Verdict
+from federator.gateway.problems import Field, Problem
+from federator.gateway.records import Record
+from federator.model import names
+from federator.model.kubernetes import selectors
+
+Obj = dict[str, Any]
+WRITE_TRIES: Final = 4
+"""How often an object is read again because another request was faster."""
+REFUSED: Final = "VerdictRefused"
+
+
+class Platform(Protocol):
+    """Where submissions run. All methods raise `problems.Problem`."""
+
+    async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
+        """The object of this kind, namespace and name; None where there is none."""
+        ...
+
+    async def labelled(
+        self, caller: Caller, namespace: str, kinds: Sequence[str], selector: str
+    ) -> list[Obj]:
+        """Objects of these kinds that the caller may list."""
+        ...
+
+    async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
+        """Where they would run."""
+        ...
+
+    async def write(
+        self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, *, dry_run: bool = False
+    ) -> Obj | None:
+        """The object as stored, created or in place of `live`; None where another request was
+        faster, so that the live object is to be read again."""
+        ...
+
+    async def delete(self, caller: Caller, obj: Mapping[str, Any]) -> bool:
+        """Deletes this very object. False where it was gone already."""
+        ...
+
+
+Policies = Callable[[], Sequence[Policy]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a request came to."""
+
+    record: Record
+    objects: tuple[Obj, ...]
+    """As they are stored; as they would be for a dry run."""
+    verdict: Verdict | None = None
+    """None where the submission was there already."""
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Submits to one platform."""
+
+    platform: Platform
+    versions: Versions
+    policies: Policies
+    kinds: tuple[str, ...]
+    """Kinds that a workflow may hold."""
+    now: Callable[[], str]
+    draw: Callable[[], str]
+    """A new key for a request without one."""
+
+    async def submit(
+        self, caller: Caller, namespace: str, workflow: str, request: SubmissionRequest
+    ) -> Done:
+        """Raises `Problem`. What it raises after the first write says that the same request
+        completes it."""
+        check_names(namespace, workflow)
+        key = request.idempotency_key or self.draw()
+        identity = records.identifier(namespace, workflow, key)
+        body = records.body_digest(request.artifact, request.version, request.parameters)
+        known: Record | None = None
+        if request.idempotency_key and not request.dry_run:
+            there = await self.find(caller, namespace, workflow, identity)
+            if (done := _repeated(there, identity, body)) is not None:
+                return done
+            known = records.of_submission(there, identity)
+        if known is not None:
+            # It was interrupted: a tag may have moved since.
+            pinned = {"artifact": known.artifact, "version": known.digest}
+            request = request.model_copy(update=pinned)
+        artifact, rendered = await self._rendered(caller, namespace, workflow, request)
+        objects = [_named(obj, identity) for obj in rendered.objects]
+        record = Record(
+            identity,
+            body,
+            workflow,
+            str(artifact.source),
+            known.version if known is not None else artifact.version,
+            artifact.digest,
+            known.by if known is not None else caller.name,
+            known.at if known is not None else self.now(),
+            tuple(f"{obj['kind']}/{obj['metadata']['name']}" for obj in objects),
+            dict(rendered.parameters),
+        )
+        warnings = tuple(str(problem) for problem in artifact.provenance.problems)
+        return await self._judged(caller, record, objects, request, warnings)
+
+    async def find(self, caller: Caller, namespace: str, workflow: str, identity: str) -> list[Obj]:
+        """The objects that a submission has made, or changed. Raises `Problem`."""
+        ending = [kind for kind in self.kinds if records.ends(kind)]
+        lasting = [kind for kind in self.kinds if not records.ends(kind)]
+        made = await self.platform.labelled(
+            caller, namespace, ending, f"{records.ID_LABEL}={identity}"
+        )
+        changed = await self.platform.labelled(
+            caller, namespace, lasting, f"{records.WORKFLOW_LABEL}={workflow}"
+        )
+        return [
+            obj
+            for obj in (*made, *changed)
+            if any(each.id == identity and each.workflow == workflow for each in records.read(obj))
+        ]
+
+    async def _rendered(
+        self, caller: Caller, namespace: str, workflow: str, request: SubmissionRequest
+    ) -> tuple[Artifact, Rendered]:
+        groups = set(caller.user.groups)
+        allowed = [
+            policy
+            for policy in self.policies()
+            if not policy.groups or not policy.groups.isdisjoint(groups)
+        ]
+        if not allowed:
+            raise Problem(
+                403, "Forbidden", "No SubmissionPolicy lets you or one of your groups submit."
+            )
+        try:
+            artifact = await self.versions.resolve(
+                request.artifact, request.version, namespace, allowed
+            )
+            if artifact.workflow.name != workflow:
+                message = f"the workflow in the file is {artifact.workflow.name}"
+                raise problems.of_fields("WorkflowInvalid", [Field("name", message)])
+            return artifact, await self.versions.render(artifact, request.parameters, namespace)
+        except ports.Refused as refused:
+            raise of_version(refused) from None
+
+    async def _judged(
+        self,
+        caller: Caller,
+        record: Record,
+        objects: Sequence[Obj],
+        request: SubmissionRequest,
+        warnings: tuple[str, ...],
+    ) -> Done:
+        """Writes what the verdict admits."""
+        lives = [await self.platform.live(caller, obj) for obj in objects]
+        whole = [_over(obj, live, record) for obj, live in zip(objects, lives, strict=True)]
+        # One create is atomic; of several, none is written before the host has accepted all.
+        if request.dry_run or len(objects) > 1:
+            for obj, live in zip(whole, lives, strict=True):
+                await self.platform.write(caller, obj, live, dry_run=True)
+        namespace = raw.text(objects[0], "metadata", "namespace")
+        verdict = await self.platform.verdict(namespace, objects)
+        if request.dry_run:
+            return Done(record, tuple(whole), verdict, warnings=warnings)
+        if verdict.verdict == "refused":
+            raise _refused(verdict)
+        stored = [
+            await self._write(caller, obj, live, record)
+            for obj, live in zip(objects, lives, strict=True)
+        ]
+        return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
+
+    async def _write(
+        self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, record: Record
+    ) -> Obj:
+        for _ in range(WRITE_TRIES):
+            if live is not None and any(each.id == record.id for each in records.read(live)):
+                there = _repeated([dict(live)], record.id, record.body)
+                assert there is not None
+                return there.objects[0]
+            stored = await self.platform.write(caller, _over(obj, live, record), live)
+            if stored is not None:
+                return {**stored, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+            live = await self.platform.live(caller, obj)
+        raise Problem(
+            409,
+            "Conflict",
+            f"Other requests change {obj['kind']}/{obj['metadata']['name']} all the time. Send the"
+            " same request again.",
+            retry_after_s=problems.BUSY_S,
+        )
+
+
+def check_names(namespace: str, workflow: str) -> None:
+    """Raises `Problem` for a namespace or workflow that cannot be."""
+    for path, text in (("namespace", namespace), ("name", workflow)):
+        if problem := selectors.dns1123_label(text):
+            raise problems.of_fields("InvalidRequest", [Field(path, problem)], 400)
+    if names.is_system_namespace(namespace) or namespace == names.PROBES:
+        raise Problem(403, "Forbidden", f"No workload may be submitted in {namespace}.")
+
+
+def of_version(refused: ports.Refused) -> Problem:
+    """The same refusal as a problem."""
+    reason = refused.reason
+    fields = [Field(each.path, each.message) for each in refused.problems]
+    made = problems.of_fields(reason.title, fields, reason.status)
+    made.retry_after_s = 5 if reason.status == 503 else 0
+    return made
+
+
+def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
+    """A submission that is there already; None where it is not, or not whole. Raises `Problem` for
+    another request under its key."""
+    record = records.of_submission(there, identity)
+    if record is None:
+        return None
+    if record.body != body:
+        raise Problem(
+            409,
+            "KeyReused",
+            "The idempotencyKey was used for a submission with another artifact, version or other"
+            " parameters. Use another key, or send the request as it was.",
+        )
+    found = {f"{obj['kind']}/{obj['metadata']['name']}" for obj in there}
+    return Done(record, tuple(there)) if found >= set(record.objects) else None
+
+
+def _named(obj: Mapping[str, Any], identity: str) -> Obj:
+    meta = obj["metadata"]
+    name = records.name_of(obj["kind"], raw.text(meta, "name"), identity)
+    return {**obj, "metadata": {**meta, "name": name}}
+
+
+def _over(obj: Obj, live: Mapping[str, Any] | None, record: Record) -> Obj:
+    """The object with its record: a new one, or in place of `live`. Raises `Problem` for a live
+    object that this workflow did not make."""
+    if live is None:
+        return records.marked(obj, record, ())
+    earlier = records.read(live)
+    if not any(each.workflow == record.workflow for each in earlier[:1]):
+        what = f"{obj['kind']}/{obj['metadata']['name']}"
+        owner = f"the workflow {earlier[0].workflow} has made" if earlier else "was made without"
+        raise Problem(
+            409,
+            "ObjectExists",
+            f"{what} exists already: {owner} it."
+            if earlier
+            else f"{what} exists already, and no workflow has made it. Delete it, or rename the object"
+            " in the workflow.",
+        )
+    made, meta = records.marked(obj, record, earlier), raw.mapping(live, "metadata")
+    kept = {
+        name: {**raw.text_map(meta, name), **made["metadata"][name]}
+        for name in ("labels", "annotations")
+    }
+    return {
+        **live,
+        "spec": obj["spec"],
+        "metadata": {**meta, **kept},
+    }
+
+
+def _refused(verdict: Verdict) -> Problem:
+    refused = [each for each in verdict.workloads if each.verdict == "refused"]
+    first = refused[0]
+    fix = (
+        f" It would be admitted after this change: {first.fixes[0].change}." if first.fixes else ""
+    )
+    return Problem(
+        422,
+        REFUSED,
+        f"{first.kind} {first.name}: {first.message}.{fix}",
+        fields=[Field(f"{each.kind}/{each.name}", each.message) for each in refused],
+        verdict=verdict.model_dump(mode="json", by_alias=True, exclude_none=True),
+    )

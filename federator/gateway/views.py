@@ -1,0 +1,112 @@
+"""What became of a submission, read from its objects. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from federator.api import raw
+from federator.gateway import records
+from federator.gateway.models import Member, Submission, Verdict
+from federator.gateway.records import Record
+from federator.model import plaintext
+
+ENDED: Final = frozenset({"Succeeded", "Failed", "Superseded", "Deleted"})
+"""States that do not change any more."""
+STATES: Final = (
+    "Failed",
+    "Deleted",
+    "Incomplete",
+    "Queued",
+    "Pending",
+    "Placed",
+    "Running",
+    "Succeeded",
+)
+"""States of objects; the first of them is that of the submission."""
+SUPERSEDED: Final = "Superseded"
+
+
+def submission(
+    namespace: str, record: Record, objs: Sequence[Mapping[str, Any]], **more: Any
+) -> Submission:
+    """The submission as it is answered. `objs`: its objects that are there."""
+    by_name = {f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}": obj for obj in objs}
+    members = [_member(name, by_name.get(name)) for name in record.objects]
+    newest = [each for obj in objs for each in records.read(obj)[:1]]
+    if newest and all(each.id != record.id for each in newest):
+        state = SUPERSEDED
+    else:
+        state = min((each.state for each in members), key=STATES.index, default="Incomplete")
+    return Submission(
+        id=record.id,
+        namespace=namespace,
+        workflow=record.workflow,
+        state=state,
+        artifact=record.artifact,
+        version=record.version,
+        digest=record.digest,
+        parameters=dict(record.parameters),
+        submittedBy=plaintext.visible(record.by),
+        submittedAt=record.at,
+        objects=members,
+        **more,
+    )
+
+
+def listed(namespace: str, workflow: str, objs: Iterable[Mapping[str, Any]]) -> list[Submission]:
+    """All submissions of a workflow that its objects tell of, the newest first."""
+    known: dict[str, Record] = {}
+    holders: dict[str, list[Mapping[str, Any]]] = {}
+    for obj in objs:
+        for at, record in enumerate(records.read(obj)):
+            if record.workflow != workflow:
+                continue
+            if at == 0 or record.id not in known:
+                known[record.id] = record
+            holders.setdefault(record.id, []).append(obj)
+    made = [submission(namespace, record, holders[each]) for each, record in known.items()]
+    return sorted(made, key=lambda each: (each.submitted_at, each.id), reverse=True)
+
+
+def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
+    kind, _, own = name.partition("/")
+    if obj is None:
+        return Member(kind=kind, name=own, state="Incomplete", message="is not created, or deleted")
+    status = raw.mapping(obj, "status")
+    state, message = _state(obj)
+    return Member(
+        kind=kind,
+        name=own,
+        state=state,
+        desired=raw.integer(status, "desired"),
+        placed=raw.integer(status, "placed"),
+        ready=max(raw.integer(status, each) for each in ("ready", "readyReplicas", "done")),
+        clusters=plaintext.visible(raw.text(status, "clusters")),
+        message=plaintext.clipped(message),
+    )
+
+
+def _state(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """(state, why) of one object."""
+    for kind, state in (("Failed", "Failed"), ("Complete", "Succeeded")):
+        condition = raw.condition(obj, kind)
+        if condition.get("status") == "True":
+            return state, raw.text(condition, "message") if state == "Failed" else ""
+    placed, ready = raw.condition(obj, "Placed"), raw.condition(obj, "Ready")
+    running = ready.get("status") == "True" or raw.integer(obj, "status", "running") > 0
+    if running:
+        return "Running", ""
+    if placed.get("status") == "False" and not raw.integer(obj, "status", "placed"):
+        return "Queued", raw.text(placed, "message")
+    if placed:
+        return "Placed", raw.text(ready, "message")
+    return "Pending", "the hub has not decided yet"
+
+
+def with_queue(shown: Submission, verdict: Verdict) -> Submission:
+    """With the place in the queue of each object that waits."""
+    places = {(each.kind, each.name): each.queue for each in verdict.workloads}
+    members = [
+        each.model_copy(update={"queue": places.get((each.kind, each.name))})
+        for each in shown.objects
+    ]
+    return shown.model_copy(update={"objects": members})
