@@ -17,6 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
 from federator.dashboard.options import DashboardOptions
+from federator.gateway.options import GatewayOptions
 from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.query.options import QueryOptions
@@ -48,6 +49,7 @@ def _fleet(text: str) -> str | None:
 NAMES: Mapping[str, Callable[[str], str | None]] = {
     "hub.fleet": _fleet,
     "hub.credentials_namespace": selectors.dns1123_label,
+    "gateway.secrets_namespace": selectors.dns1123_label,
     "hub.system_namespace": selectors.dns1123_label,
     "hub.lease_name": selectors.dns1123_subdomain,
     "member.system_namespace": selectors.dns1123_label,
@@ -89,6 +91,7 @@ class Settings:
     history: HistoryOptions = field(default_factory=HistoryOptions)
     dashboard: DashboardOptions = field(default_factory=DashboardOptions)
     oidc: OidcOptions = field(default_factory=OidcOptions)
+    gateway: GatewayOptions = field(default_factory=GatewayOptions)
 
 
 def load(

@@ -26,6 +26,8 @@ ANSWER_S: Final = 10.0
 """Seconds for one answer."""
 ALL_S: Final = 15.0
 """Seconds until a verdict is given up: a change of leaders takes about as long."""
+AT_ONCE: Final = 4
+"""Questions at once: the query port takes so many of one user."""
 AGAIN_S: Final = 0.5
 BODY_MAX: Final = 4 * 1024 * 1024
 
@@ -67,13 +69,14 @@ class Leader:
         self._known: Announcement | None = None
         self._port: Client | None = None
         self._finding = asyncio.Lock()
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def verdict(self, namespace: str, objects: Sequence[Mapping[str, Any]]) -> Verdict:
         """See `Judge`. Asks again while the leader changes."""
         body = msgspec.json.encode({"objects": objects})
         why = "no hub leads"
         try:
-            async with asyncio.timeout(ALL_S):
+            async with asyncio.timeout(ALL_S), self._gate:
                 while True:
                     try:
                         return await self._asked(namespace, body)

@@ -5,53 +5,37 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Final
 
+from federator.gateway.options import GatewayOptions
 from federator.gateway.problems import Problem
 
 USERS_MAX: Final = 10_000
 """Users whose buckets are remembered; that of the user who asked longest ago is forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one process takes."""
-
-    a_second: float = 5.0
-    """Requests of one user a second, on average."""
-    burst: int = 50
-    """Requests of one user at once after a pause."""
-    at_once: int = 32
-    """Submissions that are worked on at the same time."""
-    waiting: int = 256
-    """Submissions that wait for their turn; more are refused."""
-    streams: int = 64
-    """Open event streams."""
-
-
 class Buckets:
     """A bucket of tokens for each user. `now_s` reads a monotonic clock."""
 
-    def __init__(self, limits: Limits, now_s: Callable[[], float]) -> None:
-        self._limits = limits
+    def __init__(self, options: GatewayOptions, now_s: Callable[[], float]) -> None:
+        self._options = options
         self._now_s = now_s
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, user: str) -> None:
         """Takes a token. Raises `Problem` 429 with the seconds until there is one."""
-        now, most = self._now_s(), float(self._limits.burst)
+        now, most = self._now_s(), float(self._options.burst)
         left, since = self._buckets.pop(user, (most, now))
-        left = min(most, left + (now - since) * self._limits.a_second)
+        left = min(most, left + (now - since) * self._options.requests_a_second)
         self._buckets[user] = (max(left - 1.0, 0.0) if left >= 1.0 else left, now)
         while len(self._buckets) > USERS_MAX:
             self._buckets.popitem(last=False)
         if left < 1.0:
-            wait_s = max(1, round((1.0 - left) / self._limits.a_second + 0.5))
+            wait_s = max(1, round((1.0 - left) / self._options.requests_a_second + 0.5))
             raise Problem(
                 429,
                 "TooManyRequests",
-                f"You may send {self._limits.a_second:g} requests a second on average.",
+                f"You may send {self._options.requests_a_second:g} requests a second on average.",
                 retry_after_s=wait_s,
             )
 
@@ -59,15 +43,15 @@ class Buckets:
 class Turns:
     """A bounded number of submissions at a time, and a bounded number that wait."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._gate = asyncio.Semaphore(limits.at_once)
+    def __init__(self, options: GatewayOptions) -> None:
+        self._options = options
+        self._gate = asyncio.Semaphore(options.submissions_at_once)
         self._waiting = 0
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """A turn, as soon as there is one. Raises `Problem` 503 when too many wait."""
-        if self._waiting >= self._limits.waiting:
+        if self._waiting >= self._options.submissions_waiting:
             raise Problem(
                 503,
                 "Overloaded",

@@ -14,8 +14,9 @@ import msgspec
 from federator.gateway import models, openapi, problems, records, routes, views
 from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
-from federator.gateway.limits import Buckets, Limits, Turns
+from federator.gateway.limits import Buckets, Turns
 from federator.gateway.models import Submission, SubmissionList
+from federator.gateway.options import GatewayOptions
 from federator.gateway.problems import Problem
 from federator.gateway.records import Record
 from federator.gateway.routes import Route
@@ -46,7 +47,7 @@ class Port:
         submitter: Submitter,
         audit: Audit,
         *,
-        limits: Limits,
+        options: GatewayOptions,
         monotonic: Callable[[], float],
         ready: Callable[[], str] = lambda: "",
         metrics: Metrics | None = None,
@@ -54,9 +55,9 @@ class Port:
         self._callers = callers
         self._submitter = submitter
         self._audit = audit
-        self._buckets = Buckets(limits, monotonic)
-        self._turns = Turns(limits)
-        self._streams = asyncio.Semaphore(limits.streams)
+        self._buckets = Buckets(options, monotonic)
+        self._turns = Turns(options)
+        self._streams = asyncio.Semaphore(options.streams)
         self._monotonic = monotonic
         self._ready = ready
         self._metrics = metrics

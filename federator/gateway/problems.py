@@ -39,6 +39,7 @@ class Problem(Exception):
         *,
         fields: Iterable[Field] = (),
         retry_after_s: int = 0,
+        allow: str = "",
         **more: Any,
     ) -> None:
         super().__init__(detail)
@@ -47,6 +48,8 @@ class Problem(Exception):
         self.detail = plaintext.clipped(detail)
         self.fields = tuple(fields)[:FIELDS_MAX]
         self.retry_after_s = retry_after_s
+        self.allow = allow
+        """Methods that the address takes, where it does not take the one of the request."""
         self.more = more
         """Further members of the answer, such as `verdict`."""
 
@@ -103,6 +106,8 @@ def answer(problem: Problem, instance: str) -> Outgoing:
             for each in problem.fields
         ]
     headers = {"Retry-After": str(problem.retry_after_s)} if problem.retry_after_s else {}
+    if problem.allow:
+        headers["Allow"] = problem.allow
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     encoded = msgspec.json.encode(body | problem.more)

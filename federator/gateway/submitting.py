@@ -258,14 +258,12 @@ def _over(obj: Obj, live: Mapping[str, Any] | None, record: Record) -> Obj:
     earlier = records.read(live)
     if not any(each.workflow == record.workflow for each in earlier[:1]):
         what = f"{obj['kind']}/{obj['metadata']['name']}"
-        owner = f"the workflow {earlier[0].workflow} has made" if earlier else "was made without"
+        owner = f"the workflow {earlier[0].workflow}" if earlier else "no workflow"
         raise Problem(
             409,
             "ObjectExists",
-            f"{what} exists already: {owner} it."
-            if earlier
-            else f"{what} exists already, and no workflow has made it. Delete it, or rename the object"
-            " in the workflow.",
+            f"{what} exists already, and {owner} has made it. Delete it, or rename the object in"
+            " this workflow.",
         )
     made, meta = records.marked(obj, record, earlier), raw.mapping(live, "metadata")
     kept = {

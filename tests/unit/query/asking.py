@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from federator.advice import facts, trials
+from federator.advice import facts, trials, verdicts
 from federator.advice.plans import asked
 from federator.advice.trials import Stop
 from federator.embedded.storage.messages import Caller
@@ -63,6 +63,8 @@ def port_of(
         journal or process.journal,
         plan=asked.answer,
         drilled=lambda: process.controllers.drilling.outcomes,
+        verdict=verdicts.verdict,
+        for_room=process.controllers.placing.inadmissible.for_room,
         read=compute,
     )
     access = Access(world.federation.client("host", "query"), clock=clock)

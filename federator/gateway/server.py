@@ -1,0 +1,212 @@
+"""The gateway behind a socket: what it listens on, its certificate, its account on the host.
+
+Serves HTTPS; plain HTTP on loopback only. Processes share nothing but the host, so several may run.
+"""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from federator.api import submissionpolicy
+from federator.api.submissionpolicy import Policy
+from federator.gateway.artifacts.ports import Versions
+from federator.gateway.audit import Audit
+from federator.gateway.callers import Callers
+from federator.gateway.federation import KINDS, Federation
+from federator.gateway.leader import Judge
+from federator.gateway.options import GatewayOptions
+from federator.gateway.port import Port
+from federator.gateway.submitting import Submitter
+from federator.hub.query.access import Access
+from federator.kinds import registry
+from federator.kube import errors, tlsserver
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.login import tls
+from federator.kube.metrics import Metrics
+from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.wire.transport import Transport
+from federator.model.errors import FieldError
+from federator.process.oidc.issuer import Issuers
+
+log = logging.getLogger(__name__)
+
+POLICIES_S: Final = 10.0
+"""SubmissionPolicies are read again so often."""
+RELOAD_S: Final = 60.0
+"""The files of the certificate are looked at again after so many seconds."""
+OF_ONE_ADDRESS: Final = 128
+"""Connections of one address: all runners of a CI system may have the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where it listens, and with which certificate."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free port."""
+    cert_file: str = ""
+    """PEM certificate; empty: plain HTTP, on loopback only."""
+    key_file: str = ""
+
+    def pair(self) -> tuple[bytes, bytes]:
+        """Certificate and key. Raises OSError."""
+        return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes()
+
+
+class PolicyReader:
+    """The SubmissionPolicies of the host, read again and again."""
+
+    def __init__(self, host: Client) -> None:
+        self._host = host
+        self._policies: tuple[Policy, ...] | None = None
+
+    def __call__(self) -> Sequence[Policy]:
+        return self._policies or ()
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not ready; "" when it is."""
+        return "" if self._policies is not None else "host: SubmissionPolicies not read yet"
+
+    async def read(self) -> None:
+        """Reads them once; those read before stay while the host does not answer."""
+        kind = registry.KINDS[submissionpolicy.KIND]
+        try:
+            listing = await self._host.list(kind.api_version, kind.plural)
+        except errors.ApiError as trouble:
+            log.warning("the SubmissionPolicies cannot be read: %s", trouble)
+            return
+        self._policies = tuple(submissionpolicy.to_policy(obj) for obj in listing.items)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.read()
+            await asyncio.sleep(POLICIES_S)
+
+
+class Gateway:
+    """Listens from `start` to `close`; `run` runs meanwhile. `host` has the gateway's own account,
+    `bare` shows none. `versions` and `issuers` are closed by their owner."""
+
+    def __init__(
+        self,
+        host: Client,
+        bare: Transport,
+        *,
+        issuers: Issuers,
+        versions: Versions,
+        judge: Judge,
+        options: GatewayOptions,
+        clock: Clock,
+        draw: Callable[[], str],
+        metrics: Metrics | None = None,
+    ) -> None:
+        folder = Path(options.audit_directory) if options.audit_directory else None
+        self.audit = Audit(folder, draw()[:12], clock.rfc3339_micro)
+        self.policies = PolicyReader(host)
+        callers = Callers(Access(host, clock=clock), issuers, host, bare)
+        submitter = Submitter(
+            Federation(callers, judge),
+            versions,
+            self.policies,
+            tuple(KINDS),
+            clock.rfc3339,
+            draw,
+        )
+        self.answer = Port(
+            callers,
+            submitter,
+            self.audit,
+            options=options,
+            monotonic=clock.monotonic,
+            ready=lambda: self.policies.trouble,
+            metrics=metrics,
+        ).answer
+        self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
+        self._context: ssl.SSLContext | None = None
+        self._shown: tuple[bytes, bytes] = (b"", b"")
+        self._listen = Listen()
+
+    async def start(self, listen: Listen) -> str:
+        """Listens, and returns its address. Raises FieldError for files that are no certificate,
+        and OSError."""
+        self._listen = listen
+        await asyncio.to_thread(self.audit.open)
+        if listen.cert_file:
+            self._shown = await asyncio.to_thread(listen.pair)
+            try:
+                self._context = tlsserver.server_context(*self._shown)
+            except ValueError as bad:
+                raise FieldError("cert_file", str(bad)) from None
+        port = await self._server.start(listen.host, listen.port, self._context)
+        scheme = "https" if self._context is not None else "http"
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        return f"{scheme}://{host}:{port}"
+
+    async def run(self) -> None:
+        """Reads policies and keeps the certificate as its files are, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.policies.run(), name="the gateway's policies")
+            if self._context is not None:
+                group.create_task(self._reload(), name="the gateway's certificate")
+
+    async def close(self) -> None:
+        """Stops listening."""
+        await self._server.close()
+        self.audit.close()
+
+    async def _reload(self) -> None:
+        """Shows the certificate of the files when it is another; the old one is kept while they
+        cannot be read."""
+        assert self._context is not None
+        while True:
+            await asyncio.sleep(RELOAD_S)
+            try:
+                pair = await asyncio.to_thread(self._listen.pair)
+                if pair != self._shown:
+                    # a half-written pair is refused
+                    await asyncio.to_thread(tlsserver.server_context, *pair)
+                    tls.load_certificate(self._context, *pair)
+                    self._shown = pair
+                    log.info("the gateway shows the certificate that is in its file now")
+            except (OSError, ValueError, ssl.SSLError):
+                log.warning("the certificate of the gateway cannot be read; the old one is kept")
+
+
+def bare(endpoint: Endpoint) -> HttpTransport:
+    """A transport to the same server that shows neither token nor client certificate: a server
+    that sees the gateway's certificate would take every request for the gateway's."""
+    shown = endpoint.tls
+    context: ssl.SSLContext | None = None
+    if shown is not None:
+        trusted = b"".join(shown.get_ca_certs(binary_form=True))
+        context = ssl.create_default_context(cadata=trusted or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = shown.check_hostname
+        context.verify_mode = shown.verify_mode
+    return HttpTransport(
+        replace(endpoint, tls=context, credentials=StaticToken(), impersonation=())
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(
+    gateway: Gateway, listen: Listen
+) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """Its address, and the task that ends only when it breaks."""
+    base = await gateway.start(listen)
+    work = asyncio.create_task(gateway.run(), name="the gateway")
+    try:
+        yield base, work
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+        await gateway.close()
