@@ -6,13 +6,14 @@ The top floor: only this module combines settings, transports and processes.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import platform
 import random
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from federator.hub.history.journal import Journal
 from federator.hub.leading.process import HubProcess
 from federator.hub.options import HubOptions
 from federator.hub.query import announcing
+from federator.hub.query.announcing import Announcement
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.records.seals import KEY_BYTES
@@ -35,10 +37,10 @@ from federator.kube import shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.leader.elector import Elector
-from federator.kube.login import connect, kubeconfigs
+from federator.kube.login import connect, kubeconfigs, tls
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Threads
-from federator.kube.wire.http import HttpTransport
+from federator.kube.wire.http import Endpoint, HttpTransport
 from federator.kube.wire.transport import Transport
 from federator.member.process import MemberProcess
 from federator.model.errors import FieldError
@@ -49,6 +51,7 @@ from federator.settings import Settings
 
 if TYPE_CHECKING:
     from federator.dashboard.server import Options as DashboardOptions
+    from federator.kube.tlsserver import Listen
     from federator.process.oidc.issuer import Issuer
     from federator.process.oidc.options import OidcOptions
 
@@ -227,8 +230,84 @@ async def run_dashboard(settings: Settings, access: Access, options: "DashboardO
         await transport.close()
 
 
-def issuer_of(options: "OidcOptions") -> "Issuer | None":
-    """The issuer at which people sign in; None where there is none. Raises FieldError."""
+async def run_gateway(
+    settings: Settings, access: Access, listen: "Listen", *, allow_loopback: bool = False
+) -> None:
+    """Serves the submission gateway until SIGTERM. Raises FieldError for settings that cannot be
+    used, and OSError when it cannot listen or write its folders."""
+    from federator.gateway import issuers, server
+    from federator.gateway.artifacts import artifacts
+    from federator.gateway.leader import Leader
+    from federator.process.oidc.issuer import Issuers
+
+    configure_logs(settings)
+    options, clock, metrics = settings.gateway, RealClock(), Metrics()
+
+    def trusted() -> list["Issuer"]:
+        people = issuer_of(
+            settings.oidc, frozenset(options.audiences), allow_loopback=allow_loopback
+        )
+        file = options.issuers_file
+        others = issuers.load(file, clock, allow_loopback=allow_loopback) if file else ()
+        return [*([people] if people is not None else []), *others]
+
+    async with contextlib.AsyncExitStack() as opened:
+        known = Issuers(await asyncio.to_thread(trusted))
+        opened.push_async_callback(known.close)
+        transport = await access.open()
+        opened.push_async_callback(transport.close)
+        host = Client(transport, "host", field_manager="federator-gateway", metrics=metrics)
+        bare = server.bare(transport.endpoint)
+        opened.push_async_callback(bare.close)
+        versions = artifacts.of_host(
+            host,
+            options.secrets_namespace,
+            Path(options.cache_directory),
+            clock.monotonic,
+            allow_loopback=allow_loopback,
+        )
+        opened.push_async_callback(versions.close)
+        leader = Leader(host, functools.partial(to_leader, access, transport), rng=random.Random())
+        opened.push_async_callback(leader.close)
+        gateway = server.Gateway(
+            host,
+            bare,
+            issuers=known,
+            versions=versions,
+            judge=leader,
+            options=options,
+            clock=clock,
+            draw=lambda: secrets.token_hex(16),
+            metrics=metrics,
+        )
+        base, work = await opened.enter_async_context(server.running(gateway, listen))
+        log.info("the gateway is at %s", base)
+        await _serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
+
+
+async def _until(work: "asyncio.Task[None]") -> None:
+    await work
+
+
+async def to_leader(access: Access, host: HttpTransport, known: Announcement) -> Client:
+    """A client of the leader's query port with this process's own credentials."""
+    server, ca_pem = f"https://{known.address}", known.ca_pem.encode()
+    if access.in_cluster:
+        context = await asyncio.to_thread(tls.client_context, ca_pem=ca_pem)
+        credentials = host.endpoint.credentials
+        endpoint = Endpoint(
+            server, tls=context, credentials=credentials, tls_server_name=known.server_name
+        )
+        return Client(HttpTransport(endpoint), "leader")
+    door = connect.Door(server, ca_pem, known.server_name)
+    return Client(await connect.to_door(door, access.kubeconfig, access.context), "leader")
+
+
+def issuer_of(
+    options: "OidcOptions", audiences: frozenset[str] = frozenset(), *, allow_loopback: bool = False
+) -> "Issuer | None":
+    """The issuer at which people sign in; None where there is none. `audiences`: those that count
+    instead of the dashboard's client. Raises FieldError."""
     from federator.process.oidc import issuer
     from federator.process.oidc.tokens import Trust
 
@@ -236,10 +315,12 @@ def issuer_of(options: "OidcOptions") -> "Issuer | None":
         return None
     try:
         ca_pem = Path(options.ca_file).read_bytes() if options.ca_file else b""
-        connect = issuer.connecting(ca_pem=ca_pem)
+        connect = issuer.connecting(ca_pem=ca_pem, allow_loopback=allow_loopback)
     except (OSError, ValueError) as bad:
         raise FieldError("oidc.ca_file", f"cannot be used: {bad}") from None
-    return issuer.Issuer(Trust.of(options), connect, clock=RealClock())
+    trust = Trust.of(options)
+    trust = replace(trust, audiences=audiences or trust.audiences)
+    return issuer.Issuer(trust, connect, clock=RealClock())
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:

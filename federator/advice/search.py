@@ -74,7 +74,8 @@ def advise(
         if gains > 0:
             fewer = max(world.ask.slots - _slots(change.world), 0)
             fixes.append(_fix((change,), gains, missing - fewer))
-    if singles == MAX_SINGLE and not any(gains >= missing and not change.shrinks for change, gains in seen):
+    enough = any(gains >= missing and not change.shrinks for change, gains in seen)
+    if singles == MAX_SINGLE and not enough:
         fixes += _pairs(seen, asked, now, missing)
     order = sorted(fixes, key=lambda fix: (-fix.gains, len(fix.commands), fix.text))
     return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)

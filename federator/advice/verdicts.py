@@ -6,7 +6,7 @@ reserved: a later cycle may decide otherwise because others came first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -53,44 +53,48 @@ def verdict(
     ]
     made = situation.decide(entries, situation.snapshot).decided if entries else ()
     decided = {each.entry.ask.key: each for each in made}
-    rows = [_row(situation, one, ask, decided, narrow, stop) for one, ask in asked]
+    judge = _Judge(situation, decided, narrow, stop)
+    rows = [judge.row(workload, ask) for workload, ask in asked]
     order = tuple(Answer)
     whole = max((Answer(row["verdict"]) for row in rows), key=order.index, default=Answer.PLACED)
     return {"verdict": str(whole), "asOf": raw.rfc3339(situation.snapshot.as_of), "workloads": rows}
 
 
-def _row(
-    situation: Situation,
-    workload: Workload,
-    ask: Ask | None,
-    decided: Mapping[WorkloadKey, Decided],
-    narrow: Narrow,
-    stop: Stop,
-) -> dict[str, Any]:
-    key = workload.key
-    row = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
-    if ask is None:
-        return row | _refused(Reason.MISCONFIGURED, workload.problem)
-    made = decided[key]
-    decision, standing = made.decision, made.entry.standing
-    if decision.reason in REFUSALS:
-        return row | _refused(decision.reason, decision.message)
-    missing = trials.missing(ask, decision, standing.done)
-    shares = {share.cluster: copies_of(share) for share in decision.shares}
-    row |= {
-        "desired": ask.slots,
-        "placed": max(ask.slots - missing, 0),
-        "missing": missing,
-        "clusters": [{"name": name, "copies": count} for name, count in sorted(shares.items())],
-        "reason": str(decision.reason),
-        "message": decision.message,
-    }
-    if shares or not missing:
-        return row | {"verdict": str(Answer.PLACED)}
-    if ask.suspended or _fits_an_empty_fleet(situation, workload, ask):
-        return row | {"verdict": str(Answer.QUEUED)} | _waits(narrow(key), key)
-    fixes = _fixes(narrow(key), key, decision, missing, stop)
-    return row | {"verdict": str(Answer.REFUSED), "fixes": fixes}
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What the verdicts on the workloads of one submission have in common."""
+
+    situation: Situation
+    decided: Mapping[WorkloadKey, Decided]
+    narrow: Narrow
+    stop: Stop
+
+    def row(self, workload: Workload, ask: Ask | None) -> dict[str, Any]:
+        """The verdict on one workload."""
+        key = workload.key
+        row = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+        if ask is None:
+            return row | _refused(Reason.MISCONFIGURED, workload.problem)
+        made = self.decided[key]
+        decision = made.decision
+        if decision.reason in REFUSALS:
+            return row | _refused(decision.reason, decision.message)
+        missing = trials.missing(ask, decision, made.entry.standing.done)
+        shares = {share.cluster: copies_of(share) for share in decision.shares}
+        row |= {
+            "desired": ask.slots,
+            "placed": max(ask.slots - missing, 0),
+            "missing": missing,
+            "clusters": [{"name": name, "copies": count} for name, count in sorted(shares.items())],
+            "reason": str(decision.reason),
+            "message": decision.message,
+        }
+        if shares or not missing:
+            return row | {"verdict": str(Answer.PLACED)}
+        if ask.suspended or _fits_an_empty_fleet(self.situation, workload, ask):
+            return row | {"verdict": str(Answer.QUEUED)} | _waits(self.narrow(key), key)
+        fixes = _fixes(self.narrow(key), key, decision, missing, self.stop)
+        return row | {"verdict": str(Answer.REFUSED), "fixes": fixes}
 
 
 def _refused(reason: Reason, message: str) -> dict[str, Any]:

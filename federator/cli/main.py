@@ -150,6 +150,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "federator.cli.running.dashboard",
         "Serve web pages over the federation, and the same as JSON.",
     ),
+    "gateway": ("federator.cli.gateway.process", "Serve the submission gateway."),
+    "submit": (
+        "federator.cli.gateway.submit",
+        "Submit a version of a landed workflow, and print the verdict.",
+    ),
+    "submissions": (
+        "federator.cli.gateway.submissions",
+        "Show and cancel what was submitted through the gateway.",
+    ),
+    "audit": ("federator.cli.gateway.audits", "Check the audit of the submission gateway."),
     "runtime": (
         "federator.cli.running.runtime",
         "Run what supports workloads inside their pods: the guard of Exclusive shards.",

@@ -14,8 +14,6 @@ from federator.hub.query import announcing
 from federator.hub.query.announcing import Announcement
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.login import tls
-from federator.kube.wire.http import Endpoint, HttpTransport
 from federator.model.steps import ObjectRef
 
 LEASE: Final = ObjectRef(
@@ -31,7 +29,6 @@ AT_ONCE: Final = 4
 AGAIN_S: Final = 0.5
 BODY_MAX: Final = 4 * 1024 * 1024
 
-Authorization = Callable[[], Awaitable[str]]
 Connect = Callable[[Announcement], Awaitable[Client]]
 
 
@@ -43,27 +40,12 @@ class Judge(Protocol):
         ...
 
 
-async def connect(known: Announcement) -> Client:
-    """A client of the query port that an announcement names."""
-    context = await asyncio.to_thread(tls.client_context, ca_pem=known.ca_pem.encode())
-    endpoint = Endpoint(f"https://{known.address}", tls=context, tls_server_name=known.server_name)
-    return Client(HttpTransport(endpoint), "leader")
-
-
 class Leader:
-    """Finds the leader by its Lease, and keeps a connection to it. `authorization`: the header
-    that the gateway shows."""
+    """Finds the leader by its Lease, and keeps a connection to it. `connect` makes a client of the
+    query port that an announcement names, with the gateway's own credentials."""
 
-    def __init__(
-        self,
-        host: Client,
-        authorization: Authorization,
-        *,
-        rng: random.Random,
-        connect: Connect = connect,
-    ) -> None:
+    def __init__(self, host: Client, connect: Connect, *, rng: random.Random) -> None:
         self._host = host
-        self._authorization = authorization
         self._rng = rng
         self._connect = connect
         self._known: Announcement | None = None
@@ -97,7 +79,7 @@ class Leader:
     async def _asked(self, namespace: str, body: bytes) -> Verdict:
         port = await self._connected()
         path = f"/v1/namespaces/{namespace}/verdict"
-        headers = {"authorization": await self._authorization(), "content-type": "application/json"}
+        headers = {"content-type": "application/json"}
         try:
             answer = await port.raw(
                 "POST", path, body=body, headers=headers, timeout_s=ANSWER_S, body_limit=BODY_MAX

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.login import tls
 from federator.kube.metrics import Metrics
+from federator.kube.tlsserver import Listen
 from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
 from federator.kube.wire.transport import Transport
 from federator.model.errors import FieldError
@@ -42,22 +43,6 @@ RELOAD_S: Final = 60.0
 """The files of the certificate are looked at again after so many seconds."""
 OF_ONE_ADDRESS: Final = 128
 """Connections of one address: all runners of a CI system may have the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where it listens, and with which certificate."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0 takes a free port."""
-    cert_file: str = ""
-    """PEM certificate; empty: plain HTTP, on loopback only."""
-    key_file: str = ""
-
-    def pair(self) -> tuple[bytes, bytes]:
-        """Certificate and key. Raises OSError."""
-        return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes()
 
 
 class PolicyReader:

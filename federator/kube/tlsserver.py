@@ -9,16 +9,19 @@ bound that it says.
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from federator.kube.login import tls
+from federator.model.errors import FieldError
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +108,47 @@ def server_context(cert_pem: bytes, key_pem: bytes) -> ssl.SSLContext:
     except ssl.SSLError as exc:
         raise ValueError("the certificates or the key cannot be used for TLS") from exc
     return context
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a server listens, and with which certificate."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 takes a free port."""
+    cert_file: str = ""
+    """PEM certificate; empty: plain HTTP, on loopback only."""
+    key_file: str = ""
+
+    @classmethod
+    def parsed(cls, text: str, cert_file: str = "", key_file: str = "") -> "Listen":
+        """From `HOST:PORT`. Raises FieldError for what must not be served."""
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isdecimal() or int(port) > 65535:
+            raise FieldError("listen", "must be HOST:PORT, such as 127.0.0.1:8600")
+        if bool(cert_file) != bool(key_file):
+            raise FieldError("cert_file", "a certificate and its key are needed, or neither")
+        if not cert_file and not is_loopback(host):
+            raise FieldError(
+                "listen",
+                f"{host} is reachable from elsewhere, so a certificate is needed (--cert-file,"
+                " --key-file); without one only loopback is served",
+            )
+        return cls(host, int(port), cert_file, key_file)
+
+    def pair(self) -> tuple[bytes, bytes]:
+        """Certificate and key. Raises OSError."""
+        return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class TlsServer:

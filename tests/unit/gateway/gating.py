@@ -127,7 +127,7 @@ class Asked:
             Incoming(
                 request.method,
                 request.path,
-                authorization=request.headers.get("authorization", ""),
+                authorization=f"Bearer {OWN}",
                 has_body=bool(request.body),
                 body_bytes=len(request.body),
                 read_body=read,
@@ -174,9 +174,6 @@ class Door:
         trust = Trust(issuing.URL, frozenset({issuing.AUDIENCE}), user_prefix="oidc:")
         issuer = Issuer(trust, self.served.connect, clock=federation.clock)
 
-        async def own() -> str:
-            return f"Bearer {OWN}"
-
         async def connect(known: Announcement) -> Client:
             return Client(Asked(world, known.address.partition(":")[0]), "leader")
 
@@ -185,7 +182,7 @@ class Door:
             Bare(world),
             issuers=Issuers([issuer]),
             versions=versions,
-            judge=Leader(host, own, rng=random.Random(1), connect=connect),
+            judge=Leader(host, connect, rng=random.Random(1)),
             options=GatewayOptions(**options),
             clock=federation.clock,
             draw=lambda: f"{process}-{next(counted)}",

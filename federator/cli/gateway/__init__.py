@@ -1,0 +1,1 @@
+"""Commands of the submission gateway: its process, submissions, and its audit."""

@@ -1,0 +1,274 @@
+"""Requests to the gateway, without a kubeconfig: address, token and authorities come from options
+or environment variables. Used by `submit` and `submissions`.
+
+Exit codes: 1 the submission is refused or has failed, 2 the command line is wrong, 3 the token does
+not count or gives no right, 4 the gateway, the leader or the artifact store does not answer.
+"""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.kube.wire.http import HttpTransport
+
+F = TypeVar("F", bound=Callable[..., Any])
+REFUSED, DENIED, UNAVAILABLE = 1, 3, 4
+ANSWER_S: Final = 60.0
+BODY_MAX: Final = 8 * 1024 * 1024
+PATIENCE_S: Final = 60.0
+"""A gateway that is busy or away is asked again for so long, in seconds."""
+AGAIN_S: Final = 2.0
+POLL_S: Final = 2.0
+DONE: Final = frozenset({"Running", "Succeeded"})
+FAILED: Final = frozenset({"Failed", "Superseded"})
+
+
+def options(command: F) -> F:
+    """Adds how to reach the gateway, and the namespace."""
+    command = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json", "yaml"]),
+        default="text",
+        help="Output format.",
+    )(command)
+    command = click.option(
+        "-n", "--namespace", required=True, envvar="FEDERATOR_NAMESPACE", help="Namespace."
+    )(command)
+    command = click.option(
+        "--ca-file",
+        default="",
+        envvar="FEDERATOR_CA_FILE",
+        help="PEM authorities of the gateway's certificate (default: the machine's).",
+    )(command)
+    command = click.option(
+        "--token-file",
+        required=True,
+        envvar="FEDERATOR_TOKEN_FILE",
+        help="File with your token; - reads it from stdin.",
+    )(command)
+    return click.option(
+        "--gateway",
+        "address",
+        required=True,
+        envvar="FEDERATOR_GATEWAY",
+        help="Address of the gateway, https://HOST[:PORT].",
+    )(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response of the gateway."""
+
+    status: int
+    document: dict[str, Any]
+    retry_after_s: float = AGAIN_S
+
+
+@dataclass(slots=True)
+class Gateway:
+    """The gateway as one user."""
+
+    address: str
+    namespace: str
+    token: str = field(repr=False)
+    ca_pem: bytes = b""
+    _transport: "HttpTransport | None" = None
+
+    @classmethod
+    def of(cls, address: str, token_file: str, ca_file: str, namespace: str) -> "Gateway":
+        """From the options. Exits with an error for what cannot be used."""
+        parts = urlsplit(address)
+        loopback = parts.hostname in ("127.0.0.1", "::1", "localhost")
+        if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
+            common.fail("--gateway must be https://HOST[:PORT] (http on loopback only)", code=2)
+        if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+            common.fail("--gateway must be https://HOST[:PORT]", code=2)
+        try:
+            text = sys.stdin.read() if token_file == "-" else Path(token_file).read_text("ascii")
+            ca_pem = Path(ca_file).read_bytes() if ca_file else b""
+        except (OSError, UnicodeDecodeError) as bad:
+            common.fail(f"the token or the authorities cannot be read: {bad}", code=2)
+        if not text.strip():
+            common.fail("--token-file is empty", code=2)
+        return cls(address.rstrip("/"), namespace, text.strip(), ca_pem)
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator["Gateway"]:
+        """With a connection."""
+        from federator.kube.login import tls
+        from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
+
+        try:
+            secure = self.address.startswith("https:")
+            context = tls.client_context(ca_pem=self.ca_pem) if secure else None
+        except ValueError as bad:
+            common.fail(f"--ca-file: {bad}", code=2)
+        self._transport = HttpTransport(
+            Endpoint(self.address, tls=context, credentials=StaticToken(self.token))
+        )
+        try:
+            yield self
+        finally:
+            await self._transport.close()
+
+    def path(self, workflow: str, identity: str = "") -> str:
+        """Of the submissions of a workflow, or of one."""
+        parts = f"/v1/workflows/{quote(self.namespace, safe='')}/{quote(workflow, safe='')}"
+        return f"{parts}/submissions/{quote(identity, safe='')}".rstrip("/")
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The document of an answer. A gateway that is busy or does not answer is asked again for
+        a while; every request may be repeated. Exits with an error for a refusal."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + PATIENCE_S
+        while True:
+            answer = await self._once(method, path, body, query or {})
+            if answer.status not in (0, 429, 502, 503):
+                break
+            if loop.time() + answer.retry_after_s >= until_s:
+                break
+            common.say(f"{_sentence(answer)} Trying again.", err=True)
+            await asyncio.sleep(answer.retry_after_s)
+        if not 200 <= answer.status < 300:
+            refuse(answer)
+        return answer.document
+
+    async def _once(self, method: str, path: str, body: Any, query: Mapping[str, Any]) -> Answer:
+        from federator.kube import errors
+        from federator.kube.wire.transport import Request
+
+        assert self._transport is not None
+        encoded = json.dumps(body).encode() if body is not None else b""
+        headers = {"accept": "application/json"}
+        if encoded:
+            headers["content-type"] = "application/json"
+        asked = f"{path}?{urlencode(query)}" if query else path
+        try:
+            response = await self._transport.request(
+                Request(method, asked, (), headers, encoded, ANSWER_S, ANSWER_S)
+            )
+            try:
+                text = await response.read(BODY_MAX)
+            finally:
+                await response.close()
+        except errors.ApiError as trouble:
+            return Answer(0, {"detail": f"The gateway does not answer: {trouble}"})
+        try:
+            document = json.loads(text)
+        except ValueError:
+            document = {}
+        if not isinstance(document, dict) or not document:
+            document = {"detail": f"The gateway's answer cannot be read (HTTP {response.status})."}
+        after = response.headers.get("retry-after", "")
+        wait_s = min(float(after), 30.0) if after.isdecimal() else AGAIN_S
+        return Answer(response.status, document, max(wait_s, 0.5))
+
+
+def _sentence(answer: Answer) -> str:
+    return str(answer.document.get("detail") or f"HTTP {answer.status}")
+
+
+def refuse(answer: Answer) -> NoReturn:
+    """Exits with the reasons of a refusal."""
+    lines = [_sentence(answer)]
+    listed = answer.document.get("errors") or []
+    lines += [f"{each.get('path')}: {each.get('detail')}" for each in listed[1:]]
+    code = {0: UNAVAILABLE, 401: DENIED, 403: DENIED, 429: UNAVAILABLE}.get(answer.status, REFUSED)
+    verdict = answer.document.get("verdict")
+    if verdict:
+        common.show("\n".join(verdict_lines(verdict)))
+    common.fail(*lines, code=UNAVAILABLE if answer.status >= 500 else code)
+
+
+def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
+    """A verdict for people."""
+    lines = []
+    for each in verdict.get("workloads", []):
+        where = ", ".join(f"{c['copies']} in {c['name']}" for c in each.get("clusters", []))
+        line = f"{each['verdict']}: {each['kind']} {each['name']}"
+        if where:
+            line += f": {each.get('placed', 0)} of {each.get('desired', 0)} copies: {where}"
+        lines.append(line)
+        if each["verdict"] != "placed" and each.get("message"):
+            lines.append(f"  {each['message']}")
+        if queue := each.get("queue"):
+            lines.append(f"  {queue_text(queue)}")
+        for fix in each.get("fixes", []):
+            lines.append(
+                f"  fix: {fix['change']}{' (by an operator)' if fix['byOperator'] else ''}"
+            )
+            lines += [f"    {command}" for command in fix["commands"]]
+    return lines
+
+
+def queue_text(queue: Mapping[str, Any]) -> str:
+    """A place in the queue for people."""
+    text = f"position {queue['position']} in the queue, {queue['ahead']} ahead"
+    if queue.get("from"):
+        text += f"; expected to start between {queue['from']} and {queue['to']}"
+    return text
+
+
+def submission_lines(shown: Mapping[str, Any]) -> list[str]:
+    """A submission for people."""
+    lines = [
+        f"{shown['id']}  {shown['state']}  {shown['workflow']} {shown['version']}"
+        f"  ({shown['submittedBy']}, {shown['submittedAt']})",
+        f"  {shown['artifact']}@{shown['digest']}",
+    ]
+    for each in shown.get("objects", []):
+        line = f"  {each['kind']} {each['name']}: {each['state']}"
+        if each.get("desired"):
+            line += f", {each['placed']} of {each['desired']} placed, {each['ready']} ready"
+        if each.get("clusters"):
+            line += f", in {each['clusters']}"
+        lines.append(line)
+        if each.get("message"):
+            lines.append(f"    {each['message']}")
+        if each.get("queue"):
+            lines.append(f"    {queue_text(each['queue'])}")
+    return lines
+
+
+async def waited(
+    gateway: Gateway, workflow: str, identity: str, timeout_s: float
+) -> dict[str, Any]:
+    """The submission once it runs or has ended. Exits with an error if that takes too long, or if
+    it fails."""
+    loop = asyncio.get_running_loop()
+    until_s, state = loop.time() + timeout_s, ""
+    while True:
+        shown = await gateway.ask("GET", gateway.path(workflow, identity))
+        if shown["state"] != state:
+            state = shown["state"]
+            common.show("\n".join(submission_lines(shown)), err=True)
+        if state in DONE:
+            return shown
+        if state in FAILED:
+            common.fail(f"the submission {identity} is {state}", code=REFUSED)
+        if loop.time() >= until_s:
+            common.fail(
+                f"the submission {identity} is {state} after {timeout_s:g} s; it goes on",
+                code=UNAVAILABLE,
+            )
+        await asyncio.sleep(POLL_S)
+
+
+def new_key() -> str:
+    """A key for one run of a command: its repeated requests are one submission."""
+    return secrets.token_hex(16)

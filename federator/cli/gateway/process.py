@@ -1,0 +1,54 @@
+"""`federator gateway`: the submission gateway, with settings, logs, probes, metrics and a clean
+shutdown."""
+
+import click
+
+from federator.cli import common
+from federator.cli.running.processes import process_options, settings_of
+
+DEFAULT_LISTEN = "127.0.0.1:8700"
+
+
+@click.command()
+@process_options
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    help="HOST:PORT; port 0 takes a free one.",
+)
+@click.option(
+    "--cert-file",
+    default="",
+    help="PEM certificate, read again when it changes. Needed but on loopback.",
+)
+@click.option("--key-file", default="", help="PEM key of --cert-file.")
+@click.option(
+    "--allow-loopback",
+    is_flag=True,
+    help="Allow artifact stores and issuers at loopback addresses (sandbox only).",
+)
+def gateway(
+    kubeconfig: str,
+    context: str,
+    in_cluster: bool,
+    config_file: str,
+    listen: str,
+    cert_file: str,
+    key_file: str,
+    allow_loopback: bool,
+) -> None:
+    """Serve the submission gateway: it takes versions of landed workflows from CI and people, and
+    answers each with a verdict."""
+    from federator import app
+    from federator.kube.tlsserver import Listen
+    from federator.model.errors import FieldError
+
+    try:
+        where = Listen.parsed(listen, cert_file, key_file)
+    except FieldError as bad:
+        common.fail(str(bad))
+    access = app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    common.run(
+        app.run_gateway(settings_of(config_file, {}), access, where, allow_loopback=allow_loopback)
+    )
