@@ -111,6 +111,12 @@ TABLE: tuple[Row, ...] = (
         ("question", "code"),
     ),
     Row(
+        "federator_gateway_requests_total",
+        Counter,
+        "Requests to the submission gateway by operation and answer.",
+        ("operation", "code"),
+    ),
+    Row(
         "federator_snapshot_starts_total",
         Counter,
         "Starts of the snapshot worker; more than one for each time that this hub begins to lead"

@@ -229,7 +229,7 @@ def _collect_rarely() -> None:
 async def query_port(federation: Any) -> "QueryServer":
     """Serves the query port of the federation's current hub, announced in the Lease as in
     production."""
-    from federator.advice import facts
+    from federator.advice import facts, verdicts
     from federator.advice.plans import asked
     from federator.hub.query import announcing
     from federator.hub.query.options import QueryOptions
@@ -263,6 +263,7 @@ async def query_port(federation: Any) -> "QueryServer":
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
             lambda: hub.controllers.drilling.outcomes,
+            verdicts.verdict,
             read=read,
         )
 

@@ -42,6 +42,7 @@ OF_THE_HUB = {
     "federator_token_renewals_total",
     "federator_history_lost_total",
     "federator_query_requests_total",
+    "federator_gateway_requests_total",
     "federator_reconcile_seconds",
     "federator_decisions_total",
     "federator_moves_total",
@@ -266,6 +267,7 @@ ASSERTED = {
         "federator_token_renewals_total",
     },
     "tests/unit/query/test_query_port.py": {"federator_query_requests_total"},
+    "tests/unit/gateway/test_port.py": {"federator_gateway_requests_total"},
 }
 """File -> the metrics whose label values it compares together with their values."""
 
