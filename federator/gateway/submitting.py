@@ -180,7 +180,8 @@ class Submitter:
         verdict = await self.platform.verdict(namespace, objects)
         if request.dry_run:
             return Done(record, tuple(whole), verdict, warnings=warnings)
-        if verdict.verdict == "refused":
+        begun = any(live is not None and _is_of(live, record) for live in lives)
+        if verdict.verdict == "refused" and not begun:
             raise _refused(verdict)
         stored = [
             await self._write(caller, obj, live, record)
@@ -192,10 +193,8 @@ class Submitter:
         self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, record: Record
     ) -> Obj:
         for _ in range(WRITE_TRIES):
-            if live is not None and any(each.id == record.id for each in records.read(live)):
-                there = _repeated([dict(live)], record.id, record.body)
-                assert there is not None
-                return there.objects[0]
+            if live is not None and _is_of(live, record):
+                return dict(live)
             stored = await self.platform.write(caller, _over(obj, live, record), live)
             if stored is not None:
                 return {**stored, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
@@ -233,6 +232,21 @@ def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
     record = records.of_submission(there, identity)
     if record is None:
         return None
+    _check_body(record, body)
+    found = {f"{obj['kind']}/{obj['metadata']['name']}" for obj in there}
+    return Done(record, tuple(there)) if found >= set(record.objects) else None
+
+
+def _is_of(live: Mapping[str, Any], record: Record) -> bool:
+    """Whether an object has what this submission writes, or wrote it before a later one. Raises
+    `Problem` for another request under its key."""
+    known = records.of_submission([live], record.id)
+    if known is not None:
+        _check_body(known, record.body)
+    return known is not None
+
+
+def _check_body(record: Record, body: str) -> None:
     if record.body != body:
         raise Problem(
             409,
@@ -240,8 +254,6 @@ def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
             "The idempotencyKey was used for a submission with another artifact, version or other"
             " parameters. Use another key, or send the request as it was.",
         )
-    found = {f"{obj['kind']}/{obj['metadata']['name']}" for obj in there}
-    return Done(record, tuple(there)) if found >= set(record.objects) else None
 
 
 def _named(obj: Mapping[str, Any], identity: str) -> Obj:

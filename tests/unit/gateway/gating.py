@@ -23,7 +23,7 @@ from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.tlsserver import Incoming, Outgoing
-from federator.kube.wire.transport import Request, Response
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import sources
 from federator.process.oidc.issuer import Issuer, Issuers
 from federator.process.oidc.tokens import Trust
@@ -154,6 +154,31 @@ class Bare:
         """Nothing is open."""
 
 
+class Killed(Exception):
+    """The process ends at this point."""
+
+
+class Deadly:
+    """A Transport whose process ends at its n-th write: before it is sent, or once it has taken
+    effect."""
+
+    def __init__(self, inner: Transport, at: int, *, after: bool) -> None:
+        self._inner, self._at, self._after = inner, at, after
+        self.writes = 0
+
+    async def request(self, request: Request) -> Response:
+        writes = request.method != "GET" and "reviews" not in request.path
+        self.writes += writes
+        if writes and self.writes == self._at:
+            if self._after:
+                await self._inner.request(request)
+            raise Killed
+        return await self._inner.request(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
 class Door:
     """One gateway process, and a caller at it."""
 
@@ -164,12 +189,14 @@ class Door:
         *,
         process: str = "gateway",
         served: issuing.Served | None = None,
+        wrap: Callable[[Transport], Transport] = lambda transport: transport,
         **options: Any,
     ) -> None:
         self.world, self.versions = world, versions
         self.served = served or issuing.Served()
         federation = world.federation
         host = federation.client("host", process)
+        host = host.on(wrap(host.transport))
         counted = itertools.count()
         trust = Trust(issuing.URL, frozenset({issuing.AUDIENCE}), user_prefix="oidc:")
         issuer = Issuer(trust, self.served.connect, clock=federation.clock)
@@ -233,6 +260,19 @@ class Door:
 
 async def opened(world: World, versions: Kept | None = None, **options: Any) -> Door:
     """A gateway that is ready, and the rights and objects that its callers need."""
+    await prepared(world)
+    return await another(world, versions or Kept(), **options)
+
+
+async def another(world: World, versions: Kept, **options: Any) -> Door:
+    """A further gateway process."""
+    door = Door(world, versions, **options)
+    await door.gateway.policies.read()
+    return door
+
+
+async def prepared(world: World) -> None:
+    """The rights and objects that callers of a gateway need."""
     world.federation.host.add_token(OWN, Caller("system:serviceaccount:federator:gateway"))
     verdicts = {
         "apiGroups": ["federation.pinterest.com"],
@@ -242,13 +282,6 @@ async def opened(world: World, versions: Kept | None = None, **options: Any) -> 
     await asking.grant_everywhere(world, "system:serviceaccount:federator:gateway", verdicts)
     await world.namespace("ads")
     await asking.grant(world, USER, "ads", RIGHTS)
-    await _policy(world)
-    door = Door(world, versions or Kept(), **options)
-    await door.gateway.policies.read()
-    return door
-
-
-async def _policy(world: World) -> None:
     spec = made.policy_object(provenance={"mode": "Off"})["spec"]
     await world.create("SubmissionPolicy", "", "ads", spec)
 

@@ -1,14 +1,47 @@
-"""From a request to a running workload: submit, verdict, objects, status, and the same once more."""
+"""From a request to a running workload: submit, verdict, objects, status, cancel, and the same
+request once more.
+"""
 
+import asyncio
 import json
+from typing import Any
 
-from federator.gateway import records
+import pytest
+
+from federator.embedded.storage.messages import Caller
 from tests.unit.gateway import gating
 from tests.unit.gateway.gating import SUBMISSIONS, Kept
 from tests.unit.hub.world import World
+from tests.unit.query import asking
+
+RUN = "/v1/workflows/ads/train/submissions"
 
 
-def test_a_submission_gets_a_verdict_and_runs() -> None:
+def kept() -> Kept:
+    """The versions of two workflows: a service, and a job with a service beside it."""
+    versions = Kept()
+    versions.files |= {
+        "v2": gating.workflow(gating.service("serving", 2)),
+        "both": gating.workflow(
+            gating.job("train", 4), gating.service("board", 2), name="train"
+        ),
+        "huge": gating.workflow(gating.service("serving", 5, cpu="64")),
+        "nowhere": gating.workflow(
+            gating.service("serving", 2, placement={"clusters": {"names": ["nope"]}})
+        ),
+        "job": gating.workflow(gating.job("train", 2, cpu="4"), name="train"),
+    }
+    return versions
+
+
+def copies(document: dict[str, Any]) -> dict[str, int]:
+    """Cluster -> copies of the first workload of a verdict."""
+    return {
+        each["name"]: each["copies"] for each in document["verdict"]["workloads"][0]["clusters"]
+    }
+
+
+def test_a_submission_gets_a_verdict_and_runs_there() -> None:
     async def scenario(world: World) -> None:
         door = await gating.opened(world)
 
@@ -17,24 +50,213 @@ def test_a_submission_gets_a_verdict_and_runs() -> None:
         assert status == 201, made
         assert made["verdict"]["verdict"] == "placed"
         assert made["verdict"]["reserved"] is False
-        assert sum(each["copies"] for each in made["verdict"]["workloads"][0]["clusters"]) == 3
+        assert sum(copies(made).values()) == 3
         assert made["submittedBy"] == gating.USER
         assert made["parameters"] == {"replicas": 3, "model": "base"}
         await world.settle()
         shown = await door.get(f"{SUBMISSIONS}/{made['id']}")
         assert shown["state"] == "Running"
-        assert shown["objects"][0] == {
-            "kind": "PinterestService",
-            "name": "serving",
-            "state": "Running",
-            "desired": 3,
-            "placed": 3,
-            "ready": 3,
-            "clusters": shown["objects"][0]["clusters"],
-            "message": "",
-        }
-        shares = await world.shares("ads", "serving")
-        said = {each["name"]: each["copies"] for each in made["verdict"]["workloads"][0]["clusters"]}
-        assert shares == said
+        member = shown["objects"][0]
+        assert (member["desired"], member["placed"], member["ready"]) == (3, 3, 3)
+        assert await world.shares("ads", "serving") == copies(made)
+
+    gating.play(scenario)
+
+
+def test_a_dry_run_creates_nothing() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        before = world.count("gateway")
+        for version, verdict in (("v1", "placed"), ("nowhere", "refused")):
+            status, made = await door.submit(version, dryRun=True)
+            assert (status, made["verdict"]["verdict"]) == (200, verdict)
+
+        assert await world.get("PinterestService", "ads", "serving") is None
+        assert world.count("gateway") - before <= 2  # sent with dryRun=All
+
+    gating.play(scenario)
+
+
+def test_a_refused_verdict_names_the_fix_and_stores_nothing() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+
+        status, problem = await door.submit("nowhere")
+        assert (status, problem["title"]) == (422, "VerdictRefused")
+        assert "nope" in problem["detail"]
+        assert problem["verdict"]["workloads"][0]["fixes"]
+        status, problem = await door.submit("huge")
+        assert status == 422, problem
+        assert problem["errors"][0]["path"] == "PinterestService/serving"
+
+        assert await world.get("PinterestService", "ads", "serving") is None
+
+    gating.play(scenario)
+
+
+def test_a_queued_submission_has_a_place_and_starts_when_room_is_free() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        await world.namespace("other")
+        await world.create("PinterestService", "other", "full", _filling())
+        await world.settle()
+
+        status, made = await door.submit("job", RUN)
+
+        assert (status, made["verdict"]["verdict"]) == (201, "queued"), made
+        assert made["verdict"]["workloads"][0]["queue"]["position"] == 1
+        await asyncio.sleep(10)
+        shown = await door.get(f"{RUN}/{made['id']}")
+        assert shown["state"] == "Queued"
+        assert shown["objects"][0]["queue"]["position"] == 1
+        await world.delete("PinterestService", "other", "full")
+        await asyncio.sleep(300)
+        assert (await door.get(f"{RUN}/{made['id']}"))["state"] == "Succeeded"
+
+    gating.play(scenario)
+
+
+def _filling() -> dict[str, Any]:
+    return gating.service("full", 96, cpu="1000m")["spec"] | {"project": "other"}
+
+
+def test_a_repeated_request_is_the_same_submission_and_a_changed_one_is_refused() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        status, first = await door.submit("both", RUN, idempotencyKey="k")
+        before = world.count("gateway")
+
+        again = await asyncio.gather(
+            *(door.submit("both", RUN, idempotencyKey="k") for _ in range(5))
+        )
+        assert {(code, made["id"]) for code, made in again} == {(200, first["id"])}
+        code, problem = await door.submit("job", RUN, idempotencyKey="k")
+        assert (code, problem["title"]) == (409, "KeyReused")
+        assert world.count("gateway") == before
+        assert status == 201
+        # Without a key, and with another one, it is another submission: the job runs once more.
+        code, other = await door.submit("both", RUN)
+        assert code == 201
+        assert other["id"] != first["id"]
+        jobs = await door.get(f"{RUN}?limit=1")
+        assert [each["id"] for each in jobs["items"]] == [other["id"]]
+        rest = await door.get(f"{RUN}?limit=1&after={jobs['next']}")
+        assert [each["id"] for each in rest["items"]] == [first["id"]]
+
+    gating.play(scenario)
+
+
+def test_a_late_repetition_does_not_undo_a_later_submission() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        _, first = await door.submit("v1", idempotencyKey="a", parameters={"replicas": 5})
+        code, second = await door.submit("v2", idempotencyKey="b")
+        assert code == 201
+
+        code, late = await door.submit("v1", idempotencyKey="a", parameters={"replicas": 5})
+
+        assert (code, late["id"], late["state"]) == (200, first["id"], "Superseded")
+        live = await world.get("PinterestService", "ads", "serving")
+        assert live is not None
+        assert live["spec"]["replicas"] == 2
+        found = await door.get(SUBMISSIONS)
+        assert [each["id"] for each in found["items"]] == [second["id"], first["id"]]
+        cancelled = await door.ask("DELETE", f"{SUBMISSIONS}/{first['id']}")
+        assert cancelled.status == 409
+        cancelled = await door.ask("DELETE", f"{SUBMISSIONS}/{second['id']}")
+        assert json.loads(cancelled.body)["title"] == "NotCancellable"
+
+    gating.play(scenario)
+
+
+def test_cancelling_deletes_what_the_submission_made() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        _, made = await door.submit("both", RUN)
+        answer = await door.ask("DELETE", f"{RUN}/{made['id']}")
+
+        assert answer.status == 200
+        assert json.loads(answer.body)["state"] == "Deleted"
+        await asyncio.sleep(60)
+        assert (await door.ask("GET", f"{RUN}/{made['id']}")).status == 404
+        assert await world.get("PinterestService", "ads", "board") is None
+
+    gating.play(scenario)
+
+
+def test_objects_of_others_are_never_taken_over() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        await world.create("PinterestService", "ads", "serving", gating.service("x", 1)["spec"])
+        code, problem = await door.submit("v2")
+        assert (code, problem["title"]) == (409, "ObjectExists")
+        await world.create("PinterestService", "ads", "board", gating.service("x", 1)["spec"])
+        code, problem = await door.submit("both", RUN)
+        assert (code, problem["title"]) == (409, "ObjectExists")
+        assert not [key for key in world.writes if key[0] == "gateway" and key[3] != "events"]
+
+    gating.play(scenario)
+
+
+@pytest.mark.parametrize("impersonated", [True, False])
+def test_the_rights_of_the_caller_decide(impersonated: bool) -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        reads = {**gating.RIGHTS, "verbs": ["get", "list"]}
+        user = "oidc:reader" if impersonated else "system:serviceaccount:ads:reader"
+        await asking.grant(world, user, "ads", reads)
+        now = int(world.federation.clock.now())
+        token = (
+            gating.issuing.token(sub="reader", iat=now, exp=now + 60)
+            if impersonated
+            else asking.token(user)
+        )
+
+        code, problem = await door.submit("v2", token=token)
+        assert (code, problem["title"]) == (403, "Forbidden"), problem
+        assert await world.get("PinterestService", "ads", "serving") is None
+        assert (await door.ask("GET", SUBMISSIONS, token=token)).status == 200
+        elsewhere = SUBMISSIONS.replace("/ads/", "/feed/")
+        assert (await door.ask("GET", elsewhere, token=token)).status == 403
+
+    gating.play(scenario)
+
+
+def test_a_service_account_submits_with_its_own_token() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        user = "system:serviceaccount:ads:ci"
+        await asking.grant(world, user, "ads", gating.RIGHTS)
+        code, made = await door.submit("v2", token=asking.token(user))
+        assert (code, made["submittedBy"]) == (201, user)
+
+    gating.play(scenario)
+
+
+def test_only_groups_of_the_policy_may_submit() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        spec = {"spec": {"groups": ["ads-deploy"]}}
+        await world.patch("SubmissionPolicy", "", "ads", spec)
+        await door.gateway.policies.read()
+        now = int(world.federation.clock.now())
+        other = gating.issuing.token(groups=["feed"], iat=now, exp=now + 60)
+
+        assert (await door.submit("v2", token=other))[0] == 403
+        assert (await door.submit("v2"))[0] == 201
+        assert door.versions.resolved == 1
+
+    gating.play(scenario)
+
+
+def test_unknown_callers_get_401_and_cost_nothing() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        world.federation.host.add_token("known", Caller("somebody"))
+        for token in ("", "unknown", gating.issuing.token(aud="kubernetes")):
+            answer = await door.ask("POST", SUBMISSIONS, b"{", token=token)
+            assert answer.status == 401
+            assert token == "" or token.encode() not in answer.body
+        assert (await door.ask("POST", SUBMISSIONS, b"{", token="known")).status == 400
 
     gating.play(scenario)
