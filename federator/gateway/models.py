@@ -217,7 +217,10 @@ class Problem(Shown):
 def parsed(body: bytes) -> SubmissionRequest:
     """The request in a body. Raises `problems.Problem` with every field that is wrong."""
     try:
-        given = decoding.from_json(body, LIMITS)
+        # As text: of bytes, the decoder would guess the encoding.
+        given = decoding.from_json(body.decode("utf-8"), LIMITS)
+    except UnicodeDecodeError:
+        raise problems.Problem(400, "InvalidRequest", "The body is not UTF-8.") from None
     except FieldError as bad:
         raise problems.of_error(bad) from None
     if not isinstance(given, dict):

@@ -2,6 +2,7 @@
 leader that it asks. Used by the tests beside it.
 """
 
+import asyncio
 import itertools
 import json
 import random
@@ -22,9 +23,11 @@ from federator.hub.query.announcing import Announcement
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.tlsserver import Incoming, Outgoing
+from federator.kube.metrics import Metrics
+from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import sources
+from federator.model.errors import FieldError
 from federator.process.oidc.issuer import Issuer, Issuers
 from federator.process.oidc.tokens import Trust
 from federator.sandbox.fleetfile import FleetSpec
@@ -58,7 +61,10 @@ class Kept:
         self, source: str, version: str, namespace: str, policies: Sequence[Policy]
     ) -> Artifact:
         self.resolved += 1
-        ref = sources.reference(source, "artifact")
+        try:
+            ref = sources.reference(source, "artifact")
+        except FieldError as bad:
+            raise ports.refused(Reason.BAD_REFERENCE, bad.path, bad.message) from None
         allowing = [policy for policy in policies if policy.allows(ref)]
         if not allowing:
             raise ports.refused(Reason.SOURCE_NOT_ALLOWED, "artifact", "no policy allows it")
@@ -190,6 +196,7 @@ class Door:
         process: str = "gateway",
         served: issuing.Served | None = None,
         wrap: Callable[[Transport], Transport] = lambda transport: transport,
+        metrics: Metrics | None = None,
         **options: Any,
     ) -> None:
         self.world, self.versions = world, versions
@@ -213,6 +220,7 @@ class Door:
             options=GatewayOptions(**options),
             clock=federation.clock,
             draw=lambda: f"{process}-{next(counted)}",
+            metrics=metrics,
         )
 
     @property
@@ -227,7 +235,9 @@ class Door:
         encoded = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
 
         async def read(most: int) -> bytes:
-            return encoded[: most + 1]
+            if len(encoded) > most:
+                raise BodyRefused(f"a body of more than {most} bytes is not read")
+            return encoded
 
         path, _, query = path.partition("?")
         shown = self.token if token is None else token
@@ -304,6 +314,7 @@ def play(
             world.federation.announced[name] = _announcing(name)
         try:
             await world.federation.start()
+            await asyncio.sleep(5)
             await scenario(world)
             world.federation.check()
         finally:
