@@ -17,6 +17,14 @@ BODY_MAX: Final = 64 * 1024
 LIMITS: Final = Limits(size=BODY_MAX, depth=8, nodes=2000)
 PARAMETERS_MAX: Final = 64
 KEY_PATTERN: Final = r"^[\x21-\x7e]{1,128}$"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_SEGMENT: Final = "[a-z0-9]+([._-][a-z0-9]+)*"
+ARTIFACT_PATTERN: Final = (
+    rf"^((oci|https)://({_LABEL}\.)*[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?(:[1-9][0-9]{{0,3}})?"
+    rf"|http://localhost(:[1-9][0-9]{{0,3}})?)(/{_SEGMENT})+$"
+)
+"""For the document: hosts with a name. Addresses are read too."""
+VERSION_PATTERN: Final = r"^(sha256:[0-9a-f]{64}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$"
 ID_PATTERN: Final = r"^[0-9a-f]{20}$"
 Value = Annotated[str, Field(max_length=4096)] | int | float | bool
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
@@ -26,13 +34,17 @@ Answer = Literal["placed", "queued", "refused"]
 class SubmissionRequest(Model):
     """A version of a landed workflow, to be run."""
 
-    artifact: Annotated[str, Field(min_length=1, max_length=512)]
+    artifact: Annotated[
+        str,
+        Field(min_length=1, max_length=512, json_schema_extra={"pattern": ARTIFACT_PATTERN}),
+    ]
     """Where the workflow is: oci://HOST/REPOSITORY, or https://HOST/PATH."""
-    version: Annotated[str, Field(max_length=128)] = ""
-    """Tag, version or digest (sha256:...). May be part of the artifact instead, after @ or :."""
-    parameters: Annotated[dict[Name, Value], Field(max_length=PARAMETERS_MAX)] = Field(
-        default_factory=dict
-    )
+    version: Annotated[str, Field(pattern=VERSION_PATTERN)] = "latest"
+    """Tag, version or digest (sha256:...)."""
+    parameters: Annotated[
+        dict[Name, Value],
+        Field(max_length=PARAMETERS_MAX, json_schema_extra={"additionalProperties": False}),
+    ] = Field(default_factory=dict)
     """Values of the workflow's declared parameters."""
     dry_run: bool = False
     """True: the verdict is given, and nothing is created."""

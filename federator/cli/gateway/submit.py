@@ -48,7 +48,8 @@ def submit(
     timeout_s: float,
 ) -> None:
     """Submit ARTIFACT[@VERSION], such as oci://registry.example/ads/serving@v7, and print the
-    verdict: where it runs, behind what it waits, or why it is refused.
+    verdict: where it runs, behind what it waits, or why it is refused. VERSION is a tag or a digest
+    (default: latest).
 
     Needs no kubeconfig. Exit codes: 0 accepted (with --dry-run: not refused), 1 refused or failed,
     2 wrong command line, 3 token or rights, 4 no answer.
@@ -57,7 +58,7 @@ def submit(
     name = workflow or urlsplit(source).path.rpartition("/")[2].partition(".")[0]
     body = {
         "artifact": source,
-        "version": version,
+        **({"version": version} if version else {}),
         "parameters": dict(map(_pair, parameters)),
         "dryRun": dry_run,
         "idempotencyKey": key or asking.new_key(),
