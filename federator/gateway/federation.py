@@ -2,6 +2,7 @@
 verdicts of the leading hub."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,27 +10,63 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.gateway import problems
 from federator.gateway.artifacts import workflows
-from federator.gateway.callers import Caller, Callers
+from federator.gateway.callers import Caller, Callers, of_access
 from federator.gateway.leader import Judge
 from federator.gateway.models import Verdict, WorkloadVerdict
+from federator.gateway.problems import Problem
+from federator.hub.query.access import Access, Refused
+from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kube import errors
-from federator.model.steps import ObjectRef
+from federator.kube.control.event_recorder import EventRecorder
+from federator.model import plaintext
+from federator.model.steps import EmitEvent, ObjectRef
+
+log = logging.getLogger(__name__)
 
 KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workflows.KINDS}
 """Kinds that a workflow may hold."""
 READ_S: Final = 5.0
 WRITE_S: Final = 10.0
+EVENT_S: Final = 2.0
 DUE: Final = "its runs are placed when they are due"
 
 
 class Federation:
-    """Implements `submitting.Platform`."""
+    """Implements `submitting.Platform`. `events`: with the gateway's own account."""
 
-    def __init__(self, callers: Callers, judge: Judge) -> None:
+    def __init__(
+        self, callers: Callers, judge: Judge, access: Access, events: EventRecorder
+    ) -> None:
         self._callers = callers
         self._judge = judge
+        self._access = access
+        self._events = events
+
+    async def admit(self, caller: Caller, namespace: str) -> None:
+        """Returns when the caller may create any of the kinds there: before that, nothing is
+        fetched for the caller. Raises `Problem`."""
+        rights = [Right("create", row.group, row.plural) for row in KINDS.values()]
+        asked = (self._access.may(caller.user, right, namespace) for right in rights)
+        try:
+            allowed = await asyncio.gather(*asked)
+        except Refused as refused:
+            raise of_access(refused) from None
+        if not any(allowed):
+            sentence = f"You may not create workloads in the namespace {namespace}."
+            raise Problem(403, "Forbidden", sentence)
+
+    async def tell(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """An Event on the object. One that cannot be written is logged: the audit is the record."""
+        uid = raw.text(obj, "metadata", "uid")
+        try:
+            async with asyncio.timeout(EVENT_S):
+                await self._events.record(
+                    EmitEvent(ref_of(obj), uid, reason, plaintext.clipped(note), action="Submit")
+                )
+        except (errors.ApiError, TimeoutError) as trouble:
+            log.warning("an Event of %s cannot be written: %s", path_of(obj), trouble)
 
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
         """The object of this kind, namespace and name; None where there is none. Raises

@@ -281,7 +281,9 @@ class Port:
         }
         await self._write_audit("cancelling", **facts)
         for obj in objs:
-            await self._submitter.platform.delete(caller, obj)
+            if await self._submitter.platform.delete(caller, obj):
+                note = f"submission {record.id} of {record.workflow} by {caller.name}"
+                await self._submitter.platform.tell(obj, "Cancelled", note)
         await self._write_audit("cancelled", **facts)
         shown = views.submission(given["namespace"], record, objs)
         gone = [each.model_copy(update={"state": "Deleted"}) for each in shown.objects]

@@ -27,6 +27,7 @@ from federator.kinds import registry
 from federator.kube import errors, tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.control.event_recorder import EventRecorder
 from federator.kube.login import tls
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import Listen
@@ -97,13 +98,15 @@ class Gateway:
         folder = Path(options.audit_directory) if options.audit_directory else None
         self.audit = Audit(folder, draw()[:12], clock.rfc3339_micro)
         self.policies = PolicyReader(host)
-        callers = Callers(Access(host, clock=clock), issuers, host, bare)
+        access = Access(host, clock=clock)
+        callers = Callers(access, issuers, host, bare)
+        events = EventRecorder(host, clock=clock, component="gateway")
         submitter = Submitter(
-            Federation(callers, judge),
+            Federation(callers, judge, access, events),
             versions,
             self.policies,
             tuple(KINDS),
-            clock.rfc3339,
+            clock.rfc3339_micro,
             draw,
         )
         self.answer = Port(

@@ -30,6 +30,14 @@ REFUSED: Final = "VerdictRefused"
 class Platform(Protocol):
     """Where submissions run. All methods raise `problems.Problem`."""
 
+    async def admit(self, caller: Caller, namespace: str) -> None:
+        """Returns when the caller may create anything there."""
+        ...
+
+    async def tell(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
+        """Records on the object what was done with it."""
+        ...
+
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
         """The object of this kind, namespace and name; None where there is none."""
         ...
@@ -91,6 +99,7 @@ class Submitter:
         """Raises `Problem`. What it raises after the first write says that the same request
         completes it."""
         check_names(namespace, workflow)
+        await self.platform.admit(caller, namespace)
         key = request.idempotency_key or self.draw()
         identity = records.identifier(namespace, workflow, key)
         body = records.body_digest(request.artifact, request.version, request.parameters)
@@ -187,6 +196,9 @@ class Submitter:
             await self._write(caller, obj, live, record)
             for obj, live in zip(objects, lives, strict=True)
         ]
+        for obj in stored:
+            note = f"submission {record.id} of {record.workflow} {record.version} by {record.by}"
+            await self.platform.tell(obj, "Submitted", note)
         return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
 
     async def _write(

@@ -27,7 +27,9 @@ FORBIDDEN_RESOURCES = (
     "pods/attach",
 )
 HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
-ON_DISK = frozenset({"history"})
+IMPERSONATES = {("ClusterRole federator-gateway", resource) for resource in ("users", "groups")}
+"""Who may act as others: the gateway, as the user that an issuer has confirmed."""
+ON_DISK = frozenset({"history", "cache", "audit"})
 """What may lie on the disk of a node: it holds no secrets, and is to outlive the container."""
 VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "projected", "secret"})
 METADATA_ADDRESSES = "169.254.0.0/16"
@@ -86,7 +88,10 @@ def role_faults(found: Iterable[Manifest]) -> Iterator[str]:
             if "nonResourceURLs" in rule:
                 yield f"{name} grants paths: {rule['nonResourceURLs']}"
         for _, group, resource, verb, only in rows_of(role):
-            if "*" in (group, resource) or "*" in resource or verb in FORBIDDEN_VERBS:
+            forbidden = verb in FORBIDDEN_VERBS and (
+                verb != "impersonate" or (name, resource) not in IMPERSONATES
+            )
+            if "*" in (group, resource) or "*" in resource or forbidden:
                 yield f"{name} grants {verb} on {resource}.{group}"
             if resource in FORBIDDEN_RESOURCES or (
                 resource == "secrets" and verb != "get" and not (verb == "patch" and only)
