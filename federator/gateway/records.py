@@ -17,9 +17,10 @@ from federator.kinds import registry
 from federator.model.ask import Unit
 from federator.model.names import FEDERATION, short_hash
 
-ID_LABEL: Final = f"{FEDERATION}/submission"
-"""The submission that made the object, or changed it last."""
-WORKFLOW_LABEL: Final = f"{FEDERATION}/workflow"
+ID_LABEL: Final = "submission.pinterest.com/id"
+"""The submission that made the object, or changed it last. Not below the federation's own prefix:
+admission lets the hub alone write labels there, and callers write these."""
+WORKFLOW_LABEL: Final = "submission.pinterest.com/workflow"
 RECORDS: Final = f"{FEDERATION}/submissions"
 """Annotation: the last submissions of the object as JSON, the newest first."""
 KEPT_MAX: Final = 10

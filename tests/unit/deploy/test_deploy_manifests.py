@@ -12,6 +12,7 @@ import yaml
 from federator import settings
 from federator.cli.clusters import granting, joining
 from federator.cli.leader import asking
+from federator.gateway.options import GatewayOptions
 from federator.hub.deletion import departed
 from federator.hub.host import collector
 from federator.hub.options import HubOptions
@@ -115,7 +116,12 @@ def test_no_manifest_holds_a_token_or_lets_the_hub_read_every_secret() -> None:
 def test_names_in_the_manifests_are_those_of_the_code() -> None:
     found, options = manifests.written(), HubOptions()
     spaces = {each["metadata"]["name"] for each in manifests.of_kind(found, "Namespace")}
-    assert spaces == {options.system_namespace, options.credentials_namespace, names.PROBES}
+    assert spaces == {
+        options.system_namespace,
+        options.credentials_namespace,
+        names.PROBES,
+        GatewayOptions().secrets_namespace,
+    }
     assert (options.system_namespace, options.credentials_namespace) == (
         granting.SYSTEM_NAMESPACE,
         granting.CREDENTIALS_NAMESPACE,

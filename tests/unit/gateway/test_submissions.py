@@ -142,6 +142,7 @@ def test_a_repeated_request_is_the_same_submission_and_a_changed_one_is_refused(
         assert written(world) == before
         assert status == 201
         # Without a key, and with another one, it is another submission: the job runs once more.
+        await asyncio.sleep(1)
         code, other = await door.submit("both", RUN)
         assert code == 201
         assert other["id"] != first["id"]
