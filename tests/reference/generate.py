@@ -99,6 +99,7 @@ def made() -> dict[str, str]:
     found[plans.DECISIONS] = plans.decisions()
     found["docs/reference/workflow.schema.json"] = schemas.workflow()
     found["docs/reference/review.schema.json"] = schemas.review()
+    found["docs/reference/gateway.openapi.json"] = schemas.gateway()
     for path in dict.fromkeys(path for path, _ in PARTS):
         text = (ROOT / path).read_text(encoding="utf-8")
         for (page, name), make in PARTS.items():

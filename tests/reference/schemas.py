@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from federator.gateway import openapi
 from federator.gateway.artifacts import statements
 from federator.gateway.artifacts.statements import Review
 from federator.gateway.artifacts.workflows import KINDS, WorkflowFile
@@ -29,6 +30,11 @@ def workflow() -> str:
         },
     }
     return _text(schema)
+
+
+def gateway() -> str:
+    """The OpenAPI document of the gateway."""
+    return _text(openapi.document())
 
 
 def review() -> str:

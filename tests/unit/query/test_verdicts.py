@@ -1,0 +1,118 @@
+"""`POST /v1/namespaces/NS/verdict`: who may ask, what it names of others, and that the hub then
+decides the same.
+"""
+
+import json
+import random
+from typing import Any
+
+from federator.hub.query import verdicts
+from federator.kinds import registry
+from federator.kube.tlsserver import Outgoing
+from tests.unit.hub import world as worlds
+from tests.unit.hub.world import World
+from tests.unit.query import asking
+from tests.unit.query.asking import grant, port_of
+from tests.unit.query.test_advising import CANARY, sending, shared
+
+PATH = "/v1/namespaces/feed/verdict"
+ASKS = {
+    "apiGroups": ["federation.pinterest.com"],
+    "resources": [verdicts.RESOURCE],
+    "verbs": ["create"],
+}
+ALIKE_OF_100 = 99
+
+
+def workload(name: str, replicas: int, cpu: str = "500m", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": registry.KINDS["PinterestService"].api_version,
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": "feed"},
+        "spec": worlds.service(replicas, cpu, **spec),
+    }
+
+
+async def ask(world: World, *objects: Any, user: str = "gateway") -> Outgoing:
+    body = json.dumps({"objects": objects}).encode()
+    return await port_of(world).answer(sending(PATH, body, user))
+
+
+def test_the_right_of_the_gateway_is_one_of_its_own() -> None:
+    async def scenario(world: World) -> None:
+        await grant(world, "gateway", "feed", ASKS)
+        await grant(world, "owner", "feed", {**asking.PSVC, "verbs": ["get", "create"]})
+        assert (await ask(world, workload("web", 3))).status == 200
+        assert (await ask(world, workload("web", 3), user="owner")).status == 403
+        assert (await ask(world, workload("web", 3), user="stranger")).status == 401
+        elsewhere = {**workload("web", 3), "metadata": {"name": "web", "namespace": "ads"}}
+        wrong: dict[str, tuple[Any, ...]] = {
+            "of another namespace": (elsewhere,),
+            "no workload": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},),
+            "a field that is wrong": (workload("web", -1),),
+            "nothing": (),
+            "too many": tuple(workload(f"w{at}", 1) for at in range(33)),
+        }
+        for name, objects in wrong.items():
+            assert (await ask(world, *objects)).status in (400, 422), name
+        assert (await port_of(world).answer(sending(PATH, b"{", "gateway"))).status == 400
+        nowhere = PATH.replace("feed", "nowhere")
+        await asking.grant_everywhere(world, "gateway", ASKS)
+        body = json.dumps({"objects": [elsewhere]}).encode()
+        assert (await port_of(world).answer(sending(nowhere, body, "gateway"))).status == 404
+
+    worlds.play(scenario)
+
+
+def test_an_answer_names_no_workload_of_others() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        await grant(world, "gateway", "feed", ASKS)
+        found = [
+            await ask(world, workload("small", 1)),
+            await ask(world, workload("large", 90, cpu="4")),
+            await ask(world, workload("never", 1, cpu="900")),
+            await ask(world, workload("one", 2), workload("two", 2, cpu="900")),
+        ]
+        answers = [asking.body(each) for each in found]
+        assert [each["verdict"] for each in answers][0] == "placed"
+        assert [each["verdict"] for each in answers][2:] == ["refused", "refused"]
+        assert [row["verdict"] for row in answers[3]["workloads"]] == ["placed", "refused"]
+        assert not [each for each in found if CANARY.encode() in each.body]
+
+    worlds.play(scenario)
+
+
+def test_workloads_of_one_submission_are_judged_together() -> None:
+    async def scenario(world: World) -> None:
+        await grant(world, "gateway", "feed", ASKS)
+        both = workload("one", 12, cpu="7"), workload("two", 12, cpu="7")
+        answer = asking.body(await ask(world, *both))
+        rows = {row["name"]: row["placed"] for row in answer["workloads"]}
+        assert sum(rows.values()) == 12  # one on each node
+
+    worlds.play(scenario)
+
+
+def test_the_hub_decides_what_the_verdict_said() -> None:
+    async def scenario(world: World) -> None:
+        await grant(world, "gateway", "feed", ASKS)
+        quota = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "60"}}}}
+        await world.create("FederatedQuota", "", "feed", quota)
+        await world.settle()
+        rng, alike = random.Random(7), 0
+        for at in range(40):
+            spec = {
+                "tier": rng.choice(["OnDemand", "Preemptible"]),
+                "project": rng.choice(["feed", "other"]),
+            }
+            cpu = rng.choice(["100m", "500m", "2"])
+            obj = workload(f"w{at}", rng.randint(1, 9), cpu, **spec)
+            said = asking.body(await ask(world, obj))["workloads"][0]
+            await world.create("PinterestService", "feed", f"w{at}", obj["spec"])
+            await world.settle()
+            given = await world.shares("feed", f"w{at}")
+            alike += given == {each["name"]: each["copies"] for each in said["clusters"]}
+        assert alike * 100 >= 40 * ALIKE_OF_100
+
+    worlds.play(scenario)
