@@ -72,7 +72,7 @@ class _Judge:
     def row(self, workload: Workload, ask: Ask | None) -> dict[str, Any]:
         """The verdict on one workload."""
         key = workload.key
-        row = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+        row: dict[str, Any] = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if ask is None:
             return row | _refused(Reason.MISCONFIGURED, workload.problem)
         made = self.decided[key]

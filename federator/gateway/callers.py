@@ -18,7 +18,8 @@ from federator.kube.client import Client
 from federator.kube.tlsserver import Incoming
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.process.oidc.issuer import Issuers, Unavailable
-from federator.process.oidc.tokens import RESERVED, Identity, Rejected
+from federator.process.oidc.options import RESERVED
+from federator.process.oidc.tokens import Identity, Rejected
 
 _ASKS: Final = "A bearer token is needed: of the host, or of a trusted issuer."
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import raw
-from federator.api.raw import Obj
 from federator.gateway import problems
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
@@ -25,6 +24,7 @@ from federator.model.steps import EmitEvent, ObjectRef
 
 log = logging.getLogger(__name__)
 
+Obj = dict[str, Any]
 KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workflows.KINDS}
 """Kinds that a workflow may hold."""
 READ_S: Final = 5.0

@@ -6,6 +6,7 @@ the query string and the body read. Whatever is refused is a problem (RFC 9457) 
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -87,12 +88,12 @@ class Port:
             sent = await self._refused(problem, what, caller, request)
         except BodyRefused as bad:
             status = 413 if "more than" in str(bad) else 400
-            problem = Problem(status, "InvalidRequest", f"{str(bad)[:1].upper()}{str(bad)[1:]}.")
-            sent = await self._refused(problem, what, caller, request)
+            unread = Problem(status, "InvalidRequest", f"{str(bad)[:1].upper()}{str(bad)[1:]}.")
+            sent = await self._refused(unread, what, caller, request)
         except Exception:  # a bug of ours must not end the gateway, nor show what it was about
             log.exception("the gateway failed at %s", what)
-            problem = Problem(500, "InternalError", "The gateway failed; its log says why.")
-            sent = problems.answer(problem, request.path)
+            failed = Problem(500, "InternalError", "The gateway failed; its log says why.")
+            sent = problems.answer(failed, request.path)
         if self._metrics is not None:
             self._metrics.child(REQUESTS, what, str(sent.status)).inc()
         return sent
@@ -115,7 +116,7 @@ class Port:
             raise Problem(400, "InvalidRequest", f"{route.method} has no body here.")
         parameters = routes.parameters(route, request.query)
         check_names(given["namespace"], given["name"])
-        if "id" in given and routes.re.fullmatch(models.ID_PATTERN, given["id"]) is None:
+        if "id" in given and re.fullmatch(models.ID_PATTERN, given["id"]) is None:
             raise _no_submission()
         return await self._handlers[route.id](caller, request, given, parameters)
 

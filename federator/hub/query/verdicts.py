@@ -86,9 +86,7 @@ async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: st
     return subject
 
 
-def document(
-    world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
-) -> bytes:
+def document(world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop) -> bytes:
     """The verdict in JSON."""
     by_key = {subject.workload.key: subject for subject in subjects}
 

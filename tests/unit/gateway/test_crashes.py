@@ -4,16 +4,15 @@ are asked, quota is left for one, the leader changes.
 
 import asyncio
 import functools
-from typing import Any
 
 import pytest
 
 from federator.gateway import records
-from federator.hub.options import HubOptions
 from federator.kinds import registry
+from tests.artifacts.made import policy_object
 from tests.faults.links import Cut
 from tests.unit.gateway import gating
-from tests.unit.gateway.gating import SUBMISSIONS, Deadly, Killed, Kept
+from tests.unit.gateway.gating import SUBMISSIONS, Deadly, Kept
 from tests.unit.gateway.test_submissions import RUN, kept
 from tests.unit.hub.world import World
 from tests.worlds import spoken
@@ -146,7 +145,7 @@ def test_of_two_submissions_with_quota_for_one_exactly_one_runs() -> None:
         await gating.prepared(world)
         quota = {"projects": ["ads"], "tiers": {"OnDemand": {"max": {"cpu": "4"}}}}
         await world.create("FederatedQuota", "", "ads", {**quota, "namespaces": ["ads"]})
-        spec = gating.made.policy_object(provenance={"mode": "Off"})["spec"]
+        spec = policy_object(provenance={"mode": "Off"})["spec"]
         await world.create("SubmissionPolicy", "", "ads-too", spec)
         versions = Kept()
         for name in ("one", "two"):

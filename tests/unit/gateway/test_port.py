@@ -6,12 +6,13 @@ import asyncio
 import json
 from typing import Any
 
+from federator.embedded.storage.messages import Caller
 from federator.gateway import limits, models, openapi, routes
 from federator.gateway.options import GatewayOptions
 from federator.gateway.problems import Problem
 from federator.gateway.server import Gateway
 from federator.kube.metrics import Metrics
-from federator.kube.tlsserver import Outgoing
+from federator.kube.tlsserver import Incoming, Outgoing
 from tests.unit.gateway import gating
 from tests.unit.gateway.gating import SOURCE, SUBMISSIONS, Door
 from tests.unit.gateway.test_submissions import RUN, kept
@@ -175,13 +176,11 @@ def test_games_with_headers_are_refused() -> None:
         as_other = await door.ask("GET", SUBMISSIONS, impersonates=True)
         assert as_other.status == 403
         for given in ("Basic eDp5", "Bearer", "Bearer  ", "bearer\tx", f"Token {door.token}"):
-            answer = await door.gateway.answer(
-                gating.Incoming("GET", SUBMISSIONS, authorization=given)
-            )
+            answer = await door.gateway.answer(Incoming("GET", SUBMISSIONS, authorization=given))
             assert answer.status == 401
             assert answer.headers["WWW-Authenticate"] == "Bearer"
         plain = await door.gateway.answer(
-            gating.Incoming(
+            Incoming(
                 "POST",
                 SUBMISSIONS,
                 authorization=f"Bearer {door.token}",
@@ -197,7 +196,7 @@ def test_games_with_headers_are_refused() -> None:
 def test_a_user_is_slowed_down_and_others_are_not() -> None:
     async def scenario(world: World) -> None:
         door = await gating.opened(world, kept(), burst=3, requests_a_second=1.0)
-        world.federation.host.add_token("other", gating.Caller("other"))
+        world.federation.host.add_token("other", Caller("other"))
         answers = [await door.ask("GET", SUBMISSIONS) for _ in range(5)]
 
         assert [each.status for each in answers] == [200, 200, 200, 429, 429]
@@ -266,7 +265,7 @@ def test_requests_are_counted_by_operation_and_answer() -> None:
 
 
 async def _static(gateway: Gateway, path: str) -> Outgoing:
-    return await gateway.answer(gating.Incoming("GET", path))
+    return await gateway.answer(Incoming("GET", path))
 
 
 def test_the_document_is_that_of_the_models_and_routes() -> None:

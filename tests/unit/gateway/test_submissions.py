@@ -12,6 +12,7 @@ from federator.embedded.storage.messages import Caller
 from tests.unit.gateway import gating
 from tests.unit.gateway.gating import SUBMISSIONS, Kept
 from tests.unit.hub.world import World
+from tests.unit.oidc import issuing
 from tests.unit.query import asking
 
 RUN = "/v1/workflows/ads/train/submissions"
@@ -22,9 +23,7 @@ def kept() -> Kept:
     versions = Kept()
     versions.files |= {
         "v2": gating.workflow(gating.service("serving", 2)),
-        "both": gating.workflow(
-            gating.job("train", 4), gating.service("board", 2), name="train"
-        ),
+        "both": gating.workflow(gating.job("train", 4), gating.service("board", 2), name="train"),
         "huge": gating.workflow(gating.service("serving", 5, cpu="64")),
         "nowhere": gating.workflow(
             gating.service("serving", 2, placement={"clusters": {"names": ["nope"]}})
@@ -124,7 +123,8 @@ def test_a_queued_submission_has_a_place_and_starts_when_room_is_free() -> None:
 
 
 def _filling() -> dict[str, Any]:
-    return gating.service("full", 96, cpu="1000m")["spec"] | {"project": "other"}
+    spec: dict[str, Any] = gating.service("full", 96, cpu="1000m")["spec"]
+    return spec | {"project": "other"}
 
 
 def test_a_repeated_request_is_the_same_submission_and_a_changed_one_is_refused() -> None:
@@ -215,7 +215,7 @@ def test_the_rights_of_the_caller_decide(impersonated: bool) -> None:
         await asking.grant(world, user, "ads", reads)
         now = int(world.federation.clock.now())
         token = (
-            gating.issuing.token(sub="reader", iat=now, exp=now + 60)
+            issuing.token(sub="reader", iat=now, exp=now + 60)
             if impersonated
             else asking.token(user)
         )
@@ -248,7 +248,7 @@ def test_only_groups_of_the_policy_may_submit() -> None:
         await world.patch("SubmissionPolicy", "", "ads", spec)
         await door.gateway.policies.read()
         now = int(world.federation.clock.now())
-        other = gating.issuing.token(groups=["feed"], iat=now, exp=now + 60)
+        other = issuing.token(groups=["feed"], iat=now, exp=now + 60)
 
         assert (await door.submit("v2", token=other))[0] == 403
         assert (await door.submit("v2"))[0] == 201
@@ -261,7 +261,7 @@ def test_unknown_callers_get_401_and_cost_nothing() -> None:
     async def scenario(world: World) -> None:
         door = await gating.opened(world, kept())
         world.federation.host.add_token("known", Caller("somebody"))
-        for token in ("", "unknown", gating.issuing.token(aud="kubernetes")):
+        for token in ("", "unknown", issuing.token(aud="kubernetes")):
             answer = await door.ask("POST", SUBMISSIONS, b"{", token=token)
             assert answer.status == 401
             assert token == "" or token.encode() not in answer.body
