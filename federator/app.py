@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from federator.advice import drills, facts, verdicts
-from federator.advice.plans import asked
+from federator.advice import drills, facts
+from federator.advice.plans import asked, verdicts
 from federator.hub.cache.state import HubState
 from federator.hub.evacuation.drilling import Elsewhere
 from federator.hub.history.journal import Journal

@@ -11,7 +11,7 @@ from typing import Final
 
 from multidict import CIMultiDict
 
-from federator.gateway.problems import Problem
+from federator.gateway.api.problems import Problem
 from federator.hub.query import access as accesses
 from federator.hub.query.access import Access, User
 from federator.kube.client import Client

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import raw
-from federator.gateway import problems
+from federator.gateway.api import problems
+from federator.gateway.api.models import Verdict, WorkloadVerdict
+from federator.gateway.api.problems import Problem
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
 from federator.gateway.leader import Judge
-from federator.gateway.models import Verdict, WorkloadVerdict
-from federator.gateway.problems import Problem
 from federator.hub.query.access import Access, Refused
 from federator.hub.query.router import Right
 from federator.kinds import registry

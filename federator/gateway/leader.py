@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from pydantic import ValidationError
 
-from federator.gateway.models import Verdict
-from federator.gateway.problems import Problem
+from federator.gateway.api.models import Verdict
+from federator.gateway.api.problems import Problem
 from federator.hub.query import announcing
 from federator.hub.query.announcing import Announcement
 from federator.kube import errors

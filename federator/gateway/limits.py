@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from federator.gateway.api.problems import Problem
 from federator.gateway.options import GatewayOptions
-from federator.gateway.problems import Problem
 
 USERS_MAX: Final = 10_000
 """Users whose buckets are remembered; that of the user who asked longest ago is forgotten."""

@@ -12,15 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.gateway import models, openapi, problems, records, routes, views
+from federator.gateway import records, views
+from federator.gateway.api import models, openapi, problems, routes
+from federator.gateway.api.models import Submission, SubmissionList
+from federator.gateway.api.problems import Problem
+from federator.gateway.api.routes import Route
 from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
 from federator.gateway.limits import Buckets, Turns
-from federator.gateway.models import Submission, SubmissionList
 from federator.gateway.options import GatewayOptions
-from federator.gateway.problems import Problem
 from federator.gateway.records import Record
-from federator.gateway.routes import Route
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing

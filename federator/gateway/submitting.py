@@ -11,12 +11,13 @@ from typing import Any, Final, Protocol
 
 from federator.api import raw
 from federator.api.submissionpolicy import Policy
-from federator.gateway import problems, records
+from federator.gateway import records
+from federator.gateway.api import problems
+from federator.gateway.api.models import SubmissionRequest, Verdict
+from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
 from federator.gateway.callers import Caller
-from federator.gateway.models import SubmissionRequest, Verdict
-from federator.gateway.problems import Field, Problem
 from federator.gateway.records import Record
 from federator.model import names
 from federator.model.kubernetes import selectors

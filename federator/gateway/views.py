@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.gateway import records
-from federator.gateway.models import Member, Submission, Verdict
+from federator.gateway.api.models import Member, Submission, Verdict
 from federator.gateway.records import Record
 from federator.model import plaintext
 

@@ -154,7 +154,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("rollouts", "running"),
         ("clusters",),
         ("config", "explain", "get", "reaching", "version"),
-        ("planning", "policytests", "diagnosis"),
+        ("planning", "policytests", "diagnosis", "gateway"),
         ("main",),
     ),
     "dashboard": (
@@ -243,6 +243,14 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("window",),
         ("page", "questions", "seeds"),
     ),
+    "gateway": (
+        ("api", "artifacts", "audit", "options", "records"),
+        ("callers", "issuers", "leader", "limits", "views"),
+        ("federation", "submitting"),
+        ("port",),
+        ("server",),
+    ),
+    "gateway/api": (("problems",), ("models",), ("routes",), ("openapi",)),
     "sandbox": (
         ("fleetfile", "operators"),
         ("gateways",),

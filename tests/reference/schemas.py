@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from federator.gateway import openapi
+from federator.gateway.api import openapi
 from federator.gateway.artifacts import statements
 from federator.gateway.artifacts.statements import Review
 from federator.gateway.artifacts.workflows import KINDS, WorkflowFile

@@ -229,8 +229,8 @@ def _collect_rarely() -> None:
 async def query_port(federation: Any) -> "QueryServer":
     """Serves the query port of the federation's current hub, announced in the Lease as in
     production."""
-    from federator.advice import facts, verdicts
-    from federator.advice.plans import asked
+    from federator.advice import facts
+    from federator.advice.plans import asked, verdicts
     from federator.hub.query import announcing
     from federator.hub.query.options import QueryOptions
     from federator.hub.query.questions import Sources

@@ -32,7 +32,7 @@ RESOURCE: Final = "verdicts"
 Verdict = Callable[
     [Situation, Iterable[WorkloadKey], Callable[[WorkloadKey], Situation], Stop], dict[str, Any]
 ]
-"""The verdict (`advice.verdicts`): of a floor above, so it is handed in."""
+"""The verdict (`advice.plans.verdicts`): of a floor above, so it is handed in."""
 
 
 async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) -> msgspec.Raw:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from federator.advice import facts, trials, verdicts
-from federator.advice.plans import asked
+from federator.advice import facts, trials
+from federator.advice.plans import asked, verdicts
 from federator.advice.trials import Stop
 from federator.embedded.storage.messages import Caller
 from federator.hub.history.journal import Journal

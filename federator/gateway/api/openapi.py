@@ -8,9 +8,9 @@ import msgspec
 from pydantic.json_schema import models_json_schema
 
 from federator import __version__
-from federator.gateway import models
-from federator.gateway.problems import CONTENT_TYPE
-from federator.gateway.routes import ROUTES, Route
+from federator.gateway.api import models
+from federator.gateway.api.problems import CONTENT_TYPE
+from federator.gateway.api.routes import ROUTES, Route
 
 _LABEL: Final = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
 _PARTS: Final = {

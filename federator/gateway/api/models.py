@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from federator.api import decoding
 from federator.api.common import Model
 from federator.api.decoding import Limits
-from federator.gateway import problems
+from federator.gateway.api import problems
 from federator.kinds import read
 from federator.model.errors import FieldError
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from federator.api.common import Model
-from federator.gateway import models, problems
-from federator.gateway.problems import Field, Problem
+from federator.gateway.api import models, problems
+from federator.gateway.api.problems import Field, Problem
 
 QUERY_MAX: Final = 2048
 LIMIT_MAX: Final = 200

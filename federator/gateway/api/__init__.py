@@ -1,0 +1,1 @@
+"""The gateway's API as data: documents, problems, addresses, and the OpenAPI document of them."""
