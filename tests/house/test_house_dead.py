@@ -26,6 +26,7 @@ REVIEWED: Final[Mapping[str, str]] = {
     "templates_of": "tests/reference writes the admission policies with it",
     "audit": "the second count that invariants compare commitments with",
     "__call__": "the call of a Protocol",
+    "add_token": _TESTS + "callers of an embedded server",
     "compact": _TESTS + "the history of an embedded server",
     "restore": _TESTS + "a server that comes back with an older state",
     "for_kind": _TESTS + "what an embedded server serves",
