@@ -294,6 +294,14 @@ ROWS: tuple[Row, ...] = (
         preview=True,
     ),
     Row(
+        "V1",
+        "judged",
+        "verdict on a submission, 10,000 workloads, 100 clusters, p99",
+        Against.MOST,
+        50.0,
+        "ms",
+    ),
+    Row(
         "P1lag",
         "planned",
         "turns of the hub's loop while plans run, p99; floor: at rest",

@@ -5,7 +5,7 @@ The engine decides as in the leader's next cycle, preemption included. Nothing i
 reserved: a later cycle may decide otherwise because others came first.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -40,10 +40,36 @@ class Answer(StrEnum):
 
 
 def verdict(
-    situation: Situation, keys: Iterable[WorkloadKey], narrow: Narrow, stop: Stop = never
+    whole: Callable[[], Situation], keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
 ) -> dict[str, Any]:
-    """The verdict on some workloads of the situation, decided in one cycle. Raises
-    `trials.Stopped`."""
+    """The verdict on some workloads, decided in one cycle. `whole` makes the situation with all
+    workloads, which costs more: one workload that has room for all of its copies is decided
+    without it. Raises `trials.Stopped`."""
+    rows: list[dict[str, Any]] = []
+    situation = narrow(keys[0])
+    if len(keys) == 1:
+        rows = _rows(situation, keys, narrow, stop, only_placed=True)
+    if not rows:
+        situation = whole()
+        rows = _rows(situation, keys, narrow, stop)
+    order = tuple(Answer)
+    worst = max((Answer(row["verdict"]) for row in rows), key=order.index)
+    return {
+        "verdict": str(worst),
+        "asOf": raw.rfc3339(situation.snapshot.as_of),
+        "workloads": rows,
+    }
+
+
+def _rows(
+    situation: Situation,
+    keys: Sequence[WorkloadKey],
+    narrow: Narrow,
+    stop: Stop,
+    *,
+    only_placed: bool = False,
+) -> list[dict[str, Any]]:
+    """The verdict on each workload; with `only_placed` nothing unless all have all they ask for."""
     workloads = [situation.workloads[key] for key in keys]
     asked = [(workload, situation.ask_of(workload)) for workload in workloads]
     entries = [
@@ -53,11 +79,18 @@ def verdict(
     ]
     made = situation.decide(entries, situation.snapshot).decided if entries else ()
     decided = {each.entry.ask.key: each for each in made}
+    if only_placed and (len(decided) < len(keys) or any(map(_lacks, decided.values()))):
+        return []
     judge = _Judge(situation, decided, narrow, stop)
-    rows = [judge.row(workload, ask) for workload, ask in asked]
-    order = tuple(Answer)
-    whole = max((Answer(row["verdict"]) for row in rows), key=order.index, default=Answer.PLACED)
-    return {"verdict": str(whole), "asOf": raw.rfc3339(situation.snapshot.as_of), "workloads": rows}
+    return [judge.row(workload, ask) for workload, ask in asked]
+
+
+def _lacks(made: Decided) -> bool:
+    """Whether the workload gets less than it asks for, or is refused."""
+    decision = made.decision
+    if decision.reason in REFUSALS or not decision.shares:
+        return True
+    return trials.missing(made.entry.ask, decision, made.entry.standing.done) > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ so the port asks for a right of its own: `create verdicts.federation.pinterest.c
 exist. The answer names workloads of others no more than `place` does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,13 @@ OBJECTS_MAX: Final = 32
 """Workloads of one submission."""
 RESOURCE: Final = "verdicts"
 Verdict = Callable[
-    [Situation, Iterable[WorkloadKey], Callable[[WorkloadKey], Situation], Stop], dict[str, Any]
+    [
+        Callable[[], Situation],
+        Sequence[WorkloadKey],
+        Callable[[WorkloadKey], Situation],
+        Stop,
+    ],
+    dict[str, Any],
 ]
 """The verdict (`advice.plans.verdicts`): of a floor above, so it is handed in."""
 
@@ -93,7 +99,7 @@ def document(world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop
     def narrow(key: WorkloadKey) -> Situation:
         return advising.situation_of(world, by_key[key])
 
-    made = verdict(_situation(world, by_key), by_key, narrow, stop)
+    made = verdict(lambda: _situation(world, by_key), tuple(by_key), narrow, stop)
     return msgspec.json.encode(plaintext.every(made))
 
 
