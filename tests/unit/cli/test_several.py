@@ -11,6 +11,7 @@ import click
 import pytest
 
 from federator.cli.main import cli
+from federator.gateway import audit
 from federator.model.names import PROBE_ANNOTATION, REBALANCE_ANNOTATION
 from tests.unit.cli.files import items, member, pjs, psvc, quota, run, write
 from tests.unit.cli.hosts import Host
@@ -31,6 +32,7 @@ SEVERAL = {
     "queue": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "drill": "test_all_or_nothing_commands_print_nothing_and_name_the_bad_file",
     "rebalance": "test_rebalance_asks_for_the_other_workloads_and_fails",
+    "audit verify": "test_audit_verify_checks_the_other_files_and_fails",
     "probe run": "test_probe_run_asks_for_the_other_clusters_and_fails",
     "probe status": "test_probe_status_shows_the_other_clusters_and_fails",
 }
@@ -44,6 +46,9 @@ ONE = {
     "rollout undo": "KIND NAME or KIND/NAME of one workload",
     "simulate": "several changes of one scenario, all of which it needs",
     "size": "several changes of one scenario, all of which it needs",
+    "submit": "several parameters of one submission",
+    "workflow validate": "several parameters of one workflow file",
+    "workflow check": "several parameters of one workflow file",
     "cluster add": "several labels of one cluster",
     "workflow check": "several parameters of one workflow",
     "workflow validate": "several parameters of one workflow",
@@ -344,3 +349,18 @@ def test_all_or_nothing_commands_print_nothing_and_name_the_bad_file(
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert wrong in done.stderr
+
+
+def test_audit_verify_checks_the_other_files_and_fails(tmp_path: Path) -> None:
+    for name, more in (("a", b""), ("bad", b"{}\n"), ("z", b"")):
+        text, _ = audit.line({"what": "start"}, audit.ZERO)
+        (tmp_path / name).write_bytes(text + more)
+
+    done = run("audit", "verify", *(str(tmp_path / name) for name in ("a", "bad", "gone", "z")))
+
+    assert done.exit_code == 1
+    assert [row.partition(":")[0] for row in done.stdout.splitlines()] == [
+        str(tmp_path / name) for name in ("a", "z")
+    ]
+    assert "bad: line 2: is no line of an audit" in done.stderr
+    assert "gone" in done.stderr
