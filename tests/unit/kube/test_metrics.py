@@ -297,6 +297,7 @@ def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
         "error",
         "result",
         "question",
+        "operation",
         "kind",
         "step",
         "state",
