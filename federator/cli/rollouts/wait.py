@@ -100,7 +100,8 @@ async def progress_of(
 ) -> "Progress":
     """Progress of one workload towards a goal. Raises ApiErrors."""
     from federator.api import raw
-    from federator.kinds.pods import progress, registry
+    from federator.kinds import registry
+    from federator.kinds.pods import progress
     from federator.kube import errors
 
     try:

@@ -50,8 +50,6 @@ ONE = {
     "workflow validate": "several parameters of one workflow file",
     "workflow check": "several parameters of one workflow file",
     "cluster add": "several labels of one cluster",
-    "workflow check": "several parameters of one workflow",
-    "workflow validate": "several parameters of one workflow",
     "doctor": "several members of one installation; one that does not answer is a finding",
     "support-bundle": "several members of one installation; one that does not answer is a finding",
 }
