@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federator.advice.plans import objects
 from federator.api.decoding import Limits
 from federator.api.positions import Lines
+from federator.hub.placing import objects
 from federator.hub.placing.offline import Id
 from federator.kinds import read, registry
 from federator.kinds.kind import Kind

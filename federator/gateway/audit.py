@@ -1,9 +1,9 @@
 """The audit of a gateway process: one line of JSON for each request that changes something or is
 refused, appended to a file, each line with the digest of the one before it.
 
-The file is the record; Events on the host expire. A process has a file and a chain of its own,
-whose first line names it. Tokens are never written: a line names users, objects, digests and what
-was decided.
+The file is the record; Events on the host expire. A process has a file and a chain of its own;
+the first line names the process. Tokens are never written: a line names users, objects, digests and
+what was decided.
 """
 
 import asyncio
@@ -75,10 +75,10 @@ def _checked(text: bytes, number: int) -> tuple[dict[str, Any], str]:
     try:
         entry = json.loads(text)
         digest = entry.pop("hash")
-        again, found = line({k: v for k, v in entry.items() if k != "prev"}, entry["prev"])
+        again, recomputed = line({k: v for k, v in entry.items() if k != "prev"}, entry["prev"])
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise Broken(f"line {number}: is no line of an audit") from None
-    if found != digest or again != text:
+    if recomputed != digest or again != text:
         raise Broken(f"line {number}: its content does not have its digest")
     return entry, digest
 

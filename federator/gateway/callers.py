@@ -1,9 +1,9 @@
-"""Who sends a request, and how the host is asked as that user.
+"""The user behind a request, and how the host is asked as that user.
 
 A token of a trusted OpenID Connect issuer is verified here, and the host is asked with the
 gateway's own account, which acts as the user (impersonation). Any other token is one of the host: a
-TokenReview says whose, and the host is asked with that very token. So the gateway never acts as a
-user or a group whose name begins with `system:`.
+TokenReview names its user, and the host is asked with that very token. So the gateway never acts as
+a user or a group with a name that begins with `system:`.
 """
 
 from dataclasses import dataclass, field
@@ -100,7 +100,7 @@ class Callers:
         return Caller(user, (("authorization", f"Bearer {token}"),), impersonated=False)
 
     def client(self, caller: Caller) -> Client:
-        """A client of the host whose requests are those of the user."""
+        """A client of the host that sends requests as the user."""
         base = self._own.transport if caller.impersonated else self._bare
         return self._own.on(Acting(base, caller.headers))
 

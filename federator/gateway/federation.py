@@ -101,11 +101,11 @@ class Federation:
                 raise problems.of_host(given or errors.Unreachable("late"), row.plural) from None
             return [{**obj, "apiVersion": row.api_version, "kind": name} for obj in listing.items]
 
-        found = await asyncio.gather(*map(of_kind, kinds))
-        denied = [each for each in found if isinstance(each, errors.Denied)]
-        if denied and len(denied) == len(found):
+        answers = await asyncio.gather(*map(of_kind, kinds))
+        denied = [each for each in answers if isinstance(each, errors.Denied)]
+        if denied and len(denied) == len(answers):
             raise problems.of_host(denied[0], namespace)
-        return [obj for each in found if not isinstance(each, errors.Denied) for obj in each]
+        return [obj for each in answers if not isinstance(each, errors.Denied) for obj in each]
 
     async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
         """The leader's verdict. Recurring kinds are not placed themselves. Raises `Problem`."""

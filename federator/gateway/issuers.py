@@ -1,5 +1,5 @@
-"""The file with the issuers whose tokens the gateway accepts besides that of the group `oidc`, such
-as the issuer of a CI system."""
+"""The file with the issuers of tokens that the gateway accepts besides that of the group `oidc`,
+such as the issuer of a CI system."""
 
 from collections.abc import Iterator
 from pathlib import Path

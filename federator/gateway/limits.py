@@ -11,7 +11,7 @@ from federator.gateway.api.problems import Problem
 from federator.gateway.options import GatewayOptions
 
 USERS_MAX: Final = 10_000
-"""Users whose buckets are remembered; that of the user who asked longest ago is forgotten."""
+"""Users with remembered buckets; the least recent is forgotten."""
 
 
 class Buckets:

@@ -186,18 +186,18 @@ class Port:
         platform, namespace = self._submitter.platform, given["namespace"]
         selector = f"{records.WORKFLOW_LABEL}={given['name']}"
         objs = await platform.labelled(caller, namespace, self._submitter.kinds, selector)
-        found = [
+        listed = [
             each
             for each in views.listed(namespace, given["name"], objs)
             if parameters.get("state", each.state) == each.state
             and parameters.get("user", each.submitted_by) == each.submitted_by
         ]
         if after := parameters.get("after"):
-            ids = [each.id for each in found]
-            found = found[ids.index(after) + 1 :] if after in ids else []
+            ids = [each.id for each in listed]
+            listed = listed[ids.index(after) + 1 :] if after in ids else []
         limit = int(parameters.get("limit", routes.LIMIT))
-        page = found[:limit]
-        more = page[-1].id if len(found) > limit else ""
+        page = listed[:limit]
+        more = page[-1].id if len(listed) > limit else ""
         return _document(SubmissionList(items=page, next=more))
 
     async def _get(self, caller: Caller, _: Incoming, given: Given, __: Given) -> Outgoing:
@@ -205,7 +205,7 @@ class Port:
 
     async def _shown(self, caller: Caller, given: Given) -> Submission:
         """Raises `Problem`."""
-        record, objs = await self._found(caller, given)
+        record, objs = await self._read(caller, given)
         shown = views.submission(given["namespace"], record, objs)
         waiting = {each.name for each in shown.objects if each.state == "Queued"}
         queued = [obj for obj in objs if obj["metadata"]["name"] in waiting]
@@ -217,7 +217,7 @@ class Port:
                 log.info("no place in the queue: %s", problem.detail)
         return shown
 
-    async def _found(self, caller: Caller, given: Given) -> tuple[Record, list[Obj]]:
+    async def _read(self, caller: Caller, given: Given) -> tuple[Record, list[Obj]]:
         """Raises `Problem` 404."""
         objs = await self._submitter.find(caller, given["namespace"], given["name"], given["id"])
         record = records.of_submission(objs, given["id"])
@@ -259,7 +259,7 @@ class Port:
     # -- cancel ---------------------------------------------------------------
 
     async def _cancel(self, caller: Caller, request: Incoming, given: Given, _: Given) -> Outgoing:
-        record, objs = await self._found(caller, given)
+        record, objs = await self._read(caller, given)
         for obj in objs:
             if (newest := records.read(obj)[:1]) and newest[0].id != record.id:
                 raise Problem(

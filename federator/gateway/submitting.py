@@ -246,8 +246,8 @@ def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
     if record is None:
         return None
     _check_body(record, body)
-    found = {f"{obj['kind']}/{obj['metadata']['name']}" for obj in there}
-    return Done(record, tuple(there)) if found >= set(record.objects) else None
+    existing = {f"{obj['kind']}/{obj['metadata']['name']}" for obj in there}
+    return Done(record, tuple(there)) if existing >= set(record.objects) else None
 
 
 def _is_of(live: Mapping[str, Any], record: Record) -> bool:

@@ -47,6 +47,12 @@ UNVERSIONED = {
         1,
         "`edits.written` sends the version of the object that was read",
     ],
+    "federator/gateway/federation.py::Federation.delete delete": [1, UID],
+    "federator/gateway/federation.py::Federation.write replace": [
+        1,
+        "`submitting` puts the new spec into the object as it was read, with its version",
+    ],
+    "federator/gateway/port.py::Port._cancel delete": [1, UID],
     "federator/hub/deletion/cascades.py::Cascades._recurring delete": [1, UID],
     "federator/hub/deletion/departed.py::Departed.turn Delete": [1, UID],
     "federator/hub/deletion/finalizer.py::Finalizing._end delete": [1, UID],

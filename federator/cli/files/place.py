@@ -239,7 +239,7 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     namespaced object without a namespace gets `namespace`.
     """
 
-    from federator.advice.plans import objects
+    from federator.hub.placing import objects
 
     def ignored(manifest: Manifest, why: str) -> None:
         common.say(f"ignored {objects.title(manifest.obj)} ({manifest.where}): {why}", err=True)

@@ -12,13 +12,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from federator.advice.plans import edits as editing
-from federator.advice.plans import objects
 from federator.api import raw
 from federator.api.placement import placementinvariant
 from federator.cli import views
 from federator.cli.files import manifests
 from federator.cli.policytests import schema
-from federator.hub.placing import offline
+from federator.hub.placing import objects, offline
 from federator.hub.placing.offline import Id
 from federator.kinds import read as reading
 from federator.kinds import registry

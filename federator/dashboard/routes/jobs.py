@@ -17,7 +17,7 @@ KINDS: Final = frozenset(
     for name, kind in registry.WORKLOADS.items()
     if kind.verbs is not None and kind.verbs.unit is Unit.SHARDS
 )
-CRON: Final = registry.KINDS["PinterestCronJob"]
+(CRON,) = registry.RECURRING.values()
 
 
 async def jobs(sources: Sources, request: Request) -> Shown:

@@ -177,7 +177,7 @@ class Submission(Shown):
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Values of all parameters, defaults included."""
     submitted_by: str
-    """User who submitted it."""
+    """The user that submitted it."""
     submitted_at: str
     """When (RFC 3339)."""
     objects: list[Member] = Field(default_factory=list)

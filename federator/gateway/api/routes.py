@@ -129,13 +129,13 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 def matching(method: str, path: str) -> tuple[Route, dict[str, str]]:
     """The row of a request, and the parts of its path. Raises `Problem` 404 or 405."""
-    found = [(route, given) for route in ROUTES if (given := route.match(path)) is not None]
-    if not found:
+    matching = [(route, given) for route in ROUTES if (given := route.match(path)) is not None]
+    if not matching:
         raise Problem(404, "NotFound", "There is no such address; see /openapi.json.")
-    for route, given in found:
+    for route, given in matching:
         if route.method == method:
             return route, given
-    allowed = ", ".join(sorted({route.method for route, _ in found}))
+    allowed = ", ".join(sorted({route.method for route, _ in matching}))
     raise Problem(405, "MethodNotAllowed", f"This address takes {allowed}.", allow=allowed)
 
 

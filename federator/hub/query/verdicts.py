@@ -1,8 +1,8 @@
 """The verdict on a submission (`POST /v1/namespaces/{namespace}/verdict`): the decision of the next
 cycle about some workloads that are not written yet.
 
-The submission gateway asks for it, with its own account and for users whose rights it has checked,
-so the port asks for a right of its own: `create verdicts.federation.pinterest.com`. No such objects
+The submission gateway asks for it, with its own account and after it has checked the rights of its
+user, so the port asks for a right of its own: `create verdicts.federation.pinterest.com`. No such objects
 exist. The answer names workloads of others no more than `place` does.
 """
 
@@ -118,5 +118,5 @@ def _situation(world: World, subjects: Mapping[WorkloadKey, Subject]) -> Situati
         for_room=tuple(
             advising.asks(world, {key for each in subjects.values() for key in each.for_room})
         ),
-        rivals={host: who for each in subjects.values() for host, who in each.rivals.items()},
+        rivals={host: rival for each in subjects.values() for host, rival in each.rivals.items()},
     )

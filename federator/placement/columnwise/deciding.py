@@ -189,7 +189,7 @@ def _over(like: Class, crowd: Crowd, listed: list[int] | None, missing: int) -> 
     chosen: list[int] = []
     copies: list[int] = []
     if missing == 1 and listed is not None:
-        return _one(like, listed, crowd.order, full=full)
+        return _single_copy(like, listed, crowd.order, full=full)
     # A level is entered only for what the ones before have no room for.
     for level in range(len(like.levels)):
         here, weights, caps = (
@@ -221,7 +221,7 @@ _Level: TypeAlias = tuple[list[int], list[int], list[int]]
 the most copies that each can have."""
 
 
-def _one(like: Class, room: list[int], order: best.Order, *, full: bool) -> _Given:
+def _single_copy(like: Class, room: list[int], order: best.Order, *, full: bool) -> _Given:
     """One copy over few clusters: most jobs of a trace have one shard."""
     weigh = room if like.field.weights is None else like.field.weights.tolist()
     for level in range(len(like.levels)):

@@ -124,8 +124,8 @@ _UNBOUNDED: Final = Charges(FleetSnapshot(0.0, {}), {})
 
 def charges(snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> Charges:
     """For a new ledger. `memo` as in `bounding`."""
-    found = bounding(snapshot, memo)
-    return Charges(snapshot, found) if found else _UNBOUNDED
+    bounds = bounding(snapshot, memo)
+    return Charges(snapshot, bounds) if bounds else _UNBOUNDED
 
 
 def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str], Charge]:
