@@ -2,8 +2,8 @@
 cycle about some workloads that are not written yet.
 
 The submission gateway asks for it, with its own account and after it has checked the rights of its
-user, so the port asks for a right of its own: `create verdicts.federation.pinterest.com`. No such objects
-exist. The answer names workloads of others no more than `place` does.
+user, so the port asks for a right of its own: `create verdicts.federation.pinterest.com`. No such
+objects exist. The answer names workloads of others no more than `place` does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
