@@ -146,8 +146,8 @@ def _chain(
     approved = _reviewers(review)
     if len(approved) < policy.reviewers:
         message = (
-            f"commit {built.commit} was approved by {len(approved)} persons other than its authors"
-            f" ({', '.join(review.authors)}); the policy asks for {policy.reviewers}"
+            f"commit {built.commit} has {len(approved)} of {policy.reviewers} approvals by persons"
+            f" other than its authors ({', '.join(review.authors)})"
         )
         problems.append(_problem(message))
     return replace(
