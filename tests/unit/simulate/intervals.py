@@ -151,6 +151,8 @@ def compare(wanted: ByIntervals, measures: Measures) -> None:
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         loose = rounded if key == "cost_idle" else 0.02 * len(wanted.inputs.clusters)
+        if key.startswith("cost_per_") and expected["cost"]:
+            loose *= value / expected["cost"]  # the rounded cost, divided by the hours in use
         off = loose if key.startswith("cost") else 1e-6
         assert found[key] == pytest.approx(value, abs=off), key
     uses = wanted.uses()
