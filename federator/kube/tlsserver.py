@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from federator.kube.login import tls
 from federator.model.errors import FieldError
 
 log = logging.getLogger(__name__)
+_protocol_log = logging.getLogger(f"{__name__}.protocol")
 
 HEAD_MAX_BYTES = 16 * 1024
 """Of the request line, and of each header; tokens with many groups are some kilobytes long."""
@@ -183,6 +185,15 @@ class TlsServer:
             await self._web.shutdown(_SHUTDOWN_S)
 
 
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record of aiohttp is about a fault of this program. Its records of requests that
+    cannot be read quote them, with tokens and cookies, and anybody who connects can cause them."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_protocol_log.addFilter(_is_ours)
+
+
 class _Connections(web.Server):
     """aiohttp's low-level server with its connections counted, and each wait bounded."""
 
@@ -192,6 +203,7 @@ class _Connections(web.Server):
             request_factory=self._made,
             handler_cancellation=True,  # a caller that went away needs no complete answer
             access_log=None,
+            logger=_protocol_log,
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # what follows a head is not read
             auto_decompress=False,  # a small body must not become a large one

@@ -4,6 +4,7 @@ anybody is asked.
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -102,6 +103,26 @@ async def test_a_head_that_is_too_long_is_refused(served: Served) -> None:
     answer = await served.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400") or answer.startswith(b"HTTP/1.0 400")
     assert served.asked == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /?key=canary\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer canary\x01\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nCookie: session=canary" + b"a" * 40_000 + b"\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\ncanary\r\n",
+        b"canary",
+    ],
+    ids=("address", "token", "cookie", "chunk", "method"),
+)
+async def test_a_head_that_cannot_be_read_is_not_logged(
+    served: Served, caplog: pytest.LogCaptureFixture, head: bytes
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    await served.raw(head)
+    assert served.asked == []
+    assert "canary" not in caplog.text
 
 
 async def test_a_body_is_told_and_never_read(served: Served) -> None:
