@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from federator.gateway.api.problems import Problem
@@ -41,29 +42,51 @@ class Buckets:
 
 
 class Turns:
-    """A bounded number of submissions at a time, and a bounded number that wait."""
+    """A bounded number of submissions at a time, and a bounded number that wait. One user has at
+    most half of both, so that submissions from one slow store leave turns for others."""
 
     def __init__(self, options: GatewayOptions) -> None:
-        self._options = options
         self._gate = asyncio.Semaphore(options.submissions_at_once)
+        self._waiting_max = options.submissions_waiting
+        self._half = max(options.submissions_at_once // 2, 1)
+        self._half_waiting = max(options.submissions_waiting // 2, 1)
         self._waiting = 0
+        self._users: dict[str, _OfUser] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def turn(self, user: str) -> AsyncIterator[None]:
         """A turn, as soon as there is one. Raises `Problem` 503 when too many wait."""
-        if self._waiting >= self._options.submissions_waiting:
+        of_user = self._users.get(user) or _OfUser(asyncio.Semaphore(self._half))
+        if self._waiting >= self._waiting_max or of_user.waiting >= self._half_waiting:
             raise Problem(
                 503,
                 "Overloaded",
                 "The gateway works on as many submissions as it can. Nothing was created.",
                 retry_after_s=2,
             )
-        self._waiting += 1
+        self._users[user] = of_user
+        of_user.requests += 1
         try:
-            await self._gate.acquire()
+            async with contextlib.AsyncExitStack() as held:
+                self._waiting += 1
+                of_user.waiting += 1
+                try:
+                    await held.enter_async_context(of_user.gate)
+                    await held.enter_async_context(self._gate)
+                finally:
+                    self._waiting -= 1
+                    of_user.waiting -= 1
+                yield
         finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._gate.release()
+            of_user.requests -= 1
+            if not of_user.requests:
+                del self._users[user]
+
+
+@dataclass(slots=True)
+class _OfUser:
+    """The submissions of one user."""
+
+    gate: asyncio.Semaphore
+    requests: int = 0
+    waiting: int = 0

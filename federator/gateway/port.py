@@ -1,7 +1,7 @@
 """From a request to an answer of the gateway. Knows no socket: `server` puts it behind one.
 
-The order is the point: the caller's identity, the caller's rate, a turn among all; only then are
-the query string and the body read. Whatever is refused is a problem (RFC 9457) and in the audit.
+The order is the point: the caller's identity, then the caller's rate; only then are the query string
+and the body read. A body is parsed when the submission has a turn among all. Whatever is refused is a problem (RFC 9457) and in the audit.
 """
 
 import asyncio
@@ -145,8 +145,10 @@ class Port:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" or request.read_body is None:
             raise Problem(400, "InvalidRequest", "The body must be application/json.")
-        async with self._turns.turn():
-            asked = models.parsed(await request.read_body(models.BODY_MAX))
+        # A body that arrives slowly holds no turn.
+        body = await request.read_body(models.BODY_MAX)
+        async with self._turns.turn(caller.name):
+            asked = models.parsed(body)
             facts = {
                 "user": caller.name,
                 "impersonated": caller.impersonated,

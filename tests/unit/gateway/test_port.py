@@ -13,7 +13,7 @@ from federator.gateway.api.problems import Problem
 from federator.gateway.options import GatewayOptions
 from federator.gateway.server import Gateway
 from federator.kube.metrics import Metrics
-from federator.kube.tlsserver import Incoming, Outgoing
+from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from tests.unit.gateway import gating
 from tests.unit.gateway.gating import SOURCE, SUBMISSIONS, Door
 from tests.unit.gateway.test_submissions import RUN, kept
@@ -216,7 +216,7 @@ async def test_only_so_many_submissions_wait() -> None:
 
     async def one() -> str:
         try:
-            async with turns.turn():
+            async with turns.turn("builder"):
                 await go.wait()
         except Problem as problem:
             return f"{problem.status} after {problem.retry_after_s} s"
@@ -226,6 +226,57 @@ async def test_only_so_many_submissions_wait() -> None:
     await asyncio.sleep(1)
     go.set()
     assert sorted(await asyncio.gather(*tasks)) == ["503 after 2 s"] * 2 + ["done"] * 2
+
+
+@on_virtual_time
+async def test_one_user_leaves_half_of_the_turns_to_others() -> None:
+    turns = limits.Turns(GatewayOptions(submissions_at_once=4, submissions_waiting=4))
+    go, begun = asyncio.Event(), []
+
+    async def one(user: str) -> str:
+        try:
+            async with turns.turn(user):
+                begun.append(user)
+                await go.wait()
+        except Problem as problem:
+            return str(problem.status)
+        return "done"
+
+    tasks = [asyncio.create_task(one(user)) for user in ("slow",) * 8 + ("quick",) * 2]
+    await asyncio.sleep(1)
+    assert begun == ["slow", "slow", "quick", "quick"]
+    tasks[2].cancel()  # its caller went away
+    await asyncio.wait([tasks[2]])
+    tasks.append(asyncio.create_task(one("slow")))
+    go.set()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [each for each in answers[:8] if each == "503"] == ["503"] * 4
+    assert answers[8:] == ["done"] * 3
+
+
+def test_bodies_that_arrive_slowly_hold_no_turn() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept(), submissions_at_once=1, submissions_waiting=1)
+
+        async def late(_: int) -> bytes:
+            await asyncio.sleep(10)
+            raise BodyRefused("the body did not arrive within 10 s")
+
+        slow = Incoming(
+            "POST",
+            SUBMISSIONS,
+            authorization=f"Bearer {door.token}",
+            has_body=True,
+            read_body=late,
+            headers={"content-type": "application/json"},
+        )
+        tasks = [asyncio.create_task(door.gateway.answer(slow)) for _ in range(5)]
+        await asyncio.sleep(1)
+        assert (await door.submit("v1"))[0] == 201
+        assert not any(task.done() for task in tasks)
+        assert {answer.status for answer in await asyncio.gather(*tasks)} == {400}
+
+    gating.play(scenario)
 
 
 def test_events_follow_a_submission_to_its_end() -> None:
