@@ -13,6 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from federator.model import plaintext
+from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity
 
 STATIC: Final[Mapping[str, str]] = {
     "dashboard.css": "text/css; charset=utf-8",
@@ -34,6 +36,14 @@ def visible(value: Any) -> Any:
     return value
 
 
+def amount(resource: str, text: str) -> str:
+    """An amount of a resource for comparing by eye; a text that is none stays as it is."""
+    try:
+        return quantity.readable(resource, text)
+    except FieldError:
+        return text
+
+
 @functools.cache
 def environment() -> Environment:
     """The templates."""
@@ -49,6 +59,7 @@ def environment() -> Environment:
     made.globals["raw_lines"] = lambda text: Markup("\n").join(
         plaintext.visible(line, keep="\t") for line in text.split("\n")
     )
+    made.globals["amount"] = amount
     made.globals["integrity"] = SCRIPT_INTEGRITY
     made.globals["live"] = f"/static/live.js?v={digest('live.js')}"
     made.globals["live_integrity"] = integrity("live.js")

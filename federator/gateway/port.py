@@ -1,7 +1,8 @@
 """From a request to an answer of the gateway. Knows no socket: `server` puts it behind one.
 
-The order is the point: the caller's identity, then the caller's rate; only then are the query string
-and the body read. A body is parsed when the submission has a turn among all. Whatever is refused is a problem (RFC 9457) and in the audit.
+The order is the point: the caller's identity, then the caller's rate; only then are the query
+string and the body read. A body is parsed when the submission has a turn among all. Whatever is
+refused is a problem (RFC 9457) and in the audit.
 """
 
 import asyncio

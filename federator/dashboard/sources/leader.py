@@ -119,7 +119,8 @@ class Leader:
             )
             answer = msgspec.json.decode(body, type=dict[str, Any])
         except errors.Unreachable as trouble:
-            raise NoAnswer(502, f"The leading hub does not answer ({trouble}).") from None
+            why = str(trouble).rstrip(".")
+            raise NoAnswer(502, f"The leading hub does not answer ({why}).") from None
         except errors.ApiError as trouble:
             raise _refused(trouble, path) from None
         except (msgspec.MsgspecError, ValueError):
