@@ -82,7 +82,7 @@ class Inputs:
             sentence = "the process that computes answers has ended and is started again"
             raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=5) from None
         except TimeoutError:
-            sentence = "it could not be computed in time: the hub has much to do, or it is much"
+            sentence = "it could not be computed in time; try again, or ask for less"
             raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
 
     async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
