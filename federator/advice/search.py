@@ -55,10 +55,12 @@ def advise(
     stop: Stop = trials.never,
     *,
     singles: int = MAX_SINGLE,
+    enough: int = MAX_SINGLE,
 ) -> Advice:
     """Fixes for a workload that lacks something, the best first; of an edit that is held back, what
     admits it, with the copies that are then as it says. `singles`: single changes that are tried;
-    pairs only where that is all of them. Raises `trials.Stopped` once `stop` returns True."""
+    pairs only where that is all of them. `enough`: single changes that place all that is missing,
+    after which no more are tried. Raises `trials.Stopped` once `stop` returns True."""
     edited = bool(decision.held_back)
     world, asked = trials.present(situation, key), Trials(stop=stop, admitting=edited)
     now = trials.placed(decision)
@@ -68,14 +70,17 @@ def advise(
         return Advice((), (), 0)
     seen: list[tuple[Change, int]] = []
     fixes: list[Fix] = []
+    full = 0
     for change in _all(world, asked, decision, singles):
         gains = asked.placed(change.world) - now
         seen.append((change, gains))
         if gains > 0:
             fewer = max(world.ask.slots - _slots(change.world), 0)
             fixes.append(_fix((change,), gains, missing - fewer))
-    enough = any(gains >= missing and not change.shrinks for change, gains in seen)
-    if singles == MAX_SINGLE and not enough:
+        full += gains >= missing and not change.shrinks
+        if full >= enough:
+            break
+    if singles == MAX_SINGLE and not full:
         fixes += _pairs(seen, asked, now, missing)
     order = sorted(fixes, key=lambda fix: (-fix.gains, len(fix.commands), fix.text))
     return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)

@@ -5,8 +5,9 @@ The engine decides as in the leader's next cycle, preemption included. Nothing i
 reserved: a later cycle may decide otherwise because others came first.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from federator.scheduling.write_order import Decided
 FIXES_TRIED: Final = 24
 """Changes that are tried for one refused workload: a caller waits for the answer."""
 FIXES_MAX: Final = 3
+"""Changes in an answer. As soon as so many place all copies, no more are tried."""
 Narrow = Callable[[WorkloadKey], Situation]
 """The situation of one workload as its owner may know it: others are in it as sums only."""
 
@@ -43,12 +45,14 @@ def verdict(
     whole: Callable[[], Situation], keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
 ) -> dict[str, Any]:
     """The verdict on some workloads, decided in one cycle. `whole` makes the situation with all
-    workloads, which costs more: one workload that has room for all of its copies is decided
-    without it. Raises `trials.Stopped`."""
+    workloads, which costs more. One workload is decided without it if all of its copies have room,
+    or none would have a place in an empty fleet: no other workload changes that. Raises
+    `trials.Stopped`."""
     rows: list[dict[str, Any]] = []
+    narrow = functools.cache(narrow)
     situation = narrow(keys[0])
     if len(keys) == 1:
-        rows = _rows(situation, keys, narrow, stop, only_placed=True)
+        rows = _rows(situation, keys, narrow, stop, alone=True)
     if not rows:
         situation = whole()
         rows = _rows(situation, keys, narrow, stop)
@@ -67,9 +71,9 @@ def _rows(
     narrow: Narrow,
     stop: Stop,
     *,
-    only_placed: bool = False,
+    alone: bool = False,
 ) -> list[dict[str, Any]]:
-    """The verdict on each workload; with `only_placed` nothing unless all have all they ask for."""
+    """The verdict on each workload; with `alone` nothing if other workloads may change it."""
     workloads = [situation.workloads[key] for key in keys]
     asked = [(workload, situation.ask_of(workload)) for workload in workloads]
     entries = [
@@ -79,18 +83,15 @@ def _rows(
     ]
     made = situation.decide(entries, situation.snapshot).decided if entries else ()
     decided = {each.entry.ask.key: each for each in made}
-    if only_placed and (len(decided) < len(keys) or any(map(_lacks, decided.values()))):
-        return []
     judge = _Judge(situation, decided, narrow, stop)
-    return [judge.row(workload, ask) for workload, ask in asked]
+    if alone and not all(judge.depends_on_no_other(*each) for each in asked):
+        return []
+    return [judge.row(*each) for each in asked]
 
 
 def _lacks(made: Decided) -> bool:
-    """Whether the workload gets less than it asks for, or is refused."""
-    decision = made.decision
-    if decision.reason in REFUSALS or not decision.shares:
-        return True
-    return trials.missing(made.entry.ask, decision, made.entry.standing.done) > 0
+    """Whether the workload gets less than it asks for."""
+    return trials.missing(made.entry.ask, made.decision, made.entry.standing.done) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,23 @@ class _Judge:
     decided: Mapping[WorkloadKey, Decided]
     narrow: Narrow
     stop: Stop
+    _fit: dict[WorkloadKey, bool] = field(default_factory=dict)
+    """Whether any copy has a place in an empty fleet."""
+
+    def depends_on_no_other(self, workload: Workload, ask: Ask | None) -> bool:
+        """Whether the workload gets all that it asks for without preemption, or has no place in an
+        empty fleet."""
+        made = self.decided.get(workload.key)
+        if ask is None or made is None or made.decision.reason in REFUSALS:
+            return False
+        if made.decision.shares:
+            return not _lacks(made)
+        return not (ask.suspended or self._fits(workload, ask))
+
+    def _fits(self, workload: Workload, ask: Ask) -> bool:
+        if workload.key not in self._fit:
+            self._fit[workload.key] = _fits_an_empty_fleet(self.situation, workload, ask)
+        return self._fit[workload.key]
 
     def row(self, workload: Workload, ask: Ask | None) -> dict[str, Any]:
         """The verdict on one workload."""
@@ -124,7 +142,7 @@ class _Judge:
         }
         if shares or not missing:
             return row | {"verdict": str(Answer.PLACED)}
-        if ask.suspended or _fits_an_empty_fleet(self.situation, workload, ask):
+        if ask.suspended or self._fits(workload, ask):
             return row | {"verdict": str(Answer.QUEUED)} | _waits(self.narrow(key), key)
         fixes = _fixes(self.narrow(key), key, decision, missing, self.stop)
         return row | {"verdict": str(Answer.REFUSED), "fixes": fixes}
@@ -175,7 +193,9 @@ def _fixes(
     situation: Situation, key: WorkloadKey, decision: Decision, missing: int, stop: Stop
 ) -> list[dict[str, Any]]:
     """Changes after which the engine would admit it, the best first."""
-    advice = search.advise(situation, key, decision, missing, stop, singles=FIXES_TRIED)
+    advice = search.advise(
+        situation, key, decision, missing, stop, singles=FIXES_TRIED, enough=FIXES_MAX
+    )
     return [
         {"change": fix.text, "commands": list(fix.commands), "byOperator": fix.by_operator}
         for fix in advice.fixes[:FIXES_MAX]

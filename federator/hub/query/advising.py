@@ -43,6 +43,10 @@ from federator.scheduling.queueing_hints import FOR_ROOM
 T = TypeVar("T")
 Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
 """The facts of one workload (`advice.facts`): of a floor above, so it is handed in."""
+_JOBS: Final = frozenset(
+    name for name in registry.WORKLOADS if registry.verbs_of(name).unit is Unit.SHARDS
+)
+"""Kinds of jobs. The kind of a workload is known without its ask, which is made when it is read."""
 BODY_MAX_BYTES: Final = 256 * 1024
 """Of a manifest: as much as kubectl keeps of one in an annotation."""
 
@@ -268,8 +272,7 @@ def situation_of(world: World, subject: Subject) -> Situation:
     """What the engine needs for one workload: of other tenants it has sums and nothing else."""
     snapshot, workload = world.snapshot, subject.workload
     key = workload.key
-    mine = (record for record in world.by_name.values() if record.workload_uid == workload.uid)
-    record = next((record for record in mine if record.key == key), None)
+    record = world.record_of(workload)
     counted = {
         name: view.capacity.includes_seq
         for name, view in snapshot.clusters.items()
@@ -310,6 +313,8 @@ def asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
 
 def _jobs(world: World) -> Iterator[tuple[Workload, Record]]:
     """All jobs with their decisions: those that have ended say how long such work runs."""
-    for workload, record in world.records():
-        if workload.ask is not None and workload.ask.unit is Unit.SHARDS:
+    for workload in world.workloads.values():
+        if workload.key.kind not in _JOBS or workload.wants is None:
+            continue
+        if (record := world.record_of(workload)) is not None:
             yield workload, record

@@ -74,6 +74,13 @@ class World:
             if workload is not None and workload.uid == record.workload_uid:
                 yield workload, record
 
+    def record_of(self, workload: Workload) -> Record | None:
+        """The decision on this very workload; None where there is none."""
+        key, uid = workload.key, workload.uid
+        record = self.by_name.get((key.namespace, decisions.name_of(key, uid)))
+        ours = record is not None and record.key == key and record.workload_uid == uid
+        return record if ours else None
+
     def situation(
         self, native: Container[str], objects: Mapping[Id, Mapping[str, Any]] | None = None
     ) -> Situation:
