@@ -6,7 +6,6 @@ The top floor: only this module combines settings, transports and processes.
 
 import asyncio
 import contextlib
-import functools
 import logging
 import platform
 import random
@@ -51,6 +50,7 @@ from federator.settings import Settings
 
 if TYPE_CHECKING:
     from federator.dashboard.server import Options as DashboardOptions
+    from federator.gateway.leader import Ways
     from federator.kube.tlsserver import Listen
     from federator.process.oidc.issuer import Issuer
     from federator.process.oidc.options import OidcOptions
@@ -267,7 +267,11 @@ async def run_gateway(
             allow_loopback=allow_loopback,
         )
         opened.push_async_callback(versions.close)
-        leader = Leader(host, functools.partial(to_leader, access, transport), rng=random.Random())
+
+        async def connected(known: Announcement) -> "Ways":
+            return server.ways(await to_leader(access, transport, known))
+
+        leader = Leader(host, connected, rng=random.Random())
         opened.push_async_callback(leader.close)
         gateway = server.Gateway(
             host,
@@ -289,8 +293,8 @@ async def _until(work: "asyncio.Task[None]") -> None:
     await work
 
 
-async def to_leader(access: Access, host: HttpTransport, known: Announcement) -> Client:
-    """A client of the leader's query port with this process's own credentials."""
+async def to_leader(access: Access, host: HttpTransport, known: Announcement) -> HttpTransport:
+    """A transport to the leader's query port with this process's own credentials."""
     server, ca_pem = f"https://{known.address}", known.ca_pem.encode()
     if access.in_cluster:
         context = await asyncio.to_thread(tls.client_context, ca_pem=ca_pem)
@@ -298,9 +302,9 @@ async def to_leader(access: Access, host: HttpTransport, known: Announcement) ->
         endpoint = Endpoint(
             server, tls=context, credentials=credentials, tls_server_name=known.server_name
         )
-        return Client(HttpTransport(endpoint), "leader")
+        return HttpTransport(endpoint)
     door = connect.Door(server, ca_pem, known.server_name)
-    return Client(await connect.to_door(door, access.kubeconfig, access.context), "leader")
+    return await connect.to_door(door, access.kubeconfig, access.context)
 
 
 def issuer_of(

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.gateway.api import problems
-from federator.gateway.api.models import Verdict, WorkloadVerdict
+from federator.gateway.api.models import Logs, Verdict, WorkloadVerdict
 from federator.gateway.api.problems import Problem
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
-from federator.gateway.leader import Judge
+from federator.gateway.leader import Judge, Query
 from federator.hub.query.access import Access, Refused
 from federator.hub.query.router import Right
 from federator.kinds import registry
@@ -124,6 +124,15 @@ class Federation:
             return Verdict(verdict="queued", asOf="", workloads=recurring)
         given = await self._judge.verdict(namespace, judged)
         return given.model_copy(update={"workloads": [*given.workloads, *recurring]})
+
+    async def logs(self, caller: Caller, obj: Mapping[str, Any], query: Query) -> Logs:
+        """The logs of the pods of a workload, which the leader reads in members if the caller may
+        see them. Raises `Problem`."""
+        meta, row = obj["metadata"], KINDS[obj["kind"]]
+        parts = (raw.text(meta, "namespace"), row.plural, raw.text(meta, "name"))
+        return await self._judge.logs(
+            parts, query, caller.headers, impersonated=caller.impersonated
+        )
 
     async def write(
         self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, *, dry_run: bool = False

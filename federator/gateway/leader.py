@@ -1,14 +1,18 @@
-"""Asks the leading hub for the verdict on a submission, with the gateway's own account."""
+"""Asks the leading hub for the verdict on a submission, with the gateway's own account, and for
+logs as the caller."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import msgspec
+from multidict import CIMultiDict
 from pydantic import ValidationError
 
-from federator.gateway.api.models import Verdict
+from federator.gateway.api.models import Logs, Verdict
 from federator.gateway.api.problems import Problem
 from federator.hub.query import announcing
 from federator.hub.query.announcing import Announcement
@@ -26,10 +30,24 @@ ALL_S: Final = 15.0
 """Seconds until a verdict is given up: a change of leaders takes about as long."""
 AT_ONCE: Final = 4
 """Questions at once: the query port takes so many of one user."""
+LOGS_S: Final = 20.0
+"""Seconds for an answer with logs: members answer within `query.member_timeout_s`, twice."""
 AGAIN_S: Final = 0.5
 BODY_MAX: Final = 4 * 1024 * 1024
+LOGS_MAX: Final = 16 * 1024 * 1024
+"""Bytes of an answer with logs: `query.log_bytes_max` of text, escaped."""
 
-Connect = Callable[[Announcement], Awaitable[Client]]
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Connections to one query port: with the gateway's credentials, and with none."""
+
+    own: Client
+    bare: Client
+
+
+Connect = Callable[[Announcement], Awaitable[Ways]]
+Query = tuple[tuple[str, str], ...]
 
 
 class Judge(Protocol):
@@ -39,17 +57,23 @@ class Judge(Protocol):
         """The verdict on these workloads. Raises `Problem`."""
         ...
 
+    async def logs(
+        self, parts: Sequence[str], query: Query, headers: Query, *, impersonated: bool
+    ) -> Logs:
+        """The logs of the workload `parts` (namespace, plural, name), asked as the user that
+        `headers` name. Raises `Problem`."""
+        ...
+
 
 class Leader:
-    """Finds the leader by its Lease, and keeps a connection to it. `connect` makes a client of the
-    query port that an announcement names, with the gateway's own credentials."""
+    """Finds the leader by its Lease, and keeps connections to it. `connect` makes clients of the
+    query port that an announcement names."""
 
     def __init__(self, host: Client, connect: Connect, *, rng: random.Random) -> None:
         self._host = host
         self._rng = rng
         self._connect = connect
-        self._known: Announcement | None = None
-        self._port: Client | None = None
+        self._ways: Ways | None = None
         self._finding = asyncio.Lock()
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -77,9 +101,9 @@ class Leader:
             ) from None
 
     async def _asked(self, namespace: str, body: bytes) -> Verdict:
-        port = await self._connected()
         path = f"/v1/namespaces/{namespace}/verdict"
         headers = {"content-type": "application/json"}
+        port = (await self._connected()).own
         try:
             answer = await port.raw(
                 "POST", path, body=body, headers=headers, timeout_s=ANSWER_S, body_limit=BODY_MAX
@@ -96,22 +120,61 @@ class Leader:
             sentence = "The leading hub gave a verdict that cannot be read."
             raise Problem(502, "VerdictUnavailable", sentence) from None
 
-    async def _connected(self) -> Client:
+    async def logs(
+        self, parts: Sequence[str], query: Query, headers: Query, *, impersonated: bool
+    ) -> Logs:
+        """See `Judge`. The query port checks the user's rights by SubjectAccessReview."""
+        path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in (*parts, "logs"))
+        try:
+            ways = await self._connected()
+            port = ways.own if impersonated else ways.bare
+            answer = await port.raw(
+                "GET",
+                path,
+                query,
+                headers=CIMultiDict(headers),
+                timeout_s=LOGS_S,
+                body_limit=LOGS_MAX,
+            )
+            return Logs.model_validate(msgspec.json.decode(answer))
+        except announcing.NoPort as none:
+            raise _no_logs(str(none)) from None
+        except errors.Invalid as bad:
+            raise Problem(400, "InvalidRequest", _sentence(bad)) from None
+        except errors.NotFound as none:
+            raise Problem(404, "NotFound", _sentence(none)) from None
+        except errors.Denied as denied:
+            raise Problem(403, "Forbidden", _sentence(denied)) from None
+        except (ValidationError, msgspec.MsgspecError):
+            sentence = "The leading hub gave an answer that cannot be read."
+            raise Problem(502, "LogsUnavailable", sentence) from None
+        except errors.ApiError as trouble:
+            if not isinstance(trouble, errors.Throttled):
+                await self.close()
+            raise _no_logs(_sentence(trouble)) from None
+
+    async def _connected(self) -> Ways:
         async with self._finding:
-            if self._port is not None:
-                return self._port
+            if self._ways is not None:
+                return self._ways
             try:
-                self._known = announcing.read(await self._host.get(LEASE, timeout_s=LEASE_S))
+                known = announcing.read(await self._host.get(LEASE, timeout_s=LEASE_S))
             except errors.NotFound:
                 raise announcing.NoPort("no hub has ever led here") from None
-            self._port = await self._connect(self._known)
-            return self._port
+            self._ways = await self._connect(known)
+            return self._ways
 
     async def close(self) -> None:
-        """Ends the connection. The next question looks for the leader again."""
-        port, self._port = self._port, None
-        if port is not None:
-            await port.close()
+        """Ends the connections. The next question looks for the leader again."""
+        ways, self._ways = self._ways, None
+        if ways is not None:
+            await ways.own.close()
+            await ways.bare.close()
+
+
+def _no_logs(why: str) -> Problem:
+    sentence = f"The leading hub gave no logs ({why})."
+    return Problem(503, "LogsUnavailable", sentence, retry_after_s=2)
 
 
 def _sentence(trouble: errors.ApiError) -> str:

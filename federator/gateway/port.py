@@ -24,6 +24,7 @@ from federator.gateway.limits import Buckets, Turns
 from federator.gateway.options import GatewayOptions
 from federator.gateway.records import Record
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
+from federator.kinds import registry
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.model import plaintext
@@ -69,6 +70,7 @@ class Port:
             "list": self._list,
             "get": self._get,
             "events": self._events,
+            "logs": self._logs,
             "cancel": self._cancel,
         }
 
@@ -258,6 +260,25 @@ class Port:
                     yield b": still there\n\n"
             if shown.state in views.ENDED:
                 yield b"event: end\ndata: {}\n\n"
+
+    async def _logs(self, caller: Caller, _: Incoming, given: Given, parameters: Given) -> Outgoing:
+        objs = (await self._found(caller, given))[1]
+        wanted = parameters.get("object", "")
+        obj = next(
+            (
+                each
+                for each in objs
+                if each["kind"] in registry.WORKLOADS
+                and wanted in ("", f"{each['kind']}/{each['metadata']['name']}")
+            ),
+            None,
+        )
+        if obj is None:
+            raise Problem(
+                404, "NotFound", f"The submission has no such object with pods: {wanted or 'any'}."
+            )
+        query = tuple((name, text) for name, text in parameters.items() if name != "object")
+        return _document(await self._submitter.platform.logs(caller, obj, query))
 
     # -- cancel ---------------------------------------------------------------
 

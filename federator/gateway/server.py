@@ -18,7 +18,7 @@ from federator.gateway.artifacts.ports import Versions
 from federator.gateway.audit import Audit
 from federator.gateway.callers import Callers
 from federator.gateway.federation import KINDS, Federation
-from federator.gateway.leader import Judge
+from federator.gateway.leader import Judge, Ways
 from federator.gateway.options import GatewayOptions
 from federator.gateway.port import Port
 from federator.gateway.submitting import Submitter
@@ -183,6 +183,11 @@ def bare(endpoint: Endpoint) -> HttpTransport:
     return HttpTransport(
         replace(endpoint, tls=context, credentials=StaticToken(), impersonation=())
     )
+
+
+def ways(own: HttpTransport) -> Ways:
+    """The connections to a query port to which `own` carries the gateway's credentials."""
+    return Ways(Client(own, "leader"), Client(bare(own.endpoint), "leader"))
 
 
 @contextlib.asynccontextmanager

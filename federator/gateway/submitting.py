@@ -13,7 +13,7 @@ from federator.api import raw
 from federator.api.submissionpolicy import Policy
 from federator.gateway import records
 from federator.gateway.api import problems
-from federator.gateway.api.models import SubmissionRequest, Verdict
+from federator.gateway.api.models import Logs, SubmissionRequest, Verdict
 from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
@@ -51,6 +51,12 @@ class Platform(Protocol):
 
     async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
         """Where they would run."""
+        ...
+
+    async def logs(
+        self, caller: Caller, obj: Mapping[str, Any], query: tuple[tuple[str, str], ...]
+    ) -> Logs:
+        """The logs of the pods of this object, as far as the caller may see them."""
         ...
 
     async def write(

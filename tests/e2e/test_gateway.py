@@ -24,7 +24,7 @@ from federator.embedded.storage.messages import Caller
 from federator.gateway import server
 from federator.gateway.artifacts import artifacts
 from federator.gateway.audit import verify
-from federator.gateway.leader import Leader
+from federator.gateway.leader import Leader, Ways
 from federator.gateway.options import GatewayOptions
 from federator.gateway.server import Gateway
 from federator.hub.query.announcing import Announcement
@@ -53,11 +53,14 @@ DEADLINE_S = 90.0
 EXAMPLES = "15"
 """Requests that are drawn for each operation, in each of several ways."""
 RBAC = "rbac.authorization.k8s.io"
-DEPLOYER = {
-    "apiGroups": ["pinterest.com", "apps"],
-    "resources": ["*"],
-    "verbs": ["get", "list", "create", "update", "delete"],
-}
+DEPLOYER = [
+    {
+        "apiGroups": ["pinterest.com", "apps"],
+        "resources": ["*"],
+        "verbs": ["get", "list", "create", "update", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+]
 
 
 @dataclass
@@ -93,6 +96,7 @@ async def _run(*command: str, code: int, environment: dict[str, str]) -> tuple[s
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=environment,
+        cwd=environment["HOME"],
     )
     out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
     assert process.returncode == code, out.decode() + err.decode()
@@ -166,7 +170,7 @@ async def _gateway(
     )
     opened.push_async_callback(versions.close)
 
-    async def to_leader(known: Announcement) -> Client:
+    async def to_leader(known: Announcement) -> Ways:
         context = tls.client_context(ca_pem=known.ca_pem.encode())
         endpoint = Endpoint(
             f"https://{known.address}",
@@ -174,7 +178,7 @@ async def _gateway(
             credentials=StaticToken(OWN),
             tls_server_name=known.server_name,
         )
-        return Client(HttpTransport(endpoint), "leader")
+        return server.ways(HttpTransport(endpoint))
 
     judge = Leader(client, to_leader, rng=random.Random(1))
     opened.push_async_callback(judge.close)
@@ -234,7 +238,7 @@ async def prepare(federation: Federation, source: str) -> None:
 async def _bind(host: Client, group: str) -> None:
     """Gives a group the right to deploy in the namespace `ads`."""
     meta = {"name": "deployers", "namespace": "ads"}
-    role: dict[str, Any] = {"rules": [DEPLOYER]}
+    role: dict[str, Any] = {"rules": DEPLOYER}
     bound = {
         "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "deployers"},
         "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": group}],
@@ -266,6 +270,9 @@ async def test_a_ci_job_submits_with_its_own_token_and_no_kubeconfig(tmp_path: P
         assert "v9" in err
         out, _ = await found.run("submissions", "list", "serving")
         assert [line.split()[0] for line in out.splitlines()] == ["ID", identity]
+        assert await _logs_of(found, identity) == 3
+        _, err = await found.run("submissions", "logs", "other", code=1)
+        assert "the workflow other has no submissions" in err
         out, _ = await found.run("submissions", "cancel", "serving", identity)
         assert "Deleted" in out
         good, found.token = found.token, f"{found.token[:-4]}AAAA"
@@ -289,6 +296,25 @@ async def test_a_ci_job_submits_with_its_own_token_and_no_kubeconfig(tmp_path: P
         host = found.federation.client("host")
         events = await host.list("events.k8s.io/v1", "events", "ads")
         assert {"Submitted", "Cancelled"} <= {each["reason"] for each in events.items}
+
+
+async def _logs_of(found: Grounds, identity: str) -> int:
+    """The number of pods with a log, all of the newest submission; and the same of one pod."""
+    out, _ = await found.run("submissions", "logs", "serving", "--tail", "1", "--prefix")
+    named = [line.partition("]")[0].strip("[") for line in out.splitlines()]
+    pod = named[0].split("/")[1]
+    out, _ = await found.run(
+        "submissions",
+        "logs",
+        "serving",
+        identity,
+        "--pod",
+        pod,
+        "--object",
+        "PinterestService/serving",
+    )
+    assert pod in out
+    return len({each.split("/")[1] for each in named})
 
 
 @pytest.mark.long
@@ -318,4 +344,4 @@ async def test_requests_drawn_from_the_document_get_documented_answers(tmp_path:
             code=0,
             environment=environment,
         )
-        assert "5 selected / 5 total" in out
+        assert "6 selected / 6 total" in out

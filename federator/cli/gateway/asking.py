@@ -36,7 +36,7 @@ FAILED: Final = frozenset({"Failed", "Superseded"})
 
 
 def options(command: F) -> F:
-    """Adds how to reach the gateway, and the namespace."""
+    """Adds how to reach the gateway, the namespace, and the format of the output."""
     command = click.option(
         "-o",
         "--output",
@@ -44,6 +44,11 @@ def options(command: F) -> F:
         default="text",
         help="Output format.",
     )(command)
+    return connection(command)
+
+
+def connection(command: F) -> F:
+    """Adds how to reach the gateway, and the namespace."""
     command = click.option(
         "-n", "--namespace", required=True, envvar="FEDERATOR_NAMESPACE", help="Namespace."
     )(command)

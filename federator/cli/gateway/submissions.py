@@ -1,12 +1,16 @@
 """`federator submissions`: shows and cancels submissions through the gateway."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from federator.cli import common
 from federator.cli.gateway import asking
-from federator.cli.gateway.asking import Gateway
+from federator.cli.gateway.asking import REFUSED, Gateway
+from federator.cli.leader import logs
+from federator.kinds import registry
 
 
 @click.group()
@@ -87,6 +91,90 @@ def cancel(workflow: str, identity: str, **how: Any) -> None:
             _show(shown, output)
 
     common.run(work())
+
+
+@submissions.command("logs")
+@click.argument("workflow")
+@click.argument("identity", metavar="[ID]", required=False, default="")
+@click.option("--object", "only", default="", help="KIND/NAME: the pods of this object only.")
+@click.option("-C", "--cluster", default="", help="This cluster only.")
+@logs.options
+@asking.connection
+def logs_(
+    workflow: str,
+    identity: str,
+    only: str,
+    cluster: str,
+    follow: bool,
+    since: str,
+    **flags: Any,
+) -> None:
+    """Print the last log lines of the pods of the submission ID of a WORKFLOW (default: the newest
+    one), in all their clusters.
+
+    The gateway asks the leading hub with your rights on the host (get the objects, get pods/log).
+    Exit 1 when a part is missing.
+    """
+    gateway = Gateway.of(
+        flags["address"], flags["token_file"], flags["ca_file"], flags["namespace"]
+    )
+    logs.run(Pods(gateway, workflow, identity, only, cluster), follow, since, flags)
+
+
+@dataclass(slots=True)
+class Pods:
+    """The pods of a submission, as `federator.cli.leader.logs` asks about them."""
+
+    gateway: Gateway
+    workflow: str
+    identity: str
+    """"" for the newest submission."""
+    only: str
+    """KIND/NAME of one object, or "" for all."""
+    cluster: str
+
+    @property
+    def title(self) -> str:
+        return f"submission {self.identity} of {self.workflow}"
+
+    async def answer(
+        self, _: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
+    ) -> dict[str, Any]:
+        """The answers about all objects as one. Exits with an error when there is none."""
+        async with self.gateway.opened():
+            query = {
+                name: str(value).lower() if isinstance(value, bool) else value
+                for name, value in {**parameters, "cluster": self.cluster}.items()
+                if value not in ("", False)
+            }
+            found, clusters, left = [], [], 0
+            for name in await self._objects():
+                path = f"{self.gateway.path(self.workflow, self.identity)}/logs"
+                given = await self.gateway.ask("GET", path, query={**query, "object": name})
+                found += given["logs"]
+                clusters += given["clusters"]
+                left += given["leftOut"]
+            return {"logs": found, "clusters": clusters, "leftOut": left}
+
+    async def _objects(self) -> list[str]:
+        """The objects whose pods are asked for."""
+        if not self.identity:
+            path = self.gateway.path(self.workflow)
+            listed = await self.gateway.ask("GET", path, query={"limit": 1})
+            if not listed["items"]:
+                common.fail(f"the workflow {self.workflow} has no submissions", code=REFUSED)
+            self.identity = listed["items"][0]["id"]
+        if self.only:
+            return [self.only]
+        shown = await self.gateway.ask("GET", self.gateway.path(self.workflow, self.identity))
+        names = [
+            f"{each['kind']}/{each['name']}"
+            for each in shown["objects"]
+            if each["kind"] in registry.WORKLOADS and each["state"] not in ("Deleted", "Incomplete")
+        ]
+        if not names:
+            common.fail(f"the {self.title} has no objects with pods", code=REFUSED)
+        return names
 
 
 def _gateway(how: dict[str, Any]) -> tuple[str, Gateway]:

@@ -3,9 +3,9 @@
 import asyncio
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from federator.cli import common
 from federator.cli.leader import asking
 from federator.model import plaintext
 
+F = TypeVar("F", bound=Callable[..., Any])
 TAIL_OF_MANY = 10
 """Default number of lines per log; a workload has many logs."""
 TAIL_MAX = 10_000
@@ -24,43 +25,74 @@ stamps."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+_OPTIONS = (
+    click.option(
+        "-c",
+        "--container",
+        default="",
+        help="Container (default: the first one of the workload's template).",
+    ),
+    click.option("--pod", default="", help="This pod only."),
+    click.option(
+        "--shard",
+        default=None,
+        type=click.IntRange(0),
+        help="For a job set: the pods that ran this shard.",
+    ),
+    click.option(
+        "--tail",
+        default=TAIL_OF_MANY,
+        show_default=True,
+        type=click.IntRange(1, TAIL_MAX),
+        help="Lines per pod.",
+    ),
+    click.option("--since", default="", help="Only lines newer than this, such as 30s, 5m or 2h."),
+    click.option("--previous", is_flag=True, help="Logs of the previous containers."),
+    click.option("--timestamps", is_flag=True, help="Show the time of each line."),
+    click.option(
+        "--prefix",
+        is_flag=True,
+        help="Begin lines with [cluster/pod/container] (always so for several pods).",
+    ),
+    click.option(
+        "--raw", is_flag=True, help="Print control characters unchanged; a terminal obeys them."
+    ),
+    click.option(
+        "-f",
+        "--follow",
+        is_flag=True,
+        help="Keep printing new lines, of new pods too, until Ctrl-C.",
+    ),
+)
+
+
+def options(command: F) -> F:
+    """Adds which pods, how much of their logs, and how lines are printed."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Query(Protocol):
+    """Something that has pods with logs."""
+
+    @property
+    def title(self) -> str:
+        """What it is, for messages."""
+        ...
+
+    async def answer(
+        self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
+    ) -> dict[str, Any]:
+        """The answer with `logs`, `clusters` and `leftOut`. Exits with an error when there is
+        none. `again`: not the first one."""
+        ...
+
+
 @click.command()
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
-@click.option(
-    "-c",
-    "--container",
-    default="",
-    help="Container (default: the first one of the workload's template).",
-)
-@click.option("--pod", default="", help="This pod only.")
-@click.option(
-    "--shard",
-    default=None,
-    type=click.IntRange(0),
-    help="For a job set: the pods that ran this shard.",
-)
-@click.option(
-    "--tail",
-    default=TAIL_OF_MANY,
-    show_default=True,
-    type=click.IntRange(1, TAIL_MAX),
-    help="Lines per pod.",
-)
-@click.option("--since", default="", help="Only lines newer than this, such as 30s, 5m or 2h.")
-@click.option("--previous", is_flag=True, help="Logs of the previous containers.")
-@click.option("--timestamps", is_flag=True, help="Show the time of each line.")
-@click.option(
-    "--prefix",
-    is_flag=True,
-    help="Begin lines with [cluster/pod/container] (always so for several pods).",
-)
-@click.option(
-    "--raw", is_flag=True, help="Print control characters unchanged; a terminal obeys them."
-)
-@click.option(
-    "-f", "--follow", is_flag=True, help="Keep printing new lines, of new pods too, until Ctrl-C."
-)
+@options
 @asking.options
 def logs(workload: str, name: str, follow: bool, since: str, **flags: Any) -> None:
     """Print the last log lines of a workload's pods (psvc/NAME, pjs/NAME, deploy/NAME) in all its
@@ -70,6 +102,11 @@ def logs(workload: str, name: str, follow: bool, since: str, **flags: Any) -> No
     a part is missing.
     """
     query = asking.query_of(workload, name, flags)
+    run(query, follow, since, flags)
+
+
+def run(query: "Query", follow: bool, since: str, flags: Mapping[str, Any]) -> None:
+    """Prints the logs that a query gives, by the values of `options`."""
     parameters: dict[str, str | int | bool] = {
         "pod": flags["pod"],
         "container": flags["container"],
@@ -86,9 +123,7 @@ def logs(workload: str, name: str, follow: bool, since: str, **flags: Any) -> No
     common.run(followed(query, parameters, shown) if follow else once(query, parameters, shown))
 
 
-async def once(
-    query: asking.WorkloadQuery, parameters: Mapping[str, str | int | bool], shown: "Shown"
-) -> None:
+async def once(query: "Query", parameters: Mapping[str, str | int | bool], shown: "Shown") -> None:
     """Prints one answer. Exits with 1 when it is partial."""
     answer = await query.answer("logs", parameters)
     absent = not answer.get("logs")
@@ -108,9 +143,7 @@ def _called(parameters: Mapping[str, str | int | bool]) -> str:
     return "".join(f" {part}" for part in parts)
 
 
-async def followed(
-    query: asking.WorkloadQuery, parameters: dict[str, str | int | bool], shown: "Shown"
-) -> None:
+async def followed(query: "Query", parameters: dict[str, str | int | bool], shown: "Shown") -> None:
     """Prints new lines until Ctrl-C. A cluster that stops answering is reported once."""
     loop = asyncio.get_running_loop()
     reported: set[str] = set()

@@ -197,6 +197,49 @@ class SubmissionList(Shown):
     """Value of the parameter `after` for the next page. Empty on the last one."""
 
 
+class PodLog(Shown):
+    """The end of the log of one pod."""
+
+    cluster: str
+    """Name of the cluster."""
+    pod: str
+    """Name of the pod."""
+    container: str
+    """Name of the container."""
+    shard: int | None = None
+    """The shard that the pod runs."""
+    text: str = ""
+    """Its last lines."""
+    cut: bool = False
+    """True: the lines did not fit."""
+    reason: str | None = None
+    """Why there is no log. Absent where there is one."""
+
+
+class ClusterAnswer(Shown):
+    """How one cluster answered."""
+
+    cluster: str
+    """Name of the cluster."""
+    answered: bool
+    """False: its pods are missing in this answer."""
+    reason: str = ""
+    """Why it did not answer."""
+    more: bool = False
+    """True: it has more pods than were looked at."""
+
+
+class Logs(Shown):
+    """The ends of the logs of the pods of one object."""
+
+    logs: list[PodLog]
+    """One for each pod, in turn of the clusters."""
+    clusters: list[ClusterAnswer]
+    """The clusters that have, or may have, a part of the object."""
+    left_out: int = 0
+    """Pods that were found and whose logs are not in this answer."""
+
+
 class ProblemField(Shown):
     """One field that is wrong."""
 

@@ -14,6 +14,8 @@ from federator.gateway.api.problems import Field, Problem
 QUERY_MAX: Final = 2048
 LIMIT_MAX: Final = 200
 LIMIT: Final = 50
+TAIL_MAX: Final = 10_000
+_COUNT_MAX: Final = 10**8
 STATES: Final = (
     "Pending",
     "Queued",
@@ -35,6 +37,26 @@ class Parameter:
     name: str
     schema: Mapping[str, Any]
     description: str
+
+
+_FLAG: Final = {"type": "string", "enum": ["true", "false"]}
+_NAME: Final = {"type": "string", "pattern": "^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$"}
+_COUNT: Final = {"type": "integer", "minimum": 0, "maximum": _COUNT_MAX}
+OF_PODS: Final = (
+    Parameter("cluster", _NAME, "Only the pods in this cluster."),
+    Parameter("pod", _NAME, "Only this pod."),
+    Parameter("shard", _COUNT, "Only the pods that ran this shard of a job set."),
+    Parameter("container", _NAME, "The container; without it the first one of the template."),
+    Parameter(
+        "tail",
+        {"type": "integer", "minimum": 1, "maximum": TAIL_MAX, "default": 10},
+        "Lines of each pod.",
+    ),
+    Parameter("since_seconds", _COUNT, "Only lines that are at most so many seconds old."),
+    Parameter("previous", _FLAG, "Logs of the previous containers."),
+    Parameter("timestamps", _FLAG, "Each line begins with its time."),
+)
+"""Which pods, and how much of their logs; named as the query port names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +137,22 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Follow a submission as server-sent events, one `submission` for each change.",
         {200: None},
         (400, 401, 403, 404, 429, 503),
+    ),
+    Route(
+        "logs",
+        "GET",
+        f"{_ONE}/logs",
+        "Show the ends of the logs of the pods of one object of a submission.",
+        {200: models.Logs},
+        (400, 401, 403, 404, 429, 502, 503),
+        parameters=(
+            Parameter(
+                "object",
+                {"type": "string", "pattern": "^[A-Za-z]{1,63}/[-.a-z0-9]{1,253}$"},
+                "KIND/NAME of the object; without it the first one that has pods.",
+            ),
+            *OF_PODS,
+        ),
     ),
     Route(
         "cancel",

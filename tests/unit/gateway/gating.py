@@ -8,13 +8,16 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
+
+from multidict import CIMultiDict
 
 from federator.api.submissionpolicy import Policy
 from federator.embedded.storage.messages import Caller
 from federator.gateway.artifacts import ports, workflows
 from federator.gateway.artifacts.ports import Artifact, Provenance, Reason, Rendered
 from federator.gateway.artifacts.registry import digest_of
-from federator.gateway.leader import Leader
+from federator.gateway.leader import Leader, Ways
 from federator.gateway.options import GatewayOptions
 from federator.gateway.server import Gateway
 from federator.hub.options import HubOptions
@@ -116,9 +119,11 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 class Asked:
     """A Transport to the query port of the hub that an announcement names."""
 
-    def __init__(self, world: World, hub: str) -> None:
+    def __init__(self, world: World, hub: str, own: str = "") -> None:
         self._world = world
         self._hub = hub
+        self._own = own
+        """The token that this connection shows of its own."""
 
     async def request(self, request: Request) -> Response:
         process = self._world.federation.processes.get(self._hub)
@@ -128,12 +133,19 @@ class Asked:
         async def read(_: int) -> bytes:
             return request.body
 
+        headers = CIMultiDict(request.headers)
         port = asking.port_of(self._world, hub=self._hub)
         answer = await port.answer(
             Incoming(
                 request.method,
                 request.path,
-                authorization=f"Bearer {OWN}",
+                urlencode(request.query),
+                authorization=f"Bearer {self._own}" if self._own else headers["authorization"],
+                impersonates="impersonate-user" in headers,
+                acts_as=(
+                    headers.get("impersonate-user", ""),
+                    *headers.getall("impersonate-group", ()),
+                ),
                 has_body=bool(request.body),
                 body_bytes=len(request.body),
                 read_body=read,
@@ -208,8 +220,9 @@ class Door:
         trust = Trust(issuing.URL, frozenset({issuing.AUDIENCE}), user_prefix="oidc:")
         issuer = Issuer(trust, self.served.connect, clock=federation.clock)
 
-        async def connect(known: Announcement) -> Client:
-            return Client(Asked(world, known.address.partition(":")[0]), "leader")
+        async def connect(known: Announcement) -> Ways:
+            hub = known.address.partition(":")[0]
+            return Ways(Client(Asked(world, hub, OWN), "own"), Client(Asked(world, hub), "bare"))
 
         self.gateway = Gateway(
             host,
@@ -284,12 +297,11 @@ async def another(world: World, versions: Kept, **options: Any) -> Door:
 async def prepared(world: World) -> None:
     """The rights and objects that callers of a gateway need."""
     world.federation.host.add_token(OWN, Caller("system:serviceaccount:federator:gateway"))
-    verdicts = {
-        "apiGroups": ["federation.pinterest.com"],
-        "resources": ["verdicts"],
-        "verbs": ["create"],
-    }
-    await asking.grant_everywhere(world, "system:serviceaccount:federator:gateway", verdicts)
+    rules = [
+        {"apiGroups": ["federation.pinterest.com"], "resources": [plural], "verbs": [verb]}
+        for plural, verb in (("verdicts", "create"), ("readers", "ask"))
+    ]
+    await asking.grant_everywhere(world, "system:serviceaccount:federator:gateway", *rules)
     await world.namespace("ads")
     await asking.grant(world, USER, "ads", RIGHTS)
     spec = made.policy_object(provenance={"mode": "Off"})["spec"]

@@ -268,3 +268,64 @@ def test_unknown_callers_get_401_and_cost_nothing() -> None:
         assert (await door.ask("POST", SUBMISSIONS, b"{", token="known")).status == 400
 
     gating.play(scenario)
+
+
+def test_logs_of_a_submission_need_the_callers_right_to_logs() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        _, made = await door.submit("both", RUN)
+        await world.settle()
+        path = f"{RUN}/{made['id']}/logs"
+
+        denied = await door.ask("GET", path)
+        assert denied.status == 403
+        assert "pods/log" in json.loads(denied.body)["detail"]
+
+        await asking.grant_everywhere(world, gating.USER, asking.LOGS)
+        board = await door.get(f"{path}?object=PinterestService/board&tail=1&timestamps=true")
+        assert len(board["logs"]) == 2
+        assert all("board-" in each["text"] for each in board["logs"])
+        assert all(each["text"][4] == "-" for each in board["logs"])
+        first = await door.get(path)
+        assert {each["pod"].rpartition("-")[0][:5] for each in first["logs"]} == {"train"}
+        none = await door.ask("GET", f"{path}?object=PinterestService/other")
+        assert none.status == 404
+        wrong = await door.ask("GET", f"{path}?tail=0")
+        assert wrong.status == 400
+
+    gating.play(scenario)
+
+
+def test_logs_are_asked_with_a_hosts_own_token() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world)
+        _, made = await door.submit(parameters={"replicas": 1})
+        await world.settle()
+        await asking.grant(world, "sally", "ads", gating.RIGHTS, asking.LOGS)
+        await asking.grant(world, "harry", "ads", gating.RIGHTS)
+        path = f"{SUBMISSIONS}/{made['id']}/logs"
+
+        answers = {
+            user: await door.ask("GET", path, token=asking.token(user))
+            for user in ("sally", "harry")
+        }
+
+        assert {user: each.status for user, each in answers.items()} == {"sally": 200, "harry": 403}
+        assert json.loads(answers["sally"].body)["clusters"][0]["answered"]
+        assert "harry" in json.loads(answers["harry"].body)["detail"]
+
+    gating.play(scenario)
+
+
+def test_logs_without_a_leader_are_refused_with_a_retry() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world)
+        _, made = await door.submit(parameters={"replicas": 1})
+        await world.settle()
+        await world.federation.kill("hub")
+
+        answer = await door.ask("GET", f"{SUBMISSIONS}/{made['id']}/logs")
+
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+
+    gating.play(scenario)
