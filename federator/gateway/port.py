@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.gateway import records, views
+from federator.api import submissions
+from federator.api.submissions import Record
+from federator.gateway import views
 from federator.gateway.api import models, openapi, problems, routes
 from federator.gateway.api.models import Submission, SubmissionList
 from federator.gateway.api.problems import Problem
@@ -22,7 +24,6 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
 from federator.gateway.limits import Buckets, Turns
 from federator.gateway.options import GatewayOptions
-from federator.gateway.records import Record
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
 from federator.kinds import registry
 from federator.kube.metrics import Metrics
@@ -189,7 +190,7 @@ class Port:
 
     async def _list(self, caller: Caller, _: Incoming, given: Given, parameters: Given) -> Outgoing:
         platform, namespace = self._submitter.platform, given["namespace"]
-        selector = f"{records.WORKFLOW_LABEL}={given['name']}"
+        selector = f"{submissions.WORKFLOW_LABEL}={given['name']}"
         objs = await platform.labelled(caller, namespace, self._submitter.kinds, selector)
         listed = [
             each
@@ -225,7 +226,7 @@ class Port:
     async def _read(self, caller: Caller, given: Given) -> tuple[Record, list[Obj]]:
         """Raises `Problem` 404."""
         objs = await self._submitter.find(caller, given["namespace"], given["name"], given["id"])
-        record = records.of_submission(objs, given["id"])
+        record = submissions.of_submission(objs, given["id"])
         if record is None:
             raise _no_submission()
         return record, objs
@@ -285,13 +286,13 @@ class Port:
     async def _cancel(self, caller: Caller, request: Incoming, given: Given, _: Given) -> Outgoing:
         record, objs = await self._read(caller, given)
         for obj in objs:
-            if (newest := records.read(obj)[:1]) and newest[0].id != record.id:
+            if (newest := submissions.read(obj)[:1]) and newest[0].id != record.id:
                 raise Problem(
                     409,
                     "Superseded",
                     f"A later submission ({newest[0].id}) has changed {_path(obj)}. Cancel that.",
                 )
-            if len(records.read(obj)) > 1:
+            if len(submissions.read(obj)) > 1:
                 raise Problem(
                     409,
                     "NotCancellable",

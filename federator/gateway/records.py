@@ -8,46 +8,20 @@ and its annotation lists the last submissions that changed it.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from federator.api import raw
+from federator.api.submissions import ID_LABEL, KEPT_MAX, RECORDS, WORKFLOW_LABEL, Record
 from federator.kinds import registry
 from federator.model.ask import Unit
-from federator.model.names import FEDERATION, short_hash
+from federator.model.names import short_hash
 
-ID_LABEL: Final = "submission.pinterest.com/id"
-"""The submission that made the object, or changed it last. Not below the federation's own prefix:
-admission lets the hub alone write labels there, and callers write these."""
-WORKFLOW_LABEL: Final = "submission.pinterest.com/workflow"
-RECORDS: Final = f"{FEDERATION}/submissions"
-"""Annotation: the last submissions of the object as JSON, the newest first."""
-KEPT_MAX: Final = 10
-"""Submissions that one object lists, as many as it has revisions."""
 ID_CHARS: Final = 20
 SUFFIX_CHARS: Final = 8
 BASE_CHARS: Final = 43
 """A workload's name has 52 characters at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One submission, as an object keeps it."""
-
-    id: str
-    body: str
-    """Digest of the request's body."""
-    workflow: str
-    artifact: str
-    version: str
-    digest: str
-    by: str
-    at: str
-    objects: tuple[str, ...] = ()
-    """KIND/NAME of each of its objects."""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Only of the newest of an object."""
 
 
 def identifier(namespace: str, workflow: str, key: str) -> str:
@@ -98,41 +72,3 @@ def _row(record: Record, *, whole: bool) -> dict[str, Any]:
     if not whole:
         del row["parameters"]
     return row
-
-
-def read(obj: Mapping[str, Any]) -> tuple[Record, ...]:
-    """The submissions of an object, the newest first; () where it has none or they cannot be
-    read."""
-    text = raw.text(obj, "metadata", "annotations", RECORDS)
-    try:
-        rows = json.loads(text) if text else []
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(rows, list):
-        return ()
-    return tuple(each for row in rows[:KEPT_MAX] if (each := _record(row)) is not None)
-
-
-def _record(row: Any) -> Record | None:
-    if not isinstance(row, dict) or row.keys() - {each.name for each in fields(Record)}:
-        return None
-    texts = {
-        each.name: row.get(each.name, "")
-        for each in fields(Record)
-        if each.name not in ("objects", "parameters")
-    }
-    objects, parameters = row.get("objects", []), row.get("parameters", {})
-    readable = all(isinstance(text, str) for text in texts.values()) and texts["id"]
-    if not readable or not isinstance(objects, list) or not isinstance(parameters, dict):
-        return None
-    if not all(isinstance(each, str) for each in objects):
-        return None
-    return Record(**texts, objects=tuple(objects), parameters=parameters)
-
-
-def of_submission(objs: Iterable[Mapping[str, Any]], identity: str) -> Record | None:
-    """The record of a submission in any of its objects."""
-    return next(
-        (each for obj in objs for each in read(obj) if each.id == identity),
-        None,
-    )

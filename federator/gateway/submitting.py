@@ -6,11 +6,12 @@ its key (`records`), so what is there is found and what is missing is created.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from federator.api import raw
+from federator.api import raw, submissions
 from federator.api.submissionpolicy import Policy
+from federator.api.submissions import Record
 from federator.gateway import records
 from federator.gateway.api import problems
 from federator.gateway.api.models import Logs, SubmissionRequest, Verdict
@@ -18,7 +19,6 @@ from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
 from federator.gateway.callers import Caller
-from federator.gateway.records import Record
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -115,7 +115,7 @@ class Submitter:
             there = await self.find(caller, namespace, workflow, identity)
             if (done := _repeated(there, identity, body)) is not None:
                 return done
-            known = records.of_submission(there, identity)
+            known = submissions.of_submission(there, identity)
         if known is not None:
             # It was interrupted: a tag may have moved since.
             pinned = {"artifact": known.artifact, "version": known.digest}
@@ -131,8 +131,10 @@ class Submitter:
             artifact.digest,
             known.by if known is not None else caller.name,
             known.at if known is not None else self.now(),
-            tuple(f"{obj['kind']}/{obj['metadata']['name']}" for obj in objects),
-            dict(rendered.parameters),
+            commit=artifact.provenance.commit or artifact.workflow.build.commit,
+            branch=artifact.provenance.branch or artifact.workflow.build.branch,
+            objects=tuple(f"{obj['kind']}/{obj['metadata']['name']}" for obj in objects),
+            parameters=dict(rendered.parameters),
         )
         warnings = tuple(str(problem) for problem in artifact.provenance.problems)
         return await self._judged(caller, record, objects, request, warnings)
@@ -142,15 +144,17 @@ class Submitter:
         ending = [kind for kind in self.kinds if records.ends(kind)]
         lasting = [kind for kind in self.kinds if not records.ends(kind)]
         made = await self.platform.labelled(
-            caller, namespace, ending, f"{records.ID_LABEL}={identity}"
+            caller, namespace, ending, f"{submissions.ID_LABEL}={identity}"
         )
         changed = await self.platform.labelled(
-            caller, namespace, lasting, f"{records.WORKFLOW_LABEL}={workflow}"
+            caller, namespace, lasting, f"{submissions.WORKFLOW_LABEL}={workflow}"
         )
         return [
             obj
             for obj in (*made, *changed)
-            if any(each.id == identity and each.workflow == workflow for each in records.read(obj))
+            if any(
+                each.id == identity and each.workflow == workflow for each in submissions.read(obj)
+            )
         ]
 
     async def _rendered(
@@ -196,6 +200,7 @@ class Submitter:
         verdict = await self.platform.verdict(namespace, objects)
         if request.dry_run:
             return Done(record, tuple(whole), verdict, warnings=warnings)
+        record = replace(record, verdict=verdict.verdict)
         begun = any(live is not None and _is_of(live, record) for live in lives)
         if verdict.verdict == "refused" and not begun:
             raise _refused(verdict)
@@ -248,7 +253,7 @@ def of_version(refused: ports.Refused) -> Problem:
 def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
     """A submission that is there already; None where it is not, or not whole. Raises `Problem` for
     another request under its key."""
-    record = records.of_submission(there, identity)
+    record = submissions.of_submission(there, identity)
     if record is None:
         return None
     _check_body(record, body)
@@ -259,7 +264,7 @@ def _repeated(there: Sequence[Obj], identity: str, body: str) -> Done | None:
 def _is_of(live: Mapping[str, Any], record: Record) -> bool:
     """Whether an object has what this submission writes, or wrote it before a later one. Raises
     `Problem` for another request under its key."""
-    known = records.of_submission([live], record.id)
+    known = submissions.of_submission([live], record.id)
     if known is not None:
         _check_body(known, record.body)
     return known is not None
@@ -286,7 +291,7 @@ def _over(obj: Obj, live: Mapping[str, Any] | None, record: Record) -> Obj:
     object that this workflow did not make."""
     if live is None:
         return records.marked(obj, record, ())
-    earlier = records.read(live)
+    earlier = submissions.read(live)
     if not any(each.workflow == record.workflow for each in earlier[:1]):
         what = f"{obj['kind']}/{obj['metadata']['name']}"
         owner = f"the workflow {earlier[0].workflow}" if earlier else "no workflow"

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from federator.api import raw
-from federator.gateway import records
+from federator.api import raw, submissions
+from federator.api.submissions import Record
 from federator.gateway.api.models import Member, Submission, Verdict
-from federator.gateway.records import Record
 from federator.model import plaintext
 
 ENDED: Final = frozenset({"Succeeded", "Failed", "Superseded", "Deleted"})
@@ -31,7 +30,7 @@ def submission(
     """The submission as it is answered. `objs`: its objects that are there."""
     by_name = {f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}": obj for obj in objs}
     members = [_member(name, by_name.get(name)) for name in record.objects]
-    newest = [each for obj in objs for each in records.read(obj)[:1]]
+    newest = [each for obj in objs for each in submissions.read(obj)[:1]]
     if newest and all(each.id != record.id for each in newest):
         state = SUPERSEDED
     else:
@@ -57,7 +56,7 @@ def listed(namespace: str, workflow: str, objs: Iterable[Mapping[str, Any]]) -> 
     known: dict[str, Record] = {}
     holders: dict[str, list[Mapping[str, Any]]] = {}
     for obj in objs:
-        for at, record in enumerate(records.read(obj)):
+        for at, record in enumerate(submissions.read(obj)):
             if record.workflow != workflow:
                 continue
             if at == 0 or record.id not in known:
@@ -72,7 +71,7 @@ def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
     if obj is None:
         return Member(kind=kind, name=own, state="Incomplete", message="is not created, or deleted")
     status = raw.mapping(obj, "status")
-    state, message = _state(obj)
+    state, message = submissions.state_of(obj)
     return Member(
         kind=kind,
         name=own,
@@ -83,23 +82,6 @@ def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
         clusters=plaintext.visible(raw.text(status, "clusters")),
         message=plaintext.clipped(message),
     )
-
-
-def _state(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """(state, why) of one object."""
-    for kind, state in (("Failed", "Failed"), ("Complete", "Succeeded")):
-        condition = raw.condition(obj, kind)
-        if condition.get("status") == "True":
-            return state, raw.text(condition, "message") if state == "Failed" else ""
-    placed, ready = raw.condition(obj, "Placed"), raw.condition(obj, "Ready")
-    running = ready.get("status") == "True" or raw.integer(obj, "status", "running") > 0
-    if running:
-        return "Running", ""
-    if placed.get("status") == "False" and not raw.integer(obj, "status", "placed"):
-        return "Queued", raw.text(placed, "message")
-    if placed:
-        return "Placed", raw.text(ready, "message")
-    return "Pending", "the hub has not decided yet"
 
 
 def with_queue(shown: Submission, verdict: Verdict) -> Submission:

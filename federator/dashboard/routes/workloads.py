@@ -7,6 +7,7 @@ from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Request, Route, Shown, Sources
 from federator.dashboard.sources.changes import Topic
 from federator.dashboard.sources.leader import NoAnswer
+from federator.dashboard.views import submissions as submission_views
 from federator.dashboard.views import workload as workload_views
 from federator.dashboard.views import workloads as workload_lists
 
@@ -33,6 +34,7 @@ async def workload(sources: Sources, request: Request) -> Shown:
     events = await gathering.events(sources, request, namespace, name)
     view = workload_views.summary(kind, obj, decisions, events, sources.clock.now())
     subject = actions.workload(kind, namespace, name)
+    view["submissions"] = submission_views.of_workload(obj, sources.clock.now())
     view["actions"] = await actions.buttons(sources, request, subject, obj)
     return Shown(f"{kind.kind} {namespace}/{name}", view)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from federator.api import capacityfields, memberfields, raw
+from federator.api import capacityfields, memberfields, raw, submissions
 from federator.api.raw import Obj
+from federator.api.submissions import Record
 from federator.kinds.kind import Kind
 from federator.model import interning, plaintext, shards
 from federator.model.ask import Unit
@@ -44,6 +45,23 @@ TROUBLED: Final = (Health.STALLED, Health.FAILED, Health.SHORT, Health.UNKNOWN, 
 
 
 @dataclass(frozen=True, slots=True)
+class SubmissionRow:
+    """The last submission of a workload through the gateway."""
+
+    id: str
+    workflow: str
+    artifact: str
+    version: str
+    digest: str
+    commit: str
+    branch: str
+    verdict: str
+    state: str
+    by: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadRow:
     """One workload."""
 
@@ -73,6 +91,8 @@ class WorkloadRow:
     """Shards, or pods of a training job, that run now."""
     failed: int = 0
     """Shards that have failed for good."""
+    submission: SubmissionRow | None = None
+    """None for a workload that was not submitted through the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +205,31 @@ def workload(kind: Kind, obj: Obj) -> WorkloadRow | None:
         *edited(meta),
         raw.figure(status, "running") if verbs.unit is Unit.SHARDS else 0,
         raw.figure(status, "failed") if verbs.unit is Unit.SHARDS else 0,
+        submission(obj),
+    )
+
+
+def submission(obj: Obj) -> SubmissionRow | None:
+    """The last submission of a workload; None where it has none."""
+    newest = submissions.read(obj)[:1]
+    return next((submitted(each, submissions.state_of(obj)[0]) for each in newest), None)
+
+
+def submitted(record: Record, state: str) -> SubmissionRow:
+    """The row of one submission. Texts that many submissions have in common are interned."""
+    text = interning.text
+    return SubmissionRow(
+        text(record.id),  # other objects of the submission have it too
+        text(record.workflow),
+        text(record.artifact),
+        text(record.version),
+        text(record.digest),
+        text(record.commit),
+        text(record.branch),
+        text(record.verdict),
+        state,
+        text(record.by),
+        text(record.at),
     )
 
 
