@@ -30,7 +30,14 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("structural", "federatedquota"),
         ("capacityfields",),
         ("scaleupfields", "tainttimes"),
-        ("placement", "membercluster", "clustercapacity", "clusterstandard", "submissionpolicy"),
+        (
+            "placement",
+            "membercluster",
+            "clustercapacity",
+            "clusterstandard",
+            "submissionpolicy",
+            "submissions",
+        ),
     ),
     "kinds": (
         ("labels", "natives"),
@@ -179,11 +186,12 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("route",),
         ("gathering",),
         ("actions",),
-        ("alerts", "changes", "clusters", "overview", "plan", "quota", "simulations", "workloads"),
+        ("alerts", "changes", "clusters", "overview", "plan", "quota", "simulations"),
+        ("submissions", "workloads"),
         ("jobs", "timeline", "why"),
     ),
     "dashboard/views": (
-        ("clusters", "workloads", "plan", "simulations"),
+        ("clusters", "workloads", "plan", "simulations", "submissions"),
         ("action", "overview", "quota", "workload"),
         ("alerts", "jobs", "logs", "timeline"),
         ("changes",),
@@ -356,7 +364,6 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.hub.records.tombstones": (
         "a record that outlives a leader, in the room of the records"
     ),
-    "federator.dashboard.pages": "the table of addresses, which every new page adds a module to",
     "federator.kinds.daemon.natives": "every kind expands in this file",
     "federator.kube.wire.paths": (
         "the grammar of URLs, pure and hostile-tested; the client only uses it"

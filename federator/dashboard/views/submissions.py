@@ -36,8 +36,16 @@ SPEC: Final[Spec[Submitted]] = Spec(
         "workload": lambda pair: (pair[0].name, pair[0].namespace, pair[0].kind),
     },
     text=lambda pair: " ".join(
-        (pair[0].namespace, pair[0].name, pair[1].id, pair[1].artifact, pair[1].version)
-        + (pair[1].digest, pair[1].commit, pair[1].by)
+        (
+            pair[0].namespace,
+            pair[0].name,
+            pair[1].id,
+            pair[1].artifact,
+            pair[1].version,
+            pair[1].digest,
+            pair[1].commit,
+            pair[1].by,
+        )
     ).lower(),
     sort="-submitted",
 )

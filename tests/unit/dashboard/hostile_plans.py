@@ -1,15 +1,17 @@
 """View models of pages about plans, clusters and jobs with a given text wherever a stranger may put
 one. Used by the tests beside it."""
 
+import json
 from typing import Any
 
 from federator.advice import recurrences
+from federator.api.submissions import RECORDS
 from federator.dashboard import listing
 from federator.dashboard.listing import Query
 from federator.dashboard.sources import rows
 from federator.dashboard.sources.reports import Report
 from federator.dashboard.sources.rows import ClusterRow, DecisionRow, WorkloadRow
-from federator.dashboard.views import clusters, jobs, plan, simulations
+from federator.dashboard.views import clusters, jobs, plan, simulations, submissions
 from federator.kinds import registry
 
 COUNTS = {
@@ -147,6 +149,29 @@ def jobs_of(text: str, row: WorkloadRow) -> dict[str, dict[str, Any]]:
         "crons.html.j2": jobs.crons(crons, 0.0),
         "cron.html.j2": jobs.cron(facts),
     }
+
+
+def submitted(text: str) -> dict[str, Any]:
+    """A workload with this text in all that its submission says."""
+    words = ("id", "body", "workflow", "artifact", "version", "digest", "by", "at", "commit")
+    record = dict.fromkeys((*words, "branch", "verdict"), text)
+    meta = {"name": text, "namespace": text, "uid": "u"}
+    return {"metadata": {**meta, "annotations": {RECORDS: json.dumps([record])}}, "spec": {}}
+
+
+def submissions_of(text: str) -> dict[str, Any]:
+    """The list of submissions."""
+    row = rows.workload(registry.WORKLOADS["PinterestService"], submitted(text))
+    assert row is not None
+    assert row.submission is not None
+    spec = submissions.SPEC
+    found = listing.select(Query("/submissions"), spec, [(row, row.submission)])
+    return submissions.view(found, 0.0)
+
+
+def submissions_of_workload(text: str) -> list[dict[str, Any]]:
+    """The submissions on the page of a workload."""
+    return submissions.of_workload(submitted(text), 0.0)
 
 
 def simulations_of(text: str) -> dict[str, dict[str, Any]]:

@@ -142,7 +142,8 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
         )
         | {"rows": [workloads.line(row, shares, 0.0)], "filters": listed.filters()},
         "workload.html.j2": workload.summary(kind, obj, [decision], [event], 0.0)
-        | {"actions": BUTTON},
+        | {"actions": BUTTON, "submissions": hostile_plans.submissions_of_workload(text)},
+        "submissions.html.j2": hostile_plans.submissions_of(text),
         "why.html.j2": {
             **workload.why(kind, text, text, facts),
             "trouble": "",
