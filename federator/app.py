@@ -6,6 +6,7 @@ The top floor: only this module combines settings, transports and processes.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import platform
 import random
@@ -267,11 +268,7 @@ async def run_gateway(
             allow_loopback=allow_loopback,
         )
         opened.push_async_callback(versions.close)
-
-        async def connected(known: Announcement) -> "Ways":
-            return server.ways(await to_leader(access, transport, known))
-
-        leader = Leader(host, connected, rng=random.Random())
+        leader = Leader(host, functools.partial(to_leader, access, transport), rng=random.Random())
         opened.push_async_callback(leader.close)
         gateway = server.Gateway(
             host,
@@ -293,8 +290,10 @@ async def _until(work: "asyncio.Task[None]") -> None:
     await work
 
 
-async def to_leader(access: Access, host: HttpTransport, known: Announcement) -> HttpTransport:
-    """A transport to the leader's query port with this process's own credentials."""
+async def to_leader(access: Access, host: HttpTransport, known: Announcement) -> "Ways":
+    """The connections of the gateway to the leader's query port."""
+    from federator.gateway import server as gateways
+
     server, ca_pem = f"https://{known.address}", known.ca_pem.encode()
     if access.in_cluster:
         context = await asyncio.to_thread(tls.client_context, ca_pem=ca_pem)
@@ -302,9 +301,9 @@ async def to_leader(access: Access, host: HttpTransport, known: Announcement) ->
         endpoint = Endpoint(
             server, tls=context, credentials=credentials, tls_server_name=known.server_name
         )
-        return HttpTransport(endpoint)
+        return gateways.ways(HttpTransport(endpoint))
     door = connect.Door(server, ca_pem, known.server_name)
-    return await connect.to_door(door, access.kubeconfig, access.context)
+    return gateways.ways(await connect.to_door(door, access.kubeconfig, access.context))
 
 
 def issuer_of(

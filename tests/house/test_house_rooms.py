@@ -186,8 +186,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("route",),
         ("gathering",),
         ("actions",),
-        ("alerts", "changes", "clusters", "overview", "plan", "quota", "simulations"),
-        ("submissions", "workloads"),
+        ("alerts", "changes", "clusters", "overview", "plan", "quota", "simulations", "workloads"),
         ("jobs", "timeline", "why"),
     ),
     "dashboard/views": (
@@ -364,6 +363,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.hub.records.tombstones": (
         "a record that outlives a leader, in the room of the records"
     ),
+    "federator.dashboard.pages": "the table of addresses, which every new page adds a module to",
     "federator.kinds.daemon.natives": "every kind expands in this file",
     "federator.kube.wire.paths": (
         "the grammar of URLs, pure and hostile-tested; the client only uses it"

@@ -147,17 +147,17 @@ class Pods:
                 for name, value in {**parameters, "cluster": self.cluster}.items()
                 if value not in ("", False)
             }
-            found, clusters, left = [], [], 0
+            entries, clusters, left = [], [], 0
             for name in await self._objects():
                 path = f"{self.gateway.path(self.workflow, self.identity)}/logs"
                 given = await self.gateway.ask("GET", path, query={**query, "object": name})
-                found += given["logs"]
+                entries += given["logs"]
                 clusters += given["clusters"]
                 left += given["leftOut"]
-            return {"logs": found, "clusters": clusters, "leftOut": left}
+            return {"logs": entries, "clusters": clusters, "leftOut": left}
 
     async def _objects(self) -> list[str]:
-        """The objects whose pods are asked for."""
+        """The objects of the submission that have pods."""
         if not self.identity:
             path = self.gateway.path(self.workflow)
             listed = await self.gateway.ask("GET", path, query={"limit": 1})

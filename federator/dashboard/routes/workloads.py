@@ -1,4 +1,4 @@
-"""The list of workloads, and the pages of a single one."""
+"""The lists of workloads and of submissions, and the pages of a single workload."""
 
 from typing import Final
 
@@ -39,6 +39,22 @@ async def workload(sources: Sources, request: Request) -> Shown:
     return Shown(f"{kind.kind} {namespace}/{name}", view)
 
 
+async def submissions(sources: Sources, request: Request) -> Shown:
+    """The last submission of each workload that the reader may list."""
+    query = listing.parse(request.path, request.parameters, submission_views.SPEC)
+    named = query.filters.get("namespace", "")
+    scope = await sources.rights.scope(request.reader, sources.fleet.present(), named)
+    own = (
+        (row, row.submission)
+        for row in gathering.visible(sources.fleet, scope)
+        if row.submission is not None
+    )
+    view = submission_views.view(
+        listing.select(query, submission_views.SPEC, own), sources.clock.now()
+    )
+    return Shown("Submissions", view, notes=tuple(gathering.unseen(scope)))
+
+
 async def objects(sources: Sources, request: Request) -> Shown:
     """The native objects of a workload in every cluster, as the leader reads them now."""
     kind, namespace, name = await gathering.allowed(sources, request)
@@ -68,4 +84,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(WORKLOAD, workload, "workload.html.j2", section="/workloads", live=_topics),
     Route(f"{WORKLOAD}/objects", objects, "objects.html.j2", section="/workloads"),
+    Route(
+        "/submissions",
+        submissions,
+        "submissions.html.j2",
+        "Submissions",
+        is_list=True,
+        live=gathering.topics,
+    ),
 )

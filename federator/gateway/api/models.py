@@ -237,7 +237,7 @@ class Logs(Shown):
     clusters: list[ClusterAnswer]
     """The clusters that have, or may have, a part of the object."""
     left_out: int = 0
-    """Pods that were found and whose logs are not in this answer."""
+    """Pods without their logs in this answer, because there are too many."""
 
 
 class ProblemField(Shown):
