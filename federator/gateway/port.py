@@ -263,7 +263,7 @@ class Port:
                 yield b"event: end\ndata: {}\n\n"
 
     async def _logs(self, caller: Caller, _: Incoming, given: Given, parameters: Given) -> Outgoing:
-        objs = (await self._found(caller, given))[1]
+        objs = (await self._read(caller, given))[1]
         wanted = parameters.get("object", "")
         obj = next(
             (

@@ -187,7 +187,7 @@ class TlsServer:
 
 def _is_ours(record: logging.LogRecord) -> bool:
     """Whether a record of aiohttp is about a fault of this program. Its records of requests that
-    cannot be read quote them, with tokens and cookies, and anybody who connects can cause them."""
+    cannot be read quote them, with tokens and cookies, and every connection can cause them."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
