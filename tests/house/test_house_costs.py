@@ -71,6 +71,8 @@ SLOW: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "e2e/test_record_demo.py": ("test_a_replay_on_another_fleet_is_found_to_differ",),
     },
     SERVERS: {
+        "e2e/test_gateway.py": ("test_a_ci_job_submits_with_its_own_token_and_no_kubeconfig",),
+        "e2e/test_workflow_command.py": ("test_a_file_becomes_a_version_that_the_policy_accepts",),
         "e2e/test_dashboard_in_a_browser.py": (
             "test_every_page_is_readable_and_complains_of_nothing",
         ),
