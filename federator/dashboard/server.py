@@ -7,10 +7,8 @@ sessions, so another process may be started at any time, and people sign in agai
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import random
-import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +33,7 @@ from federator.hub.query.access import Access
 from federator.kube import tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.login import tls
+from federator.kube.tlsserver import CertificateFiles, Listen
 from federator.kube.wire.http import Credentials
 from federator.model.errors import FieldError
 from federator.process.oidc.issuer import Issuer
@@ -43,54 +41,22 @@ from federator.process.oidc.options import OidcOptions
 
 log = logging.getLogger(__name__)
 
-RELOAD_S: Final = 60.0
-"""The files of the certificate are looked at again after so many seconds."""
 OF_ONE_ADDRESS: Final = 192
 """Connections of one address: all people behind an ingress have the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(Listen):
     """Where it listens, with which certificate, and what it shows beside the federation."""
 
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0 takes a free port."""
-    cert_file: str = ""
-    """PEM certificate; empty: plain HTTP, on loopback only."""
-    key_file: str = ""
     simulations: str = ""
     """Folder with reports of simulations; empty: none are shown."""
 
     def check(self) -> None:
         """Raises FieldError for what must not be served."""
-        if bool(self.cert_file) != bool(self.key_file):
-            raise FieldError("cert_file", "a certificate and its key are needed, or neither")
+        Listen.check(self)
         if self.simulations and not Path(self.simulations).is_dir():
             raise FieldError("simulations", f"{self.simulations} is no folder")
-        if not self.cert_file and not is_loopback(self.host):
-            raise FieldError(
-                "listen",
-                f"{self.host} is reachable from elsewhere, so a certificate is needed"
-                " (--cert-file, --key-file); without one the dashboard listens on loopback only",
-            )
-
-
-def listen(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`. Raises FieldError."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise FieldError("listen", "must be HOST:PORT, such as 127.0.0.1:8600")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Dashboard:
@@ -118,7 +84,7 @@ class Dashboard:
     ) -> None:
         options.check()
         settings = settings or DashboardOptions()
-        self._options = options
+        self._options, self._certificate = options, CertificateFiles(options, "the dashboard")
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
         self._leader = Leader(host, connect, own)
@@ -146,26 +112,18 @@ class Dashboard:
         port = Port(sources, sign_in)
         self.answer, self.live = port.answer, port.live
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
-        self._context: ssl.SSLContext | None = None
-        self._shown: tuple[bytes, bytes] = (b"", b"")
 
     def _cookies(self) -> Cookies:
-        return Cookies(self._context is not None, self._port)
+        return Cookies(self._certificate.context is not None, self._port)
 
     async def start(self) -> str:
         """Listens, and returns the address of the first page. Raises FieldError for files that are
         no certificate, and OSError."""
         options = self._options
-        if options.cert_file:
-            self._shown = await asyncio.to_thread(_files, options)
-            try:
-                self._context = tlsserver.server_context(*self._shown)
-            except ValueError as bad:
-                raise FieldError("cert_file", str(bad)) from None
-        self._port = await self._server.start(options.host, options.port, self._context)
-        scheme = "https" if self._context is not None else "http"
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        return f"{scheme}://{host}:{self._port}"
+        await self._certificate.load()
+        context = self._certificate.context
+        self._port = await self._server.start(options.host, options.port, context)
+        return options.url(self._port)
 
     async def run(self) -> None:
         """Watches the host and keeps the certificate as its files are, until cancelled."""
@@ -173,8 +131,7 @@ class Dashboard:
             group.create_task(self.fleet.run(), name="the dashboard's watches")
             samples = trends.keep(self._trend, self.fleet, self._clock)
             group.create_task(samples, name="the dashboard's samples")
-            if self._context is not None:
-                group.create_task(self._reload(), name="the dashboard's certificate")
+            group.create_task(self._certificate.run(), name="the dashboard's certificate")
 
     def link(self, base: str, token: str) -> str:
         """An address that signs in once, with this token of the host."""
@@ -186,27 +143,6 @@ class Dashboard:
         await self._leader.close()
         if self._flow is not None:
             await self._flow.close()
-
-    async def _reload(self) -> None:
-        """Shows the certificate of the files when it is another; the old one is kept while they
-        cannot be read."""
-        assert self._context is not None
-        while True:
-            await asyncio.sleep(RELOAD_S)
-            try:
-                pair = await asyncio.to_thread(_files, self._options)
-                if pair != self._shown:
-                    # a half-written pair is refused
-                    await asyncio.to_thread(tlsserver.server_context, *pair)
-                    tls.load_certificate(self._context, *pair)
-                    self._shown = pair
-                    log.info("the dashboard shows the certificate that is in its file now")
-            except (OSError, ValueError, ssl.SSLError):
-                log.warning("the certificate of the dashboard cannot be read; the old one is kept")
-
-
-def _files(options: Options) -> tuple[bytes, bytes]:
-    return Path(options.cert_file).read_bytes(), Path(options.key_file).read_bytes()
 
 
 @contextlib.asynccontextmanager

@@ -28,20 +28,16 @@ from federator.kube import errors, tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.event_recorder import EventRecorder
-from federator.kube.login import tls
 from federator.kube.metrics import Metrics
-from federator.kube.tlsserver import Listen
+from federator.kube.tlsserver import CertificateFiles, Listen
 from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
 from federator.kube.wire.transport import Transport
-from federator.model.errors import FieldError
 from federator.process.oidc.issuer import Issuers
 
 log = logging.getLogger(__name__)
 
 POLICIES_S: Final = 10.0
 """SubmissionPolicies are read again so often."""
-RELOAD_S: Final = 60.0
-"""The files of the certificate are looked at again after so many seconds."""
 OF_ONE_ADDRESS: Final = 128
 """Connections of one address: all runners of a CI system may have the same."""
 
@@ -119,54 +115,27 @@ class Gateway:
             metrics=metrics,
         ).answer
         self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
-        self._context: ssl.SSLContext | None = None
-        self._shown: tuple[bytes, bytes] = (b"", b"")
-        self._listen = Listen()
+        self._certificate = CertificateFiles(Listen(), "the gateway")
 
     async def start(self, listen: Listen) -> str:
         """Listens, and returns its address. Raises FieldError for files that are no certificate,
         and OSError."""
-        self._listen = listen
+        self._certificate = CertificateFiles(listen, "the gateway")
         await asyncio.to_thread(self.audit.open)
-        if listen.cert_file:
-            self._shown = await asyncio.to_thread(listen.pair)
-            try:
-                self._context = tlsserver.server_context(*self._shown)
-            except ValueError as bad:
-                raise FieldError("cert_file", str(bad)) from None
-        port = await self._server.start(listen.host, listen.port, self._context)
-        scheme = "https" if self._context is not None else "http"
-        host = f"[{listen.host}]" if ":" in listen.host else listen.host
-        return f"{scheme}://{host}:{port}"
+        await self._certificate.load()
+        port = await self._server.start(listen.host, listen.port, self._certificate.context)
+        return listen.url(port)
 
     async def run(self) -> None:
         """Reads policies and keeps the certificate as its files are, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.policies.run(), name="the gateway's policies")
-            if self._context is not None:
-                group.create_task(self._reload(), name="the gateway's certificate")
+            group.create_task(self._certificate.run(), name="the gateway's certificate")
 
     async def close(self) -> None:
         """Stops listening."""
         await self._server.close()
         self.audit.close()
-
-    async def _reload(self) -> None:
-        """Shows the certificate of the files when it is another; the old one is kept while they
-        cannot be read."""
-        assert self._context is not None
-        while True:
-            await asyncio.sleep(RELOAD_S)
-            try:
-                pair = await asyncio.to_thread(self._listen.pair)
-                if pair != self._shown:
-                    # a half-written pair is refused
-                    await asyncio.to_thread(tlsserver.server_context, *pair)
-                    tls.load_certificate(self._context, *pair)
-                    self._shown = pair
-                    log.info("the gateway shows the certificate that is in its file now")
-            except (OSError, ValueError, ssl.SSLError):
-                log.warning("the certificate of the gateway cannot be read; the old one is kept")
 
 
 def bare(endpoint: Endpoint) -> HttpTransport:

@@ -37,6 +37,8 @@ BODY_S = 10.0
 """A body must have arrived within this time, in seconds, once it is asked for."""
 ANSWER_S = 60.0
 """The whole of an answer, made and read, takes at most this long."""
+RELOAD_S = 60.0
+"""The files of a certificate are looked at again after so many seconds."""
 STREAM_S = 900.0
 """The same of a stream. Its reader opens another one."""
 CONNECTIONS_MAX = 256
@@ -126,23 +128,81 @@ class Listen:
     @classmethod
     def parsed(cls, text: str, cert_file: str = "", key_file: str = "") -> "Listen":
         """From `HOST:PORT`. Raises FieldError for what must not be served."""
-        host, colon, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdecimal() or int(port) > 65535:
-            raise FieldError("listen", "must be HOST:PORT, such as 127.0.0.1:8600")
-        if bool(cert_file) != bool(key_file):
+        where = cls(*address(text), cert_file, key_file)
+        where.check()
+        return where
+
+    def check(self) -> None:
+        """Raises FieldError for what must not be served."""
+        if bool(self.cert_file) != bool(self.key_file):
             raise FieldError("cert_file", "a certificate and its key are needed, or neither")
-        if not cert_file and not is_loopback(host):
+        if not self.cert_file and not is_loopback(self.host):
             raise FieldError(
                 "listen",
-                f"{host} is reachable from elsewhere, so a certificate is needed (--cert-file,"
+                f"{self.host} is reachable from elsewhere, so a certificate is needed (--cert-file,"
                 " --key-file); without one only loopback is served",
             )
-        return cls(host, int(port), cert_file, key_file)
+
+    def url(self, port: int) -> str:
+        """The address of a server that listens on this port."""
+        scheme = "https" if self.cert_file else "http"
+        return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 
     def pair(self) -> tuple[bytes, bytes]:
         """Certificate and key. Raises OSError."""
         return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes()
+
+
+class CertificateFiles:
+    """The certificate of a server. It follows the files while `run` runs. `server` names the server
+    in logs."""
+
+    def __init__(self, listen: Listen, server: str) -> None:
+        self._listen = listen
+        self._server = server
+        self._shown = (b"", b"")
+        self.context: ssl.SSLContext | None = None
+        """None before `load`, and for plain HTTP."""
+
+    async def load(self) -> None:
+        """Reads the files, if there are any. Raises FieldError for files that are no certificate,
+        and OSError."""
+        if not self._listen.cert_file:
+            return
+        self._shown = await asyncio.to_thread(self._listen.pair)
+        try:
+            self.context = server_context(*self._shown)
+        except ValueError as bad:
+            raise FieldError("cert_file", str(bad)) from None
+
+    async def run(self) -> None:
+        """Looks at the files again and again, until cancelled."""
+        while self.context is not None:
+            await asyncio.sleep(RELOAD_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Shows the certificate of the files when it is another; the old one is kept while they
+        cannot be read."""
+        assert self.context is not None
+        try:
+            pair = await asyncio.to_thread(self._listen.pair)
+            if pair != self._shown:
+                await asyncio.to_thread(server_context, *pair)  # a half-written pair is refused
+                tls.load_certificate(self.context, *pair)
+                self._shown = pair
+                log.info("%s shows the certificate that is in its file now", self._server)
+        except (OSError, ValueError, ssl.SSLError):
+            log.warning("the certificate of %s cannot be read; the old one is kept", self._server)
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. Raises FieldError."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise FieldError("listen", "must be HOST:PORT, such as 127.0.0.1:8600")
+    return host, int(port)
 
 
 def is_loopback(host: str) -> bool:

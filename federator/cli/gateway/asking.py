@@ -47,6 +47,21 @@ def options(command: F) -> F:
     return connection(command)
 
 
+def waiting(command: F) -> F:
+    """Adds whether to wait for the submission, and for how long."""
+    command = click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(1),
+        default=600.0,
+        show_default=True,
+        help="Seconds to wait.",
+    )(command)
+    return click.option("--wait", "waits", is_flag=True, help="Wait until it runs, or has ended.")(
+        command
+    )
+
+
 def connection(command: F) -> F:
     """Adds how to reach the gateway, and the namespace."""
     command = click.option(

@@ -4,25 +4,14 @@ shutdown."""
 import click
 
 from federator.cli import common
-from federator.cli.running.processes import process_options, settings_of
+from federator.cli.running.processes import listen_options, process_options, settings_of
 
 DEFAULT_LISTEN = "127.0.0.1:8700"
 
 
 @click.command()
 @process_options
-@click.option(
-    "--listen",
-    default=DEFAULT_LISTEN,
-    show_default=True,
-    help="HOST:PORT; port 0 takes a free one.",
-)
-@click.option(
-    "--cert-file",
-    default="",
-    help="PEM certificate, read again when it changes. Needed but on loopback.",
-)
-@click.option("--key-file", default="", help="PEM key of --cert-file.")
+@listen_options(DEFAULT_LISTEN)
 @click.option(
     "--allow-loopback",
     is_flag=True,

@@ -22,15 +22,7 @@ def submissions() -> None:
 @click.argument("workflow")
 @click.argument("identity", metavar="ID")
 @asking.options
-@click.option("--wait", "waits", is_flag=True, help="Wait until it runs, or has ended.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(1),
-    default=600.0,
-    show_default=True,
-    help="Seconds to wait.",
-)
+@asking.waiting
 def get(workflow: str, identity: str, waits: bool, timeout_s: float, **how: Any) -> None:
     """Show the submission ID of a WORKFLOW: state, objects, place in the queue."""
     output, gateway = _gateway(how)

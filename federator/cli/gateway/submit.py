@@ -24,15 +24,7 @@ from federator.cli.gateway.asking import Gateway
     help="Idempotency key, such as the id of a CI job: the same key and request is the same"
     " submission.",
 )
-@click.option("--wait", "waits", is_flag=True, help="Wait until it runs, or has ended.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(1),
-    default=600.0,
-    show_default=True,
-    help="Seconds to wait.",
-)
+@asking.waiting
 def submit(
     artifact: str,
     address: str,

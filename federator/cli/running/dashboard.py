@@ -4,25 +4,14 @@ shutdown."""
 import click
 
 from federator.cli import common
-from federator.cli.running.processes import process_options, settings_of
+from federator.cli.running.processes import listen_options, process_options, settings_of
 
 DEFAULT_LISTEN = "127.0.0.1:8600"
 
 
 @click.command()
 @process_options
-@click.option(
-    "--listen",
-    default=DEFAULT_LISTEN,
-    show_default=True,
-    help="HOST:PORT; port 0 takes a free one.",
-)
-@click.option(
-    "--cert-file",
-    default="",
-    help="PEM certificate, read again when it changes. Needed but on loopback.",
-)
-@click.option("--key-file", default="", help="PEM key of --cert-file.")
+@listen_options(DEFAULT_LISTEN)
 @click.option(
     "--simulations",
     default="",
@@ -43,10 +32,11 @@ def dashboard(
     token of the host, and see what its RBAC shows them."""
     from federator import app
     from federator.dashboard import server
+    from federator.kube import tlsserver
     from federator.model.errors import FieldError
 
     try:
-        host, port = server.listen(listen)
+        host, port = tlsserver.address(listen)
         options = server.Options(host, port, cert_file, key_file, simulations)
         options.check()
     except FieldError as bad:

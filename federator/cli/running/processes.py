@@ -1,7 +1,7 @@
 """`federator hub` and `federator member`: the long-running processes, with settings, logs, probes,
 metrics and a clean shutdown."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,26 @@ def process_options(command: common.F) -> common.F:
         "--in-cluster", is_flag=True, help="Use the service account of the pod."
     )(command)
     return common.connection_options(command)
+
+
+def listen_options(listen: str) -> Callable[[common.F], common.F]:
+    """Adds where a server for people listens, and its certificate. `listen`: the default."""
+
+    def add(command: common.F) -> common.F:
+        command = click.option("--key-file", default="", help="PEM key of --cert-file.")(command)
+        command = click.option(
+            "--cert-file",
+            default="",
+            help="PEM certificate, read again when it changes. Needed but on loopback.",
+        )(command)
+        return click.option(
+            "--listen",
+            default=listen,
+            show_default=True,
+            help="HOST:PORT; port 0 takes a free one.",
+        )(command)
+
+    return add
 
 
 @click.command()

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from federator.cli import main
-from federator.dashboard import server
 from federator.dashboard.server import Options
+from federator.kube import tlsserver
 from federator.model.errors import FieldError
 
 
@@ -28,11 +28,11 @@ def test_other_addresses_need_a_certificate(host: str) -> None:
 
 
 def test_addresses_are_read() -> None:
-    assert server.listen("127.0.0.1:8600") == ("127.0.0.1", 8600)
-    assert server.listen("[::1]:0") == ("::1", 0)
+    assert tlsserver.address("127.0.0.1:8600") == ("127.0.0.1", 8600)
+    assert tlsserver.address("[::1]:0") == ("::1", 0)
     for text in ("", "8600", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ":8600"):
         with pytest.raises(FieldError, match="must be HOST:PORT"):
-            server.listen(text)
+            tlsserver.address(text)
 
 
 def test_the_command_says_what_is_wrong() -> None:
