@@ -7,8 +7,9 @@ another workload holds for this one too, whatever its own policy says.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from federator.model.ask import Ask
 from federator.model.fleet import ClusterView, copies_of
@@ -16,6 +17,9 @@ from federator.model.neighbours import NOBODY, Around, Peer, WorkloadTerm
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import filters
 
+Gone: TypeAlias = Mapping[str, Mapping[str, int]]
+"""uid -> cluster -> copies that leave there."""
+NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _KEPT: Final = 64
 """So many asks of one ledger are remembered with what terms say: a decision asks several times."""
 
@@ -37,6 +41,28 @@ def resolved(ask: Ask, ledger: Ledger) -> Ask:
     return made
 
 
+def followed(ask: Ask, ledger: Ledger) -> frozenset[str]:
+    """The uids of the workloads with copies that its required affinity selects."""
+    if not ask.policy.workloads:
+        return frozenset()
+    judge = _Judge(ask, ledger, ledger.snapshot.peers(ask.key.namespace))
+    return frozenset(
+        peer.uid
+        for term in judge.near_terms()
+        for peer in judge.selected(term)
+        if ledger.neighbour(peer.uid) is not None
+    )
+
+
+def refused_without(ask: Ask, ledger: Ledger, gone: Gone) -> Mapping[str, str]:
+    """Cluster -> why its required affinity refuses it when these copies have left."""
+    judge = _Judge(ask, ledger, ledger.snapshot.peers(ask.key.namespace), gone)
+    refused: dict[str, str] = {}
+    for term in judge.near_terms():
+        judge.keep_near(term, refused)
+    return refused
+
+
 @dataclass(frozen=True, slots=True)
 class _Judge:
     """Judges all clusters for one workload."""
@@ -44,6 +70,8 @@ class _Judge:
     ask: Ask
     ledger: Ledger
     peers: Sequence[Peer]
+    gone: Gone = field(default_factory=dict)
+    """Counts as gone."""
 
     def around(self) -> Around | None:
         """None where no term says anything of any cluster."""
@@ -56,20 +84,28 @@ class _Judge:
             elif not all(key in ask.labels for key in term.same):
                 continue
             elif term.away:
-                field = filters.field_of(ask.policy, term.path)
-                self._keep_away(term, self._selected(term), field, refused)
+                path = filters.field_of(ask.policy, term.path)
+                self._keep_away(term, self.selected(term), path, refused)
             else:
-                self._keep_near(term, refused)
+                self.keep_near(term, refused)
         for peer in self.peers:
             for term in peer.repels if peer.uid != ask.uid else ():
                 if term.matches(peer.labels, ask.labels):
-                    field = f"spec.{term.path} of policy {peer.policy}, which holds for it"
-                    self._keep_away(term, (peer,), field, refused)
+                    path = f"spec.{term.path} of policy {peer.policy}, which holds for it"
+                    self._keep_away(term, (peer,), path, refused)
         if not refused and not met:
             return None
         return Around(tuple(sorted(refused.items())), frozenset(met))
 
-    def _selected(self, term: WorkloadTerm) -> list[Peer]:
+    def near_terms(self) -> Iterator[WorkloadTerm]:
+        """Its required affinity, as far as it has the labels for it."""
+        ask = self.ask
+        for term in ask.policy.workloads:
+            if not (term.weight or term.away) and all(key in ask.labels for key in term.same):
+                yield term
+
+    def selected(self, term: WorkloadTerm) -> list[Peer]:
+        """The other workloads that a term selects."""
         mine = self.ask
         return [
             peer
@@ -78,7 +114,7 @@ class _Judge:
         ]
 
     def _keep_away(
-        self, term: WorkloadTerm, others: Iterable[Peer], field: str, refused: dict[str, str]
+        self, term: WorkloadTerm, others: Iterable[Peer], path: str, refused: dict[str, str]
     ) -> None:
         """Refuses the domains in which one of the others has copies."""
         taken = self._domains(term, others, leaving=True)
@@ -90,25 +126,25 @@ class _Judge:
                 continue
             other = taken[domain].key
             there = f" in {term.domain} {domain}" if term.topology_key else " there"
-            why = f"is kept apart from {other.kind} {other.name}, which has copies{there} ({field})"
+            why = f"is kept apart from {other.kind} {other.name}, which has copies{there} ({path})"
             for name in names:
                 refused.setdefault(name, why)
 
-    def _keep_near(self, term: WorkloadTerm, refused: dict[str, str]) -> None:
+    def keep_near(self, term: WorkloadTerm, refused: dict[str, str]) -> None:
         """Refuses all but the domains in which a workload that it selects has copies. The first of
         a group that selects itself may go anywhere."""
         ask, key = self.ask, term.topology_key
-        field = filters.field_of(ask.policy, term.path)
-        near = self._domains(term, self._selected(term), leaving=False)
+        path = filters.field_of(ask.policy, term.path)
+        near = self._domains(term, self.selected(term), leaving=False)
         first = not near and term.matches(ask.labels, ask.labels)
         wants = f"has no workload of the namespace that matches {term.selects(ask.labels)}"
         for where, names in self._lying(term).items():
             if where and (first or not near.keys().isdisjoint(where)):
                 continue
             there = f"in {term.domain} {' or '.join(where)}" if key else "there"
-            why = f"{wants} with copies {there} ({field})"
+            why = f"{wants} with copies {there} ({path})"
             if not where:
-                why = f"its labels and spec.topology have no {key} ({field})"
+                why = f"its labels and spec.topology have no {key} ({path})"
             for name in names:
                 refused.setdefault(name, why)
 
@@ -116,7 +152,7 @@ class _Judge:
         """The clusters that a preferred term prefers."""
         if not all(key in self.ask.labels for key in term.same):
             return
-        there = self._domains(term, self._selected(term), leaving=term.away)
+        there = self._domains(term, self.selected(term), leaving=term.away)
         for where, names in self._lying(term).items():
             lies_near = not there.keys().isdisjoint(where)
             if lies_near is not term.away:
@@ -131,10 +167,11 @@ class _Judge:
         there: dict[str, Peer] = {}
         clusters = self.ledger.snapshot.clusters
         for other in others:
-            held = self.ledger.neighbour(other.uid)
+            held, gone = self.ledger.neighbour(other.uid), self.gone.get(other.uid, NOTHING)
             for holding in held.holdings if held is not None else ():
                 view = clusters.get(holding.cluster)
-                if view is not None and copies_of(holding) > 0 and (leaving or not view.empties):
+                copies = copies_of(holding) - gone.get(holding.cluster, 0)
+                if view is not None and copies > 0 and (leaving or not view.empties):
                     for domain in _domains_of(view, term):
                         there.setdefault(domain, other)
         return there

@@ -231,7 +231,7 @@ class Round:
         account, root = self._rules(preemptor.node)
         if preemptor.spares:
             held = {
-                node: [holder for holder in there if holder.workload != preemptor.spares]
+                node: [holder for holder in there if holder.workload not in preemptor.spares]
                 for node, there in held.items()
             }
         if self.fair:
@@ -317,18 +317,15 @@ class Round:
         assignment = domains.assign(want, copies, self.usage, self._victims)
         if assignment.mode in (Mode.FREE, Mode.NEVER):
             return assignment, ()
-        preemptor = Preemptor(
-            want.node,
-            want.priority,
-            want.created_s,
-            assignment.needs,
-            assignment.short,
-            want.edit_of,
-        )
-        leave = self._victims(preemptor) or self._beyond_budgets(want, preemptor)
-        if not want.helped(leave, copies) and want.place is not None:
-            leave = self._among(preemptor, self.held, want.place) or ()  # others than by the order
-        return assignment, leave if want.helped(leave, copies) else ()
+        for follows in (True, False) if want.follows else (False,):
+            preemptor = want.preemptor(assignment.needs, assignment.short, follows=follows)
+            leave = self._victims(preemptor) or self._beyond_budgets(want, preemptor)
+            if not want.helped(leave, copies) and want.place is not None:
+                # others than by the order
+                leave = self._among(preemptor, self.held, want.place) or ()
+            if leave and want.helped(leave, copies):
+                return assignment, leave
+        return assignment, ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
         if claiming := [

@@ -66,6 +66,8 @@ class Want:
     edit_of: str = ""
     """The uid of the running workload that asks for so much more, of which nothing leaves for it;
     "" for copies that it does not have."""
+    follows: frozenset[str] = frozenset()
+    """The uids of workloads near which alone it can begin. They leave for it last (`following`)."""
     cells: Callable[[int], Mapping[str, int]] | None = None
     """So many copies -> cell -> amount, where it chooses no domain: copies of an edit are where
     they are, and what is everywhere is in all of them."""
@@ -82,6 +84,15 @@ class Want:
     """Where those leave that leave for it."""
     place: Callable[[], Place] | None = None
     """Where it lacks room; None where nobody need leave for it in certain clusters."""
+
+    def preemptor(
+        self, needs: Mapping[str, int], short: frozenset[str], *, follows: bool = False
+    ) -> Preemptor:
+        """For victims of which it needs so much. `follows`: not those that it follows."""
+        spares = frozenset({self.edit_of}) if self.edit_of else frozenset[str]()
+        if follows:
+            spares |= self.follows
+        return Preemptor(self.node, self.priority, self.created_s, needs, short, spares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +219,7 @@ class _Search:
         guaranteed = amount <= usage.bounds[subject][want.node].pool
         if not (guaranteed or within or _while_borrowing(account, usage)):
             return Mode.NEVER, height
-        leaving = self.victims(
-            Preemptor(
-                want.node,
-                want.priority,
-                want.created_s,
-                {subject: amount},
-                frozenset({subject}),
-                want.edit_of,
-            )
-        )
+        leaving = self.victims(want.preemptor({subject: amount}, frozenset({subject})))
         if not leaving:
             return Mode.NOBODY_LEAVES, height
         for victim in leaving:

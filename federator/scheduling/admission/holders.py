@@ -135,8 +135,8 @@ class Preemptor:
     """All that it still lacks."""
     short: frozenset[str]
     """The cells of which too little is free."""
-    spares: str = ""
-    """The uid of a workload of which nothing leaves for it; "" for none."""
+    spares: frozenset[str] = frozenset()
+    """The uids of workloads of which nothing leaves for it."""
 
 
 class Place(Protocol):

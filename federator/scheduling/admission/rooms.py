@@ -17,7 +17,7 @@ from federator.model.resources import PODS, Resources
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, leaving
+from federator.placement.selection import candidates, leaving, neighbours
 from federator.scheduling.admission import everywhere
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.holders import Why, least
@@ -131,6 +131,8 @@ class _Trial:
 
     requests: Resources
     there: There
+    followed: Collection[str] = ()
+    """uids of workloads near which alone the preemptor can begin."""
     freed: dict[str, Resources] = field(default_factory=dict)
 
     def take(self, part: _Part, count: int) -> None:
@@ -205,13 +207,18 @@ def victims(
     if not lent and of(ask, ledger.tree) is TakesRoom.BORROWED:
         promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
-    trial, taken = _Trial(ask.shape.requests, there), list[tuple[_Part, int]]()
+    followed = neighbours.followed(ask, ledger)
+    trial, taken = _Trial(ask.shape.requests, there, followed), list[tuple[_Part, int]]()
     before = trial.fits()
     for tier, wanted in ((Tier.PREEMPTIBLE, lacks), (Tier.ON_DEMAND, promised)):
         if trial.fits() >= wanted:
             continue
         spare = budgets if tier is Tier.ON_DEMAND and not whole else NO_BUDGETS
-        held = _candidates(commitments, spared, tier, ask)
+        held = [
+            each
+            for each in _candidates(commitments, spared, tier, ask)
+            if not (each.whole and each.uid in followed)
+        ]
         parts = _parts(held, opened, _Guarantees(ledger, tier), spare, trial)
         _take_from(parts, ask, wanted, trial, taken)
     reached = min(trial.fits(), lacks)
@@ -336,6 +343,8 @@ def _parts(
         allowed = spare.allowed(commitment)
         for cluster, copies in sorted(there.items()):
             few = copies if allowed is None else min(allowed.get(cluster, 0), copies)
+            if commitment.uid in trial.followed:
+                few = min(few, copies - 1)  # the preemptor can begin only next to one
             few = trial.useful(cluster, commitment, few)
             if few > 0 and (most := guarantees.spare(commitment, few)):
                 yield _Part(commitment, {cluster: copies}, most)

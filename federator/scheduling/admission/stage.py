@@ -23,13 +23,14 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.placement.room.world import PENDING
-from federator.placement.selection import candidates
+from federator.placement.selection import candidates, neighbours
 from federator.scheduling import editing
 from federator.scheduling.admission import budgets, domains, edits, everywhere, holders
 from federator.scheduling.admission.admitting import Judged, Queues, Round, Status, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.everywhere import is_everywhere
+from federator.scheduling.admission.following import Following
 from federator.scheduling.admission.holders import Holder, Victim
 from federator.scheduling.admission.tree_usage import leaf
 from federator.scheduling.editing import Proposed
@@ -321,6 +322,8 @@ class _Tree:
         least = 1
         if ask.whole or ask.policy.require_all:
             least = copies if not ask.least else max(min(ask.least - held, copies), 1)
+        near = neighbours.followed(ask, self.ledger)
+        following = Following(ask, near, self.commitments, self.ledger)
         return Want(
             node,
             ask.priority,
@@ -329,16 +332,19 @@ class _Tree:
             copies,
             least,
             partial(self._allowed, entry, {}),
-            helped=partial(self._may_begin, ask, least),
+            follows=following.uids,
+            helped=partial(self._may_begin, following, least),
+            whence=following.whence,
         )
 
-    def _may_begin(self, ask: Ask, least: int, victims: tuple[Victim, ...], _: int) -> bool:
+    def _may_begin(
+        self, following: Following, least: int, victims: tuple[Victim, ...], _: int
+    ) -> bool:
         """Whether it could begin at all, in empty clusters: otherwise its victims would leave and
         come back, again and again."""
         if not victims:
             return True
-        judged = candidates.places(ask, self.ledger.snapshot, self.ledger)
-        opened = (name for name, place in judged.items() if place.refusal is None)
+        ask, opened = following.ask, following.open_clusters(victims)
         takes = [self.ledger.could_take(name, ask.shape) for name in opened]
         together = ask.policy.division.max_clusters == 1
         return (max(takes, default=0) if together else sum(takes)) >= least

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from federator.model.accounts import Preemption, QuotaAccount, Take
+from federator.model.accounts import Preemption, QuotaAccount, Take, TakesRoom
 from federator.model.ask import Ask, Tier
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
@@ -24,9 +24,10 @@ from tests.unit.placement.company import company
 from tests.unit.placement.fleets import cluster, counts, fleet, held, service
 from tests.unit.placement.test_neighbours import away, near, under, with_peers
 from tests.unit.scheduling import quotaworlds
-from tests.unit.scheduling.quotaworlds import World, account
+from tests.unit.scheduling.quotaworlds import World, account, ask_of
 from tests.unit.scheduling.test_failover_buffers import Held, commitments_of, view, work
 
+TAKES = Preemption(reclaim=Take.ANY)
 Copies = dict[str, dict[str, int]]
 """Uid -> cluster -> copies."""
 
@@ -74,8 +75,7 @@ def _of(project: str, name: str, count: int, **more: object) -> Ask:
 
 def _accounts() -> list[QuotaAccount]:
     """4 cpus are guaranteed to a, 4 to b; each may borrow, and takes back what is its own."""
-    takes = Preemption(reclaim=Take.ANY)
-    leaves = [account(name, "company", 4, preemption=takes) for name in "ab"]
+    leaves = [account(name, "company", 4, preemption=TAKES) for name in "ab"]
     return [*leaves, account("company", "", 8)]
 
 
@@ -111,7 +111,85 @@ def test_nobody_leaves_for_a_workload_that_others_keep_away_everywhere(apart: bo
     assert sum(play.copies["uid-borrows"].values()) == (6 if apart else 4)
 
 
+def test_a_workload_that_the_preemptor_follows_leaves_last() -> None:
+    """The newest borrowed copy would leave first; without it the preemptor could begin nowhere."""
+    play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
+    play.run(_of("b", "borrows", 7))
+    play.run(_of("b", "front", 1, labels={"app": "front"}))
+    play.run(_of("a", "follows", 2, policy=under(near(app="front"))))
+    assert (sum(play.copies["uid-borrows"].values()), play.copies["uid-front"]) == (5, {"y": 1})
+
+    play.run()
+    assert play.copies["uid-follows"] == {"y": 2}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["as a whole", "copy by copy"])
+def test_one_copy_stays_near_which_the_preemptor_can_begin(whole: bool) -> None:
+    """The workload that it follows is the only one that has borrowed."""
+    guaranteed = (("a", 4), ("b", 1))
+    accounts = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
+    play = Play([*accounts, account("company", "", 5)], [cluster("x", 5), cluster("y", 20)])
+    policy = replace(under(names=("x", "y")), require_all=whole)
+    play.run(_of("b", "front", 5, labels={"app": "front"}, policy=policy))
+    assert play.copies["uid-front"] == {"x": 1, "y": 4}
+
+    play.run(_of("a", "follows", 4, policy=under(near(app="front"), names=("x",))))
+
+    assert play.copies["uid-front"] == ({"x": 1, "y": 4} if whole else {"x": 1})
+    play.run()
+    assert play.copies["uid-follows"] == ({} if whole else {"x": 4})
+
+
+def test_nobody_leaves_if_the_preemptor_would_follow_nothing_then() -> None:
+    """All four copies that it follows have borrowed what is guaranteed to it."""
+    guaranteed = (("a", 4), ("b", 0))
+    accounts = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
+    play = Play([*accounts, account("company", "", 4)], [cluster("x", 10)])
+    play.run(_of("b", "front", 4, labels={"app": "front"}))
+    made = play.run(replace(_of("a", "follows", 4, policy=under(near(app="front"))), whole=True))
+    assert {each.key.name for each in made.decided} == {"follows"}
+    assert play.copies == {"uid-front": {"x": 4}, "uid-follows": {}}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["as a whole", "copy by copy"])
+def test_room_is_not_made_by_the_copies_that_the_preemptor_follows(whole: bool) -> None:
+    """Its account takes room from work of tier Preemptible. The newer of the two leaves first, but
+    for the one copy near which it can begin."""
+    takes = Preemption(room=TakesRoom.PREEMPTIBLE)
+    accounts = [account("a", "", 9, preemption=takes), account("b", "", 9)]
+    play = Play(accounts, [cluster("x", 6), cluster("y", 6)])
+    only_x, tier = under(names=("x",)), Tier.PREEMPTIBLE
+    play.run(_of("b", "batch", 3, tier=tier, policy=only_x))
+    policy = replace(only_x, require_all=whole)
+    play.run(_of("b", "front", 3, tier=tier, labels={"app": "front"}, policy=policy))
+
+    play.run(_of("a", "follows", 3, policy=under(near(app="front"))))
+
+    assert play.copies["uid-front"] == ({"x": 3} if whole else {"x": 1})
+    assert play.copies["uid-batch"] == ({} if whole else {"x": 2})
+
+
 APPS = ("cache", "front", "loud")
+
+
+def victim_that_is_followed() -> tuple[World, dict[str, Ask]]:
+    """w1 takes back what the newest of a borrowed, which is the only one that w1 may follow."""
+    guaranteed = zip(quotaworlds.LEAVES, (0, 1, 4), strict=True)
+    leaves = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
+    given = [
+        (("a", 1), "cache", "front"),
+        (("b", 1), "cache", "front"),
+        (("a", 1), "loud", "cache"),
+        (("a", 1), "cache", "loud"),
+        (("a", 1), "front", "cache"),
+        (("a", 5), "cache", "cache"),
+    ]
+    asks = [
+        replace(ask_of(at, *wants), labels={"app": app}, policy=under(near(app=other)))
+        for at, (wants, app, other) in enumerate(given)
+    ]
+    world = World((*leaves, account("company", "", 8)), (tuple(asks),))
+    return world, {ask.uid: ask for ask in asks}
 
 
 @st.composite
@@ -129,6 +207,7 @@ def companies(draw: st.DrawFn) -> tuple[World, dict[str, Ask]]:
     return world, asks
 
 
+@example(victim_that_is_followed(), 3)
 @examples(60)
 @given(companies(), st.integers(2, 6))
 def test_copies_begin_in_the_right_company_while_quotas_are_taken_back(
