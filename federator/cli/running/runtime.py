@@ -1,20 +1,102 @@
 """`federator runtime`: what runs inside the pods of workloads. Nothing else of the federation is
 imported here."""
 
+import asyncio
 import functools
+from pathlib import Path
 
 import click
 
-from federator.runtime import fencing
+from federator.runtime import fencing, running
+from federator.runtime.parts import Part
+from federator.runtime.roles import BadSetting, Pod, made
 
 PROBES = "FEDERATOR_GUARD_PROBES"
 """Variable with the probes of the pod's containers, as JSON: container -> livenessProbe,
 startupProbe."""
 
 
-@click.group()
-def runtime() -> None:
-    """Run what supports workloads inside their pods; not for people's shells."""
+@click.group(invoke_without_command=True)
+@click.option(
+    "--roles",
+    default="",
+    help="Parts to run, separated by commas: identity, ... Everything else is set by variables of"
+    " the container.",
+)
+@click.option("--init", is_flag=True, help="Only prepare the parts, then exit.")
+@click.option("--port", default=running.PORT, show_default=True, help="Port of the sidecar.")
+@click.option("--host", default="", help="Address to listen on (default: all of the pod).")
+@click.option("--state", default="", help="Folder of the state file, shared in the pod.")
+@click.option(
+    "--within",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="With --init: seconds after which it gives up with the reason, to be started again.",
+)
+@click.pass_context
+def runtime(
+    ctx: click.Context, roles: str, init: bool, port: int, host: str, state: str, within: float
+) -> None:
+    """Run what supports workloads inside their pods.
+
+    With --roles and --init it is the init run of a pod, with --roles alone the sidecar: it serves
+    /healthz, /readyz, /state and /drain, and ends at SIGTERM after a drain. The runtime profile
+    starts both."""
+    if ctx.invoked_subcommand is not None:
+        if roles:
+            raise click.UsageError("--roles stands alone, without a command")
+        return
+    if not roles:
+        click.echo(ctx.get_help())
+        return
+    pod, folder = Pod(), Path(state) if state else None
+    try:
+        parts = roles_of(roles, pod)
+    except BadSetting as bad:
+        running.terminated(str(bad), pod.env.get(running.TERMINATION, ""))
+        raise click.ClickException(str(bad)) from None
+    if init:
+        ctx.exit(running.main(lambda stop: running.run_init(parts, pod, folder, within, stop)))
+    sidecar = running.Sidecar(parts, pod, folder)
+
+    async def beside(stop: asyncio.Event) -> int:
+        await sidecar.run(host or None, port, stop)
+        return 0
+
+    try:
+        ctx.exit(running.main(beside))
+    except OSError as bad:
+        raise click.ClickException(f"cannot listen on port {port}: {bad}") from None
+
+
+def roles_of(text: str, pod: Pod) -> list[Part]:
+    """The parts named in the option. Raises BadSetting."""
+    return made([name.strip() for name in text.split(",") if name.strip()], pod)
+
+
+@runtime.command()
+@click.option("--port", default=running.PORT, show_default=True, help="Port of the sidecar.")
+@click.option("--state", default="", help="Folder of the state file, read if nothing answers.")
+@click.option("--json", "as_json", is_flag=True, help="Print the document as JSON.")
+@click.pass_context
+def check(ctx: click.Context, port: int, state: str, as_json: bool) -> None:
+    """Show what works of this pod's runtime, and what does not. Run it in the pod.
+
+    Exit status 0: all parts are ready; 1: some are not; 2: no runtime answers."""
+    import json
+
+    from federator.runtime import checking
+
+    try:
+        found, note = checking.asked(port, Path(state) if state else None)
+    except checking.NoRuntime as bad:
+        click.echo(f"Error: {bad}", err=True)
+        ctx.exit(2)
+    if note:
+        click.echo(note, err=True)
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(checking.table(found)))
+    ctx.exit(0 if found.get("ready") is True and not note else 1)
 
 
 @runtime.command()
@@ -42,8 +124,6 @@ def guard(
     A sidecar of every pod of an Exclusive job set with `guard`. /healthz answers 200 while the
     cluster's lease is good and 503 otherwise; /healthz/CONTAINER also asks that container's own
     probes."""
-    from pathlib import Path
-
     from federator.runtime import guard as guards
     from federator.runtime import reading
 

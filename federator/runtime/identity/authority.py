@@ -1,0 +1,108 @@
+"""The port to what signs the certificates of pods, and its implementation for the signer of the
+cluster (`federator signer`)."""
+
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from federator.runtime import web
+from federator.runtime.web import Unreached
+
+CERTIFICATES: Final = "/v1/certificates"
+BUNDLE: Final = "/v1/bundle"
+ASK_S: Final = 15.0
+ANSWER_MAX: Final = 1 << 18
+TEXT_MAX: Final = 400
+
+
+class Denied(Exception):
+    """The authority will not sign this. The message is for the owner of the workload."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Away(Exception):
+    """The authority does not answer, or has to wait for its own. Ask again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate with its intermediates, and the roots to trust: PEM."""
+
+    chain: str
+    bundle: str
+
+
+class Authority(Protocol):
+    """Signs the request of this pod. It finds out by itself which pod that is."""
+
+    async def sign(self, csr: str) -> Issued:
+        """Raises Denied, Away."""
+
+    async def bundle(self) -> str:
+        """The roots to trust now: during a rotation the old and the new ones. Raises Away."""
+
+
+class Signer:
+    """The signer of the cluster over HTTPS. The pod proves itself with a bound token for the
+    signer's audience, which the kubelet renews in its file."""
+
+    def __init__(self, url: str, token: Path, trust: Callable[[], str]) -> None:
+        """`trust`: PEM of the roots that the signer's own certificate is verified with."""
+        self._url = url.rstrip("/")
+        self._token = token
+        self._trust = trust
+
+    async def sign(self, csr: str) -> Issued:
+        try:
+            token = self._token.read_text("ascii").strip()
+        except (OSError, ValueError) as bad:
+            raise Away(f"the token of the pod cannot be read: {bad}") from None
+        body = json.dumps({"csr": csr}).encode()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        found = await self._ask("POST", CERTIFICATES, headers, body)
+        return Issued(_pem(found, "chain"), _pem(found, "bundle"))
+
+    async def bundle(self) -> str:
+        return _pem(await self._ask("GET", BUNDLE, {}, b""), "bundle")
+
+    async def _ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> dict[str, object]:
+        try:
+            context = ssl.create_default_context(cadata=self._trust())
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+        except (OSError, ValueError) as bad:
+            raise Away(f"the trust bundle for the signer cannot be used: {bad}") from None
+        try:
+            got = await web.ask(
+                method,
+                self._url + path,
+                headers=headers,
+                body=body,
+                context=context,
+                within_s=ASK_S,
+                most=ANSWER_MAX,
+            )
+        except Unreached as bad:
+            raise Away(f"the signer does not answer: {bad}") from None
+        found = got.json()
+        if got.status == 200:
+            return found
+        message = str(found.get("detail") or f"the signer answered {got.status}")[:TEXT_MAX]
+        if got.status in (400, 401, 403):
+            raise Denied(str(found.get("reason") or "Denied")[:80], message)
+        raise Away(message)
+
+
+def _pem(found: dict[str, object], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or "BEGIN CERTIFICATE" not in value:
+        raise Away(f"the answer of the signer has no {name}")
+    return value
