@@ -286,6 +286,42 @@ async def run_gateway(
         await _serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
 
 
+async def run_signer(
+    settings: Settings, access: Access, listen: "Listen", dns: tuple[str, ...] = ()
+) -> None:
+    """Serves the signer of a member until SIGTERM. Raises FieldError for settings that cannot be
+    used, and OSError when it cannot listen."""
+    from federator.runtime.identity.spiffe import NoId, SpiffeId
+    from federator.signer import server
+
+    configure_logs(settings)
+    options, clock, metrics = settings.signer, RealClock(), Metrics()
+    try:
+        SpiffeId(options.trust_domain, server.NAMESPACE, server.ACCOUNT)
+        authority = server.authority_of(options, clock.now, clock.monotonic)
+    except NoId as bad:
+        raise FieldError("signer.trust_domain", str(bad)) from None
+    except (OSError, ValueError) as bad:
+        raise FieldError("signer.openbao_ca_file", str(bad)) from None
+    async with contextlib.AsyncExitStack() as opened:
+        opened.push_async_callback(authority.close)
+        transport = await access.open()
+        opened.push_async_callback(transport.close)
+        client = Client(transport, "member", field_manager="federator-signer", metrics=metrics)
+        signer = server.Signer(
+            client, authority, options, clock=clock, rng=random.Random(), dns=dns, metrics=metrics
+        )
+
+        async def work() -> None:
+            try:
+                log.info("the signer is at %s", await signer.start(listen))
+                await signer.run()
+            finally:
+                await signer.close()
+
+        await _serve(settings, metrics, work(), lambda: {"authority": signer.trouble()})
+
+
 async def _until(work: "asyncio.Task[None]") -> None:
     await work
 

@@ -25,6 +25,7 @@ from federator.member.options import MemberOptions
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 from federator.process.oidc.options import OidcOptions
+from federator.signer.options import SignerOptions
 
 PREFIX = "FEDERATOR_"
 
@@ -92,6 +93,7 @@ class Settings:
     dashboard: DashboardOptions = field(default_factory=DashboardOptions)
     oidc: OidcOptions = field(default_factory=OidcOptions)
     gateway: GatewayOptions = field(default_factory=GatewayOptions)
+    signer: SignerOptions = field(default_factory=SignerOptions)
 
 
 def load(

@@ -162,7 +162,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": ("federator.cli.gateway.audits", "Check the audit of the submission gateway."),
     "runtime": (
         "federator.cli.running.runtime",
-        "Run what supports workloads inside their pods: the guard of Exclusive shards.",
+        "Run what supports workloads inside their pods: identity, and the guard of shards.",
+    ),
+    "signer": (
+        "federator.cli.running.signer",
+        "Sign the certificates of the pods of one cluster.",
     ),
     "config": ("federator.cli.config", "Show and explain settings."),
     "version": ("federator.cli.version", "Print the version."),

@@ -111,6 +111,19 @@ TABLE: tuple[Row, ...] = (
         ("question", "code"),
     ),
     Row(
+        "federator_signer_certificates_total",
+        Counter,
+        "Requests for certificates of pods by way (token, podcertificaterequest) and outcome:"
+        " Issued, or the reason.",
+        ("way", "outcome"),
+    ),
+    Row(
+        "federator_signer_seconds",
+        Histogram,
+        "Time that the signer takes for a certificate of a pod, its authority included.",
+        ("way",),
+    ),
+    Row(
         "federator_gateway_requests_total",
         Counter,
         "Requests to the submission gateway by operation and answer.",

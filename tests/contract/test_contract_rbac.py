@@ -382,6 +382,35 @@ async def test_a_token_for_somebody_else_does_not_open_the_server(api: Speaker) 
     assert "authenticated" not in status
 
 
+async def test_a_review_names_the_pod_and_the_audience_of_a_bound_token(api: Speaker) -> None:
+    await account(api)
+    containers = [{"name": "main", "image": "none"}]
+    body = {
+        "metadata": {"name": "web-0"},
+        "spec": {
+            "serviceAccountName": "robot",
+            "automountServiceAccountToken": False,
+            "containers": containers,
+        },
+    }
+    pod = (await api.post(api.url("pods"), body)).object(201)["metadata"]
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "web-0"}
+    asked = {"spec": {"audiences": ["signer", "other"], "boundObjectRef": bound}}
+    answer = (await api.post(api.url("serviceaccounts", "robot", "token"), asked)).object(201)
+    review = {"token": answer["status"]["token"], "audiences": ["signer", "third"]}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    status = (await api.post(path, {"spec": review})).object(201)["status"]
+
+    assert status["audiences"] == ["signer"]
+    extra = status["user"]["extra"]
+    assert extra["authentication.kubernetes.io/pod-name"] == ["web-0"]
+    assert extra["authentication.kubernetes.io/pod-uid"] == [pod["uid"]]
+    review["audiences"] = ["third"]
+    status = (await api.post(path, {"spec": review})).object(201)["status"]
+    assert "authenticated" not in status
+    assert status["user"] == {}
+
+
 async def test_requests_for_tokens_are_checked(api: Speaker) -> None:
     path = api.url("serviceaccounts", "robot", "token")
     (await api.post(path, {})).refused(404, "NotFound", 'serviceaccounts "robot" not found')

@@ -23,6 +23,7 @@ from federator.embedded.storage.store import Store
 AUDIENCE: Final = "https://kubernetes.default.svc"
 _ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 _LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
+_EXTRA: Final = "authentication.kubernetes.io/"
 _LEGACY: Final = "kubernetes.io/serviceaccount/"
 BOUND_KINDS: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _TOKEN_MAX: Final = 8192
@@ -43,17 +44,24 @@ class Tokens:
 
     def caller(self, token: str) -> Caller | None:
         """The caller that the token belongs to; None when it is unknown or no longer valid."""
-        admin = self.admins.get(token)
-        if admin is not None:
-            return admin
-        claims = self._verified(token)
-        if claims is None:
-            return None
-        return (
-            self._legacy(token, claims)
-            if claims.get("iss") == _LEGACY_ISSUER
-            else self._bound(claims)
-        )
+        reviewed = self.reviewed(token, [AUDIENCE])
+        return reviewed[0] if reviewed is not None else None
+
+    def reviewed(self, token: str, audiences: list[str]) -> tuple[Caller, list[str]] | None:
+        """The caller, and which of the audiences the token is for; None for a token that is for
+        none of them, unknown or no longer valid. Tokens without an audience are for the server's
+        own."""
+        claims = None if token in self.admins else self._verified(token)
+        legacy = claims is not None and claims.get("iss") == _LEGACY_ISSUER
+        own = [AUDIENCE] if claims is None or legacy else claims["aud"]
+        shared = [each for each in audiences if each in own]
+        if token in self.admins:
+            caller: Caller | None = self.admins[token]
+        elif claims is None:
+            caller = None
+        else:
+            caller = self._legacy(token, claims) if legacy else self._bound(claims)
+        return (caller, shared) if caller is not None and shared else None
 
     def issue(
         self,
@@ -133,7 +141,7 @@ class Tokens:
         return self._account(namespace, name, uid)
 
     def _bound(self, claims: JsonObject) -> Caller | None:
-        if AUDIENCE not in claims["aud"] or claims["exp"] <= self._store.clock.now():
+        if claims["exp"] <= self._store.clock.now():
             return None
         about = claims["kubernetes.io"]
         namespace = about["namespace"]
@@ -143,12 +151,17 @@ class Tokens:
             if bound and not self._lives(plural, namespace if info.namespaced else "", bound):
                 return None
         account = about["serviceaccount"]
-        return self._account(namespace, account["name"], account["uid"])
+        extra = [(f"{_EXTRA}credential-id", f"JTI={claims['jti']}")]
+        if pod := about.get("pod"):
+            extra += [(f"{_EXTRA}pod-name", pod["name"]), (f"{_EXTRA}pod-uid", pod["uid"])]
+        return self._account(namespace, account["name"], account["uid"], tuple(extra))
 
-    def _account(self, namespace: str, name: str, uid: str) -> Caller | None:
+    def _account(
+        self, namespace: str, name: str, uid: str, extra: tuple[tuple[str, str], ...] = ()
+    ) -> Caller | None:
         if not self._lives("serviceaccounts", namespace, {"name": name, "uid": uid}):
             return None
-        return Caller(_name(namespace, name), account_groups(namespace), uid)
+        return Caller(_name(namespace, name), account_groups(namespace), uid, extra)
 
     def _lives(self, plural: str, namespace: str, reference: dict[str, Any]) -> bool:
         revision = self._store.get(builtins.info("", plural), namespace, reference["name"])

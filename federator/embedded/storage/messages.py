@@ -23,6 +23,8 @@ class Caller:
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
     uid: str = ""
+    extra: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """What a bound token says in addition, such as its pod."""
 
     @property
     def is_master(self) -> bool:

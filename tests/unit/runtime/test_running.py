@@ -26,6 +26,7 @@ class Scripted(Part):
     breaks: int = 0
     drain_s: float = 0.0
     good: bool = True
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -40,6 +41,7 @@ class Scripted(Part):
 
     async def run(self) -> None:
         self.log.append(f"run {self.part}")
+        self.begun.set()
         if self.breaks:
             self.breaks -= 1
             raise RuntimeError("token eyJhbGciOi is bad")
@@ -157,11 +159,11 @@ async def test_a_drain_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 async def test_the_port_tells_the_state_and_stops_when_told(tmp_path: Path) -> None:
     log: list[str] = []
-    sidecar = Sidecar([Scripted("a", log)], Pod(env={}), tmp_path)
+    part = Scripted("a", log)
+    sidecar = Sidecar([part], Pod(env={}), tmp_path)
     stop, port = asyncio.Event(), await free_port()
     work = asyncio.create_task(sidecar.run("127.0.0.1", port, stop))
-    while "run a" not in log:
-        await asyncio.sleep(0.01)
+    await part.begun.wait()
     found, note = await asyncio.to_thread(checking.asked, port, tmp_path)
     assert (found["ready"], note) == (True, "")
     assert checking.table(found)[1].split() == ["a", "yes", "Fine", "a", "sentence"]

@@ -26,7 +26,8 @@ def answer(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         given["metadata"] = {"creationTimestamp": ctx.clock.rfc3339()}
         status = {"userInfo": _user(request.caller)}
     elif plural == "tokenreviews":
-        status = _token(ctx.tokens.caller(spec.get("token") or ""))
+        audiences = spec.get("audiences") or [AUDIENCE]
+        status = _token(ctx.tokens.reviewed(spec.get("token") or "", audiences))
     else:
         raise refusals.method_not_allowed()
     head = {"kind": target.info.kind, "apiVersion": target.info.api_version}
@@ -87,10 +88,13 @@ def _user(caller: Caller) -> JsonObject:
     user: JsonObject = {"username": caller.name, "groups": list(caller.groups)}
     if caller.uid:
         user["uid"] = caller.uid
+    if caller.extra:
+        user["extra"] = {name: [value] for name, value in caller.extra}
     return user
 
 
-def _token(caller: Caller | None) -> JsonObject:
-    if caller is None:
+def _token(reviewed: tuple[Caller, list[str]] | None) -> JsonObject:
+    if reviewed is None:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": _user(caller), "audiences": [AUDIENCE]}
+    caller, audiences = reviewed
+    return {"authenticated": True, "user": _user(caller), "audiences": audiences}

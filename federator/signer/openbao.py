@@ -1,0 +1,210 @@
+"""The authority behind the API of OpenBao (and Vault): its PKI engine, by a role that only allows
+SPIFFE ids of the trust domain.
+
+Sources: OpenBao API documentation, "PKI secrets engine" (Sign certificate, Read issuer, List
+issuers) and "Kubernetes auth method" (Login).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from federator.kube import errors
+from federator.kube.login import tls
+from federator.kube.wire.http import Endpoint, HttpTransport
+from federator.kube.wire.transport import Request, Transport
+from federator.runtime.identity import certificates
+from federator.runtime.identity.authority import Away
+from federator.runtime.identity.certificates import Refused
+from federator.signer.authorities import Wanted
+from federator.signer.options import SignerOptions
+
+log = logging.getLogger(__name__)
+
+ANSWER_S: Final = 10.0
+SILENCE_S: Final = 5.0
+BODY_MAX: Final = 1 << 19
+ISSUERS_MAX: Final = 32
+LOGIN_SHARE: Final = 2 / 3
+"""A login is renewed after this share of its lease."""
+BUNDLE_S: Final = 60.0
+"""The roots are read again after so many seconds."""
+_GONE: Final = (403,)
+
+
+class OpenBaoAuthority:
+    """Signs by `MOUNT/sign/ROLE`. `connect` is a transport to the address; closed with this."""
+
+    def __init__(
+        self, transport: Transport, options: SignerOptions, monotonic: Callable[[], float]
+    ) -> None:
+        self._transport = transport
+        self._options = options
+        self._monotonic = monotonic
+        self._token = ""
+        self._token_until_s = 0.0
+        self._login = asyncio.Lock()
+        self._bundle = b""
+        self._bundle_until_s = 0.0
+
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+        options = self._options
+        body = {
+            "csr": csr.public_bytes(serialization.Encoding.PEM).decode("ascii"),
+            "common_name": wanted.common_name,
+            "uri_sans": str(wanted.id),
+            "alt_names": ",".join(wanted.dns),
+            "user_ids": ",".join(wanted.claims),
+            "ttl": f"{wanted.lifetime_s}s",
+            "exclude_cn_from_sans": True,
+            "remove_roots_from_chain": True,
+        }
+        path = f"/v1/{options.openbao_mount}/sign/{options.openbao_role}"
+        data = await self._ask("POST", path, body)
+        leaf, chain = data.get("certificate"), data.get("ca_chain") or []
+        if not isinstance(leaf, str) or not isinstance(chain, list):
+            raise Away("the answer of OpenBao has no certificate")
+        roots = certificates.read_chain(await self.bundle(), "the roots in OpenBao")
+        parts = certificates.read_chain("\n".join([leaf, *map(str, chain)]).encode(), "its answer")
+        kept = [each for each in parts if each not in roots]
+        return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in kept)
+
+    async def bundle(self) -> bytes:
+        """Every root that an issuer of the mount stands on: the old and the new one during a
+        rotation."""
+        if self._bundle and self._monotonic() < self._bundle_until_s:
+            return self._bundle
+        try:
+            self._bundle = await self._read_roots()
+        except Away as bad:
+            if not self._bundle:
+                raise
+            log.warning("the roots in OpenBao cannot be read: %s; those before are used", bad)
+        self._bundle_until_s = self._monotonic() + BUNDLE_S
+        return self._bundle
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def _read_roots(self) -> bytes:
+        mount = f"/v1/{self._options.openbao_mount}"
+        listed = await self._ask("GET", f"{mount}/issuers", query=(("list", "true"),))
+        keys = [str(key) for key in listed.get("keys") or ()][:ISSUERS_MAX]
+        roots: list[bytes] = []
+        for key in sorted(keys):
+            data = await self._ask("GET", f"{mount}/issuer/{key}/json")
+            pems = [str(data.get("certificate", "")), *map(str, data.get("ca_chain") or ())]
+            found = certificates.read_chain("\n".join(pems).encode(), f"issuer {key} in OpenBao")
+            roots += [
+                each.public_bytes(serialization.Encoding.PEM)
+                for each in found
+                if each.subject == each.issuer
+            ]
+        if not roots:
+            raise Away(f"no issuer of {self._options.openbao_mount} in OpenBao has its root there")
+        return certificates.joined(*roots)
+
+    # -- requests -------------------------------------------------------------
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: tuple[tuple[str, str], ...] = (),
+    ) -> dict[str, Any]:
+        """The `data` of an answer. A token that is refused is replaced once. Raises Refused,
+        Away."""
+        status, found = await self._once(method, path, body, query, await self._present())
+        if status in _GONE:
+            self._token_until_s = 0.0
+            status, found = await self._once(method, path, body, query, await self._present())
+        if status < 300:
+            data = found.get("data")
+            return data if isinstance(data, dict) else {}
+        why = _why(found)
+        where = f"OpenBao ({self._options.openbao_mount}/{self._options.openbao_role})"
+        if status == 400:
+            raise Refused("AuthorityRefuses", f"{where} refuses: {why}")
+        raise Away(f"{where} answers {status}: {why}")
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        query: tuple[tuple[str, str], ...],
+        token: str,
+    ) -> tuple[int, dict[str, Any]]:
+        """Raises Away."""
+        headers = {"content-type": "application/json", "x-vault-request": "true"}
+        if token:
+            headers["x-vault-token"] = token
+        sent = msgspec.json.encode(body) if body is not None else b""
+        request = Request(method, path, query, headers, sent, SILENCE_S, ANSWER_S)
+        try:
+            response = await self._transport.request(request)
+            try:
+                content = await response.read(BODY_MAX)
+            finally:
+                await response.close()
+        except errors.ApiError as bad:
+            raise Away(f"OpenBao does not answer: {bad}") from None
+        try:
+            found = msgspec.json.decode(content) if content else {}
+        except msgspec.DecodeError:
+            found = {}
+        return response.status, found if isinstance(found, dict) else {}
+
+    async def _present(self) -> str:
+        """The token to show. Raises Away."""
+        async with self._login:
+            if self._token and self._monotonic() < self._token_until_s:
+                return self._token
+            file = self._options.openbao_token_file
+            if file:
+                self._token = await asyncio.to_thread(_text, file)
+                self._token_until_s = self._monotonic() + BUNDLE_S
+                return self._token
+            jwt = await asyncio.to_thread(_text, self._options.openbao_login_token_file)
+            path = f"/v1/auth/{self._options.openbao_login_mount}/login"
+            body = {"role": self._options.openbao_login_role, "jwt": jwt}
+            status, found = await self._once("POST", path, body, (), "")
+            auth = found.get("auth") if status < 300 else None
+            if not isinstance(auth, dict) or not isinstance(auth.get("client_token"), str):
+                role = self._options.openbao_login_role
+                raise Away(f"OpenBao refuses the login as {role} ({status}): {_why(found)}")
+            lease = auth.get("lease_duration")
+            lease_s = float(lease) if isinstance(lease, int) and lease > 0 else BUNDLE_S
+            self._token = auth["client_token"]
+            self._token_until_s = self._monotonic() + lease_s * LOGIN_SHARE
+            return self._token
+
+
+def _why(found: Mapping[str, Any]) -> str:
+    """The errors of an answer on one line."""
+    said = "; ".join(str(each) for each in found.get("errors") or ())
+    return " ".join(said.split())[:300] or "no reason given"
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, ValueError) as bad:
+        raise Away(f"the token for OpenBao cannot be read: {type(bad).__name__}: {path}") from None
+
+
+def connected(options: SignerOptions) -> HttpTransport:
+    """A transport to the address of the options. Raises ValueError for a bad file of
+    certificates, OSError for one that cannot be read."""
+    context = None
+    if options.openbao_address.startswith("https://"):
+        file = options.openbao_ca_file
+        context = tls.client_context(ca_pem=Path(file).read_bytes() if file else b"")
+    return HttpTransport(Endpoint(options.openbao_address, tls=context))
