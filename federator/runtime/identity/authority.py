@@ -2,7 +2,6 @@
 cluster (`federator signer`)."""
 
 import json
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +75,7 @@ class Signer:
         self, method: str, path: str, headers: dict[str, str], body: bytes
     ) -> dict[str, object]:
         try:
-            context = ssl.create_default_context(cadata=self._trust())
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context = web.trusting(self._trust())
         except (OSError, ValueError) as bad:
             raise Away(f"the trust bundle for the signer cannot be used: {bad}") from None
         try:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from federator.runtime import web
 from federator.runtime.identity import files
 from federator.runtime.identity.authority import Authority, Away, Denied, Signer
 from federator.runtime.identity.files import Content
@@ -166,7 +167,7 @@ class Renewed:
         self._resume()
         if self._known.facts is not None and self._known.state().ready:
             return
-        await self._try()
+        await self.renew()
         if self._known.facts is None or self._known.trouble is not None:
             raise Waiting(self.state())
 
@@ -199,12 +200,12 @@ class Renewed:
                 # In steps: a clock that is set moves the end of the certificate, not of a sleep.
                 await asyncio.sleep(min(wait_s, RETRY_S))
                 continue
-            await self._try()
+            await self.renew()
             if self._known.trouble is not None:
                 await asyncio.sleep(RETRY_S * (0.5 + self._known.pod.chance() / 2))
 
-    async def _try(self) -> None:
-        """Renews once; what goes wrong is kept as trouble."""
+    async def renew(self) -> None:
+        """Renews now; what goes wrong is kept as trouble."""
         try:
             async with asyncio.timeout(CHILD_S):
                 self._take(await self._renewed())
@@ -235,13 +236,16 @@ class Renewed:
         away."""
         try:
             fresh = (await self._authority.bundle()).encode()
+            web.trusting(fresh.decode("ascii"))  # a text without certificates is not kept
             if fresh != (self._folder / BUNDLE).read_bytes():
                 self._keep_bundle(fresh)
                 log.info("the trust bundle has changed")
         except (Away, Denied) as bad:
             log.info("the trust bundle cannot be read: %s", bad)
+        except ValueError:
+            log.warning("the trust bundle of the signer holds no certificates")
         except OSError as bad:
-            log.warning("the trust bundle cannot be written: %s", bad.strerror)
+            log.warning("the trust bundle cannot be taken over: %s", bad.strerror)
 
     def _keep_bundle(self, fresh: bytes) -> None:
         """With the same key and certificate, which are linked and not read. Raises OSError."""
@@ -270,19 +274,20 @@ class Projected:
         return self._known.state()
 
     async def prepare(self) -> None:
-        await self._look()
+        await self.look()
         if self._known.facts is None:
             raise Waiting(self.state())
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            await self._look()
+            await self.look()
 
     async def drain(self) -> None:
         """The certificate is needed to the end."""
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Checks the files, where they are others than the last time."""
         chain, bundle = self._folder / CERTIFICATE, self._folder / BUNDLE
         try:
             stats = [os.stat(path) for path in (chain, bundle)]

@@ -45,9 +45,10 @@ def authority(
     begins_s: float = -3600.0,
     lasts_s: float = 30 * 86400.0,
     signs: bool = True,
+    key: ec.EllipticCurvePrivateKey | None = None,
 ) -> Ca:
     """A root, or an intermediate signed by `above`. Times relative to `now_s`."""
-    key = certificates.new_key()
+    key = key or certificates.new_key()
     begin = datetime.datetime.fromtimestamp(now_s + begins_s, datetime.UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (
