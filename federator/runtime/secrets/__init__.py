@@ -1,0 +1,1 @@
+"""The secrets that a pod reads with its certificate: files in memory that follow their versions."""
