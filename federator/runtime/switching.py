@@ -8,13 +8,16 @@ application that follows its files only has to look at this one.
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 DATA: Final = "..data"
 REFRESHED: Final = "..refreshed"
+_STAMPED: Final = re.compile(r"\.\.[0-9]")
 
 
 def present(folder: Path) -> Path | None:
@@ -63,8 +66,14 @@ def _tidy(folder: Path, fresh: Path, shown: Sequence[str]) -> None:
         if each.is_symlink():
             if not each.name.startswith("..") and each.name not in shown:
                 each.unlink()
-        elif each.is_dir() and each.name.startswith("..") and each != fresh:
+        elif each.is_dir() and _STAMPED.match(each.name) and each != fresh:
             shutil.rmtree(each, ignore_errors=True)
+
+
+def stamp(now_s: float) -> str:
+    """A name for a tree that is written now; it begins with a digit."""
+    now = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    return f"{now}-{os.urandom(4).hex()}"
 
 
 def place(path: Path, data: bytes, mode: int) -> None:

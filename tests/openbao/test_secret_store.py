@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from federator.runtime.backends import Away, Refusal
 from federator.runtime.secrets.folder import READERS, FolderStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
-from federator.runtime.secrets.store import SECRET_MAX, Away, Refusal, SecretStore
+from federator.runtime.secrets.store import SECRET_MAX, SecretStore
 from tests.openbao import pods, server
 from tests.openbao.server import OpenBao
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from federator.runtime import web
-from federator.runtime.secrets.store import SECRET_MAX, Away, Refusal, Secret, checked
+from federator.runtime.backends import Away, Refusal
+from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.web import Answer, Unreached
 
 ASK_S: Final = 10.0

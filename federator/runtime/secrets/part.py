@@ -12,18 +12,18 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from federator.model.errors import FieldError
 from federator.runtime import switching, wanted
+from federator.runtime.backends import Away, Refusal
 from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.secrets.folder import FolderStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
-from federator.runtime.secrets.store import Away, Refusal, Secret, SecretStore
+from federator.runtime.secrets.store import Secret, SecretStore
 from federator.runtime.wanted import SecretFile
 
 log = logging.getLogger("federator.runtime.secrets")
@@ -174,8 +174,7 @@ class Secrets:
                     _link(former / each.path, tree / each.path)
             switching.place(tree / VERSIONS, kept, 0o444)
 
-        now = datetime.fromtimestamp(self._pod.wall(), UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-        switching.switch(self._folder, fill, f"{now}-{os.urandom(4).hex()}")
+        switching.switch(self._folder, fill, switching.stamp(self._pod.wall()))
 
     def _wanted(self) -> str:
         text = repr([(each.name, each.value, each.path, each.mode) for each in self._files])

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from federator.runtime.backends import Refusal
+
 SECRET_MAX: Final = 1 << 20
 """Bytes of all values of a secret."""
 VALUES_MAX: Final = 256
@@ -24,20 +26,6 @@ class Secret:
     """Opaque: another text is another version."""
     values: Mapping[str, bytes] = field(repr=False)
     """A store with one value for a secret calls it `value`."""
-
-
-class Refusal(Exception):
-    """A secret cannot be had for a reason that waiting alone does not end. `reason` is CamelCase;
-    the message is for the owner of the workload and has nothing of the secret."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
-
-class Away(Exception):
-    """The store does not answer, or this pod has no certificate yet. Ask again later."""
 
 
 class SecretStore(Protocol):

@@ -13,11 +13,12 @@ import pytest
 
 from federator.model.errors import FieldError
 from federator.runtime import running, switching, wanted
+from federator.runtime.backends import Away, Refusal
 from federator.runtime.parts import PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.secrets import part
 from federator.runtime.secrets.part import Secrets
-from federator.runtime.secrets.store import SECRET_MAX, Away, Refusal, Secret, checked
+from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.switching import REFRESHED
 from tests import virtual_time
 

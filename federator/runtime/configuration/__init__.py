@@ -1,0 +1,1 @@
+"""The configuration of a pod: artifacts by digest, on disk before the application starts."""
