@@ -9,6 +9,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import registry
 from federator.kinds.pods import effective, inject, privileges
+from federator.kinds.shared import runtimefields
 from federator.kinds.verbs import Role, WorkloadVerbs
 from federator.model import interning
 from federator.model.ask import Ask, Component, PodShape, StatedPod, Unit
@@ -37,6 +38,7 @@ def ask(
     refusal = verbs.refusal(obj)
     if refusal is not None:
         raise refusal
+    runtimefields.check(obj, profile)
     shape, stated = _pods(obj, verbs, profile)
     created = (
         raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))

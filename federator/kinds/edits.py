@@ -85,7 +85,10 @@ def undone(kind: Kind, obj: Obj, chosen: Revision) -> Patch:
     fields = ("template",) if kind.model is None else podparts.FIELDS
     spec = raw.mapping(obj, "spec")
     live = {name: spec[name] for name in fields if name in spec}
-    patch: Patch = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
+    wanted = dict(chosen.parts)
+    if pin := raw.mapping(spec, "runtime", "version"):  # it is no part of the pods, and stays
+        wanted["runtime"] = {**raw.mapping(wanted, "runtime"), "version": pin}
+    patch: Patch = {"spec": diffs.replacement_patch(live, wanted)}
     if chosen.cause != revisions.cause_of(obj):
         patch["metadata"] = {"annotations": {revisions.CHANGE_CAUSE: chosen.cause or None}}
     return patch

@@ -13,13 +13,25 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
 
-FIELDS: Final = ("template", "config", "sidecars", "iamRole", "runtimeProfile", "startupTaint")
+FIELDS: Final = (
+    "template",
+    "config",
+    "sidecars",
+    "iamRole",
+    "runtimeProfile",
+    "startupTaint",
+    "runtime",
+)
 """Fields of spec that undo writes back, for all kinds; a plain Deployment has the first only."""
 
 
 def of(obj: Obj) -> dict[str, Any]:
     """Those fields of a workload, or of its slice, that it has."""
     spec = raw.mapping(obj, "spec")
+    runtime = raw.mapping(spec, "runtime")
+    if runtime:  # its version is not among them: the hash of the profile is
+        named = {name: value for name, value in runtime.items() if value and name != "version"}
+        spec = {**spec, "runtime": named}
     return {name: spec[name] for name in FIELDS if spec.get(name) not in (None, {}, "")}
 
 

@@ -20,7 +20,7 @@ from federator.kinds.labels import (
 )
 from federator.kinds.pods import inject as injection
 from federator.kinds.pods import priorities
-from federator.kinds.shared import environment, workloads
+from federator.kinds.shared import environment, runtimefields, workloads
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -108,6 +108,7 @@ def pod_template(
         **environment.labels(mark),
         **selector,
     }
+    pod = runtimefields.with_variables(obj, pod, own_containers(obj))
     config = raw.text_map(obj, "spec", "config")
     if config:
         pod = _with_config(pod, config_map_name(name_of(obj)), own_containers(obj))

@@ -29,6 +29,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.placementfields import Placement
+from federator.kinds.shared.runtimefields import RuntimeFields
 
 NAME_RULE = (
     "size(self.metadata.name) <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
@@ -93,6 +94,8 @@ class WorkloadSpec(Model):
     """
     sidecars: Annotated[dict[str, AnyObject], Field(max_length=32)] = Field(default_factory=dict)
     """Parameters for containers of the RuntimeProfile, by container name."""
+    runtime: RuntimeFields | None = None
+    """Secrets and configuration that the runtime of its pods brings, and the version of it."""
     placement: Placement | None = None
     """Where the workload may go; the best matching policy decides when left out."""
     template: PodTemplate

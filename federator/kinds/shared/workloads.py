@@ -13,6 +13,7 @@ from federator.api.common import INDEXES_MAX
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.pods import podparts
+from federator.kinds.shared import runtimefields
 from federator.kinds.verbs import SliceMark
 from federator.model import shards
 from federator.model.ask import Tier
@@ -87,6 +88,9 @@ def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[s
     spec = {
         name: value for name, value in raw.mapping(obj, "spec").items() if name not in HOST_ONLY
     }
+    if "runtime" in spec:  # which version that is, is the mark's to say
+        spec |= {"runtime": runtimefields.carried(raw.mapping(spec, "runtime"))}
+        spec = {name: value for name, value in spec.items() if name != "runtime" or value}
     for name, value in defaults.items():
         spec.setdefault(name, value)
     spec["slice"] = verbs.encode_mark(mark)
