@@ -183,6 +183,11 @@ def content_hash(obj: Obj) -> str:
     return names.short_hash(json.dumps(spec, sort_keys=True, separators=(",", ":")), length=12)
 
 
+def version_name(obj: Obj) -> str:
+    """What people call this version; "" if it has no name."""
+    return raw.text(obj, "spec", "version")
+
+
 def versions(obj: Obj) -> dict[str, dict[str, Any]]:
     """Hash -> profile object of the versions that the status keeps, the newest first. An entry with
     a spec that does not match its hash is left out."""

@@ -1,5 +1,4 @@
-"""Trees of files that change as a whole: a folder with links, whose target is switched by one
-rename.
+"""Trees of files that change as a whole: a folder with links to a tree that one rename replaces.
 
 The layout is that of a kubelet's volumes, which libraries that follow files know:
 `db -> ..data/db`, `..data -> ..STAMP`. After each switch the file `..refreshed` gets the stamp: an

@@ -85,7 +85,7 @@ def overlap(paths: Sequence[str]) -> tuple[int, int] | None:
 
 def secrets(text: str) -> tuple[SecretFile, ...]:
     """Reads the variable; empty for "". Raises FieldError."""
-    found = []
+    files = []
     for index, entry in enumerate(_entries(text, SECRETS_MAX)):
         where = f"[{index}]"
         name, path = _text(entry, "name", where), _text(entry, "path", where)
@@ -95,14 +95,14 @@ def secrets(text: str) -> tuple[SecretFile, ...]:
         if type(mode) is not int or not 0 <= mode <= 0o777:
             raise FieldError(f"{where}.mode", f"{mode!r} is no mode from 0 to 511 (0777)")
         bare, _, value = name.partition("#")
-        found.append(SecretFile(bare, value, path, mode))
-    _apart([each.path for each in found])
-    return tuple(found)
+        files.append(SecretFile(bare, value, path, mode))
+    _apart([each.path for each in files])
+    return tuple(files)
 
 
 def config(text: str) -> tuple[ConfigTree, ...]:
     """Reads the variable; empty for "". Raises FieldError."""
-    found = []
+    trees = []
     for index, entry in enumerate(_entries(text, CONFIG_MAX)):
         where = f"[{index}]"
         artifact = sources.reference(_text(entry, "artifact", where), f"{where}.artifact")
@@ -110,21 +110,21 @@ def config(text: str) -> tuple[ConfigTree, ...]:
         if not sources.DIGEST.fullmatch(digest):
             raise FieldError(f"{where}.digest", f"{digest[:80]!r} is no sha256:... digest")
         _refuse(path_problem(path), f"{where}.path")
-        found.append(ConfigTree(artifact, digest, path))
-    _apart([each.path for each in found])
-    return tuple(found)
+        trees.append(ConfigTree(artifact, digest, path))
+    _apart([each.path for each in trees])
+    return tuple(trees)
 
 
 def _entries(text: str, most: int) -> list[dict[str, Any]]:
     try:
-        found = json.loads(text) if text else []
+        entries = json.loads(text) if text else []
     except (ValueError, RecursionError):
         raise FieldError("", "is not JSON") from None
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise FieldError("", "is no list of objects")
-    if len(found) > most:
-        raise FieldError("", f"has {len(found)} entries; at most {most} are accepted")
-    return found
+    if len(entries) > most:
+        raise FieldError("", f"has {len(entries)} entries; at most {most} are accepted")
+    return entries
 
 
 def _text(entry: dict[str, Any], field: str, where: str) -> str:

@@ -60,6 +60,17 @@ class Desired:
     """The present time, in the spelling of the API."""
     overdue: bool = False
     """Its deadline is over."""
+    pin: "Pinned | None" = None
+    """Its pin of a version of its RuntimeProfile; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A pin of a version, as its condition reports it."""
+
+    holds: bool
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

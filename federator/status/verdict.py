@@ -54,6 +54,7 @@ OWNED: Final = (
     "ProjectRefused",
     "Reclaiming",
     "ProfileHeldBack",
+    "RuntimePinned",
     "MovesWithoutRoom",
     "DecisionRefused",
     "SpreadViolated",
@@ -64,6 +65,7 @@ OWNED: Final = (
 )
 """Every condition type that a fold may set; for `conditions.merge`."""
 
+RUNTIME_PINNED: Final = "RuntimePinned"
 UNPLACED: Final = "It has not been placed yet."
 HALTED: Final = "spec.paused is true: no pods of a changed template are made"
 HALTED_REASON: Final = "DeploymentPaused"
@@ -398,6 +400,9 @@ def _notices(facts: Facts) -> list[Condition]:
     if facts.placing is not None and facts.placing.profile_held_back:
         reason, message = facts.placing.reason.value, f"{facts.placing.message}."
         notices.append(Condition("ProfileHeldBack", conditions.TRUE, reason, message, generation))
+    if (pin := facts.wanted.pin) is not None:
+        status = conditions.TRUE if pin.holds else conditions.FALSE
+        notices.append(Condition(RUNTIME_PINNED, status, pin.reason, pin.message, generation))
     if facts.placing is not None and facts.placing.without_room:
         notices.append(_without_room(facts.placing.without_room, generation))
     if facts.placing is not None and facts.placing.violations:

@@ -32,6 +32,7 @@ NO_REASONS = (
             "ProjectRefused",
             "Reclaiming",
             "ProfileHeldBack",
+            "RuntimePinned",
             "MovesWithoutRoom",
             "DisruptionTarget",
             "PreemptionByScheduler",

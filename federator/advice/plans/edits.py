@@ -7,7 +7,7 @@ identity stay.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from federator.hub.placing import offline
 from federator.hub.placing.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.kinds import registry
+from federator.kinds.pods import podparts
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
@@ -281,7 +282,9 @@ def _apply_workload(made: Edited, obj: Obj, live: Obj | None) -> None:
 def _restarts(obj: Obj, amount: str) -> dict[str, Any]:
     """The fields of a workload that replace its copies where they run when they change."""
     left_out = {*workloads.TAKEN_AT_ONCE, *BESIDE_PODS, amount}
-    spec = raw.mapping(obj, "spec")
+    spec = {**raw.mapping(obj, "spec"), **podparts.of(obj)}
+    if "runtime" not in podparts.of(obj):  # a pin of a version replaces nothing
+        left_out.add("runtime")
     return {name: value for name, value in spec.items() if name not in left_out}
 
 
@@ -369,12 +372,14 @@ def _view(made: Edited, view: ClusterView) -> None:
     made.situation = replace(made.situation, snapshot=replace(snapshot, clusters=clusters))
 
 
-def _apply_profile(made: Edited, obj: Obj, _: Obj | None) -> None:
-    _read_again(made, offline.id_of(obj)[2])
+def _apply_profile(made: Edited, obj: Obj, live: Obj | None) -> None:
+    kept = (live, *runtimeprofile.versions(live).values()) if live is not None else ()
+    _read_again(made, offline.id_of(obj)[2], {runtimeprofile.version_name(each) for each in kept})
 
 
-def _read_again(made: Edited, profile: str) -> None:
-    """Reads the workloads with this RuntimeProfile again: their copies are all replaced."""
+def _read_again(made: Edited, profile: str, kept: Collection[str] = ()) -> None:
+    """Reads the workloads with this RuntimeProfile again: their copies are all replaced, unless
+    they keep one of the versions of these names."""
     situation = made.situation
     for key, workload in list(situation.workloads.items()):
         if workload.profile != profile:
@@ -387,7 +392,9 @@ def _read_again(made: Edited, profile: str) -> None:
             )
         _summarise(made, obj)
         made.edited.add(key)
-        made.restarted.add(key)
+        name, until_s = workload.pin
+        if not (name in kept and situation.snapshot.as_of < until_s):
+            made.restarted.add(key)
 
 
 def _apply_namespace(made: Edited, obj: Obj, _: Obj | None) -> None:

@@ -99,6 +99,8 @@ def in_force(state: HubState, workload: Workload) -> Profile | None:
     if known is None:
         return verbs.NO_PROFILE
     present: Profile = (workload.profile, known["hash"])
+    if (kept := pinned(state, workload, known)) is not None:
+        return workload.profile, kept
     record = state.record_of(workload)
     charged = record.terms.charged if record is not None else None
     if charged is None or workload.ask is None:
@@ -109,13 +111,48 @@ def in_force(state: HubState, workload: Workload) -> Profile | None:
     return _pinned(state, workload)
 
 
+def pinned(state: HubState, workload: Workload, known: Mapping[str, Any]) -> str | None:
+    """Hash of the version that a workload keeps by `spec.runtime.version`. None without a pin,
+    after its end, and where no version of that name is known or its decision charges less: then its
+    pods get the version that they would get without a pin."""
+    name, until_s = workload.pin
+    if not name or state.wall() >= until_s:
+        return None
+    record = state.record_of(workload)
+    charged = record.terms.charged if record is not None else None
+    for content, requests in _named(state, workload, known, name):
+        if charged is None or (requests is not None and requests.within(charged.shape.requests)):
+            return content
+    return None
+
+
+def _named(
+    state: HubState, workload: Workload, known: Mapping[str, Any], name: str
+) -> Iterator[tuple[str, Resources | None]]:
+    """Hash of each version of this name, the newest first, and what one copy is charged with it;
+    None where that cannot be told."""
+    every = ((known["hash"], known["object"]), *known["former"])
+    named = [(content, obj) for content, obj in every if runtimeprofile.version_name(obj) == name]
+    if not named:
+        return
+    requests = dict(_versions(state, workload, known))
+    by_shape = {
+        runtimeprofile.shaping(obj): requests[content]
+        for content, obj in every
+        if content in requests
+    }
+    for content, obj in named:
+        yield content, by_shape.get(runtimeprofile.shaping(obj))
+
+
 def _versions(
     state: HubState, workload: Workload, known: Mapping[str, Any]
 ) -> Iterator[tuple[str, Resources]]:
     """Hash of each version and what one copy is charged with it, the newest first."""
     if workload.served is None:
         ask = workload.ask
-        assert ask is not None
+        if ask is None:
+            return
         yield known["hash"], _charged(state, workload, ask.shape.requests, ask.own)
         kept = {version for version, _ in known["former"]}
         for version in workload.formerly:

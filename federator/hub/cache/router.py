@@ -80,7 +80,7 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
     Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
     Changed.DECIDED: (Turn.PLACE,),
     Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.PROFILE: (Turn.DISPATCH,),
+    Changed.PROFILE: (Turn.DISPATCH, Turn.AGGREGATE),
     Changed.POLICY: (Turn.PLACE,),
     Changed.OVERRIDDEN: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.QUOTA: (Turn.PLACE,),

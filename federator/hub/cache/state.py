@@ -112,6 +112,9 @@ class HubState:
     pause: Pause | None = None
     ready: bool = False
     """Host lists are in and members read or given up: only then is anything placed or deleted."""
+    wall: Callable[[], float] = lambda: 0.0
+    """Epoch seconds, for what ends by the calendar: pins of versions. The process gives its clock.
+    """
     leader_gate: Callable[[], bool] = lambda: True
     """Whether this hub leads, evaluated before every write; always true without an election."""
     term: int = 0

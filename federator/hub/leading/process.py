@@ -77,7 +77,7 @@ class HubProcess:
         self.options, self.clock, self.rng = options, clock, rng
         leads = (lambda: elector.leading) if elector is not None else (lambda: True)
         seals = Seals(new_key or (lambda: rng.randbytes(KEY_BYTES)))
-        self.state = HubState(options, metrics, seals=seals, leader_gate=leads)
+        self.state = HubState(options, metrics, seals=seals, leader_gate=leads, wall=clock.now)
         if elector is not None:
             elector.notes = lambda: {
                 **self.state.tombstones.notes(),

@@ -54,6 +54,11 @@ class Formerly:
     """As `Ask.own`."""
 
 
+Pin = tuple[str, float]
+"""Name of a version, and until when in epoch seconds."""
+NO_PIN: Pin = ("", 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What many workloads have in common beside what they ask for: they share one."""
@@ -79,6 +84,8 @@ class Traits:
     cascade: str = ""
     """Of one that is being deleted: the finalizer with which the API server asks the garbage
     collector to handle the dependents, FOREGROUND or ORPHAN; "" for none."""
+    pin: Pin = NO_PIN
+    """The version of its RuntimeProfile that its pods keep for a time (`spec.runtime.version`)."""
     served: Mapping[str, Any] | None = None
     """The spec that members are to have where an edit is held back (`hub.host.in_force`); None: its
     own."""
@@ -128,6 +135,10 @@ class Workload:
     @property
     def deleting(self) -> bool:
         return self.traits.deleting
+
+    @property
+    def pin(self) -> Pin:
+        return self.traits.pin
 
     @property
     def placement(self) -> Mapping[str, Any]:
@@ -375,8 +386,17 @@ def summarise(
             _end_rules(verbs, obj),
             _formerly(obj, verbs, former) if ask is not None else (),
             cascade(meta),
+            _pin(obj),
         ),
     )
+
+
+def _pin(obj: Mapping[str, Any]) -> Pin:
+    version = raw.mapping(obj, "spec", "runtime", "version")
+    if not version:
+        return NO_PIN
+    name, until_s = raw.text(version, "name"), raw.epoch_s(raw.text(version, "until"))
+    return name, until_s
 
 
 def _version(text: str) -> int | str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.status import conditions
 from federator.status.fold import Fold, Row
+from federator.status.verdict import RUNTIME_PINNED
 
 TROUBLES: Final = frozenset(
     {
@@ -56,6 +57,7 @@ class Told:
 def of(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
     """The Events for the transition from the former to the present status."""
     yield from _readiness(live, result)
+    yield from _pin(live, result)
     yield from _troubles(raw.objects(live, "clusterStatuses"), result.rows)
 
 
@@ -73,6 +75,15 @@ def _readiness(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
         desired = raw.integer(live, "desired", default=result.desired)
         if not (now.reason in MOVING and (edited or desired != result.desired)):
             yield Told("NotReady", now.message, warning=True)
+
+
+def _pin(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
+    """A pin that ends soon, has ended, or does not hold, once."""
+    now = next((each for each in result.conditions if each.type == RUNTIME_PINNED), None)
+    was = conditions.find(live.get("conditions"), RUNTIME_PINNED) or {}
+    if now is None or now.reason in (was.get("reason"), "Pinned"):
+        return
+    yield Told(f"RuntimePin{now.reason}", now.message, warning=True)
 
 
 def _troubles(live: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Iterator[Told]:

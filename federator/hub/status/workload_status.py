@@ -24,7 +24,7 @@ from federator.hub.metering.readiness import Readiness
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.hub.status import transitions
+from federator.hub.status import pins, transitions
 from federator.kinds import registry
 from federator.kube import backoff, errors
 from federator.kube.clock import Clock
@@ -91,6 +91,8 @@ class StatusAggregation:
         """Monotonic time before which an unsettled status of this workload is not written."""
         self._refused: dict[WorkloadKey, _Refused] = {}
         """Workloads with a last status that the host refused."""
+        self._pinned: set[WorkloadKey] = set()
+        """Workloads that keep a version of their RuntimeProfile for a time."""
         self._rng = rng
         state.signals.to_aggregate.append(self.queue.add)
 
@@ -104,6 +106,7 @@ class StatusAggregation:
             self._not_before.pop(key, None)
             self._refused.pop(key, None)
             self._readiness.forget(key)
+            self._pinned.discard(key)
             for member in self.state.members.values() if workload is None else ():
                 self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
@@ -122,6 +125,7 @@ class StatusAggregation:
         reason = record.terms.reason if record is not None else None
         self._readiness.note(workload, reason, result)
         self._follow_end(workload, result)
+        self._follow_pin(workload)
         patch = self._patch(workload, live, result)
         if not patch:
             if now >= self._not_before.get(key, now):
@@ -218,6 +222,7 @@ class StatusAggregation:
             start_time=start,
             now=self.clock.rfc3339(),
             overdue=start != "" and self._left_s(workload, start) <= 0,
+            pin=pins.pinned(self.state, workload),
         )
         observations, refusals, in_flight, waiting = self._gathered(served, record)
         placing = self._placing(workload, record)
@@ -241,6 +246,18 @@ class StatusAggregation:
             self.queue.add_after(key, self._left_s(workload, result.start_time))
         if record is not None and progress.unstopped(workload, record):
             self.state.changed(Changed.DECIDED, key)
+
+    def _follow_pin(self, workload: Workload) -> None:
+        """Looks again when the pin of a version ends soon and when it ends, which brings no event
+        of its own. Then its pods get the present version."""
+        key = workload.key
+        next_s = pins.next_s(self.state, workload)
+        if next_s is not None:
+            self._pinned.add(key)
+            self.queue.add_after(key, next_s)
+        elif key in self._pinned:
+            self._pinned.discard(key)
+            self.state.changed(Changed.PROFILE, key)
 
     def _left_s(self, workload: Workload, start: str) -> float:
         """Seconds until the deadline of a job set with a first shard that began at `start`."""

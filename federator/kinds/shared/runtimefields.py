@@ -141,8 +141,8 @@ def check(obj: Obj, profile: Obj | None) -> None:
             name = raw.text(profile or raw.NO_FIELDS, "metadata", "name") or "default"
             raise FieldError(
                 f"{PATH}.{field}",
-                f"RuntimeProfile {name!r} has no container that reads this: one whose arguments"
-                f" are runtime --roles with {field!r} among them",
+                f"RuntimeProfile {name!r} has no container that reads this: its arguments have to"
+                f" be runtime --roles with {field!r} among them",
             )
         paths = [raw.text(entry, "path") for entry in entries]
         if (pair := wanted.overlap(paths)) is not None:
@@ -171,13 +171,13 @@ def _roles(entry: Obj) -> set[str]:
         for word in (container.get(field) or ())
         if isinstance(container.get(field), list)
     ]
-    found: set[str] = set()
+    named: set[str] = set()
     for index, word in enumerate(words):
         if word == "--roles" and index + 1 < len(words):
-            found |= set(words[index + 1].split(","))
+            named |= set(words[index + 1].split(","))
         elif word.startswith("--roles="):
-            found |= set(word.removeprefix("--roles=").split(","))
-    return {role.strip() for role in found}
+            named |= set(word.removeprefix("--roles=").split(","))
+    return {role.strip() for role in named}
 
 
 def with_variables(obj: Obj, pod: Obj, own: frozenset[str]) -> dict[str, Any]:

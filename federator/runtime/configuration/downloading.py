@@ -21,13 +21,13 @@ def download(store: ArtifactStore, blob: Blob, target: Path) -> None:
     have = target.stat().st_size if target.exists() else 0
     if blob.size is None or have < blob.size:
         _continue(store, blob, target, have)
-    found, size = _digest(target)
-    if found != blob.digest:
+    actual, size = _digest(target)
+    if actual != blob.digest:
         # Nothing of it can be used: not even the beginning, which may be of something else.
         target.unlink(missing_ok=True)
         raise Refusal(
             "ConfigDigestWrong",
-            f"{blob.url} has {size} bytes with {found}, and {blob.digest} is asked for",
+            f"{blob.url} has {size} bytes with {actual}, and {blob.digest} is asked for",
         )
 
 

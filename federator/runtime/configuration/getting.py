@@ -24,7 +24,7 @@ _MOVED: Final = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer whose body is still to be read."""
+    """An answer with a body that is still to be read."""
 
     status: int
     headers: Mapping[str, str]
@@ -56,10 +56,10 @@ class Web:
         """The answer to a GET. Credentials are not sent to another host. Raises Away, Refusal."""
         fields = dict(headers)
         for _ in range(REDIRECTS_MAX + 1):
-            with self._asked(url, fields) as (status, found, response):
-                place = found.get("location", "")
+            with self._asked(url, fields) as (status, heads, response):
+                place = heads.get("location", "")
                 if status not in _MOVED or not place:
-                    yield Answer(status, found, self._pieces(response, host_of(url)))
+                    yield Answer(status, heads, self._pieces(response, host_of(url)))
                     return
             after = urllib.parse.urljoin(url, place)
             if not after.startswith("https://") and not url.startswith("http://"):
@@ -90,8 +90,8 @@ class Web:
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 connection.request("GET", path, headers=dict(headers))
                 response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            yield response.status, found, response
+            heads = {name.lower(): value for name, value in response.getheaders()}
+            yield response.status, heads, response
         finally:
             connection.close()
 
@@ -110,8 +110,8 @@ class Web:
         if self.logins is None:
             return ""
         try:
-            found = json.loads(self.logins.read_bytes())["auths"]
-            entries = {host_of(key if "://" in key else f"//{key}"): found[key] for key in found}
+            auths = json.loads(self.logins.read_bytes())["auths"]
+            entries = {host_of(key if "://" in key else f"//{key}"): auths[key] for key in auths}
             entry = entries.get(host)
             if entry is None:
                 return ""

@@ -106,17 +106,17 @@ class Configuration:
         """Raises Refusal, Away, OSError."""
         partial = self._folder / PARTIAL
         partial.mkdir(parents=True, exist_ok=True)
-        found: dict[str, tuple[Blob, Path]] = {}
+        blobs: dict[str, tuple[Blob, Path]] = {}
         for each in self._trees:
             store = self._store(each.artifact.scheme, stopped)
             blob = store.locate(each.artifact, each.digest)
             file = partial / blob.digest.replace(":", "-")
             download(store, blob, file)
-            found[each.path] = blob, file
+            blobs[each.path] = blob, file
             log.info("%s@%s is downloaded", each.artifact, each.digest)
 
         def fill(tree: Path) -> None:
-            for path, (blob, file) in found.items():
+            for path, (blob, file) in blobs.items():
                 place = tree / path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if blob.archive:
@@ -153,14 +153,14 @@ def make(pod: Pod) -> Part:
 
     def context() -> ssl.SSLContext:
         """Trusts the authorities of the image, those of the variable, and those of the pod."""
-        found = ssl.create_default_context()
+        trusting = ssl.create_default_context()
         if bundle:
-            found.load_verify_locations(cadata=bundle)
+            trusting.load_verify_locations(cadata=bundle)
         with contextlib.suppress(OSError):  # without an identity, or before it is there
             here = switching.present(pod.identity) or pod.identity
-            found.load_verify_locations(cafile=here / "ca.crt")
-            found.load_cert_chain(here / "tls.crt", here / "tls.key")
-        return found
+            trusting.load_verify_locations(cafile=here / "ca.crt")
+            trusting.load_cert_chain(here / "tls.crt", here / "tls.key")
+        return trusting
 
     def store(scheme: str, stopped: Callable[[], bool]) -> ArtifactStore:
         web = Web(context, logins, stopped)

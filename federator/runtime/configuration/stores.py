@@ -76,10 +76,10 @@ class OciStore:
         where = f"{_base(artifact)}/manifests/{digest}"
         with self._asked(artifact, where, {"Accept": f"{MANIFEST}, {DOCKER}"}) as answer:
             body = answer.body(MANIFEST_MAX, f"the manifest of {artifact}")
-        found = f"sha256:{hashlib.sha256(body).hexdigest()}"
-        if found != digest:
+        actual = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if actual != digest:
             raise Refusal(
-                "ConfigDigestWrong", f"{artifact.host} sends a manifest with {found} for {digest}"
+                "ConfigDigestWrong", f"{artifact.host} sends a manifest with {actual} for {digest}"
             )
         layer = _layer(body, f"{artifact}@{digest}")
         url = f"{_base(artifact)}/blobs/{layer['digest']}"

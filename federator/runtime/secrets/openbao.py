@@ -82,7 +82,7 @@ class OpenBaoStore:
         return frozenset([name for name, was in known.items() if await self._version(name) != was])
 
     async def _version(self, name: str) -> str:
-        """ "" if it cannot be told."""
+        """Empty if it cannot be read."""
         try:
             answer = await self._asked("metadata", name)
         except Refusal:  # a policy for data alone is enough

@@ -114,25 +114,25 @@ class Secrets:
         """Reads these secrets and writes those that can be had; the first trouble is kept. Without
         former files nothing is written unless all can be had."""
         assert self._store is not None
-        found: dict[str, Secret] = {}
+        secrets: dict[str, Secret] = {}
         trouble: tuple[str, str] | None = None
         for name in names:
             try:
                 secret = await self._store.read(name)
                 self._check_values(name, secret)
-                found[name] = secret
+                secrets[name] = secret
             except Refusal as bad:
                 trouble = trouble or (bad.reason, bad.message)
             except Away as bad:
                 trouble = trouble or ("StoreAway", str(bad))
         fresh = {
             name: secret.version
-            for name, secret in found.items()
+            for name, secret in secrets.items()
             if self._versions.get(name) != secret.version
         }
         if fresh and (self._versions or trouble is None):
             try:
-                self._write(found)
+                self._write(secrets)
             except OSError as bad:
                 trouble = ("NotWritten", f"{self._folder} cannot be written: {bad.strerror}")
             else:
@@ -160,16 +160,16 @@ class Secrets:
                         f" the values that are needed, as {name}#VALUE",
                     )
 
-    def _write(self, found: Mapping[str, Secret]) -> None:
+    def _write(self, secrets: Mapping[str, Secret]) -> None:
         """Raises OSError."""
-        versions = {**self._versions, **{name: each.version for name, each in found.items()}}
+        versions = {**self._versions, **{name: each.version for name, each in secrets.items()}}
         kept = json.dumps({"wanted": self._wanted(), "versions": versions}).encode()
         former = switching.present(self._folder)
 
         def fill(tree: Path) -> None:
             for each in self._files:
-                if each.name in found:
-                    _place(tree / each.path, each, found[each.name])
+                if each.name in secrets:
+                    _place(tree / each.path, each, secrets[each.name])
                 elif former is not None:
                     _link(former / each.path, tree / each.path)
             switching.place(tree / VERSIONS, kept, 0o444)

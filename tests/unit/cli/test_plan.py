@@ -182,6 +182,42 @@ def test_a_changed_template_restarts_every_copy_where_it_runs(tmp_path: Path) ->
     assert web["before"] == web["after"]
 
 
+def _runtime(version: str, image: str) -> dict[str, Any]:
+    sidecar = {"name": "logs", "container": {"image": image}}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "RuntimeProfile",
+        "metadata": {"name": "default"},
+        "spec": {"version": version, "sidecars": [sidecar]},
+    }
+
+
+def test_a_new_version_of_a_runtime_restarts_all_but_the_workloads_that_keep_theirs(
+    tmp_path: Path,
+) -> None:
+    kept = psvc("kept", 2, cpu="1")
+    pin = {"version": {"name": "1", "until": "2099-01-01T00:00:00Z"}}
+    kept["spec"]["runtime"] = pin
+    dump = fleet(tmp_path, kept, _runtime("1", "logs:1"))
+    upgrade = write(tmp_path, "upgrade.yaml", _runtime("2", "logs:2"))
+
+    code, document = planned(dump, "-f", upgrade, "--no-losses")
+
+    assert code == 10
+    restarted = {name: row["restarted"] for name, row in document["by"].items()}
+    assert restarted == {key("web"): 9, key("spare"): 5, key("big"): 4}
+
+
+def test_a_pin_of_a_runtime_version_restarts_nothing(tmp_path: Path) -> None:
+    dump = fleet(tmp_path, _runtime("1", "logs:1"))
+    pinned = psvc("web", 9, cpu="1")
+    pinned["spec"]["runtime"] = {"version": {"name": "1", "until": "2099-01-01T00:00:00Z"}}
+
+    code, document = planned(dump, "-f", write(tmp_path, "web.yaml", pinned), "--no-losses")
+
+    assert (code, document["workloads"]) == (0, [])
+
+
 def test_a_new_cluster_takes_what_found_no_place(tmp_path: Path) -> None:
     dump = fleet(tmp_path)
     more = write(tmp_path, "more.yaml", psvc("huge", 6, cpu="8"))

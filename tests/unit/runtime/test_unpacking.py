@@ -39,6 +39,7 @@ def _tar(entries: Sequence[Entry]) -> bytes:
 
 
 def _unpacked(tmp_path: Path, data: bytes) -> Path:
+    tmp_path.mkdir(exist_ok=True)
     source = tmp_path / "in"
     source.write_bytes(data)
     unpack(source, tmp_path / "out")
