@@ -1,8 +1,9 @@
-"""The liveness and startup probes of guarded containers, which the guard asks in the kubelet's
-place. A table of what a kubelet does with the same fields; the thresholds are counted here, because
-the kubelet counts those of the guard's own answer.
+"""The probes of a pod's containers as a program of the same pod asks them. A table of what a
+kubelet does with the same fields; the thresholds are counted here.
 
-`Asked` is pure; `ask` reaches the pod's own addresses.
+The guard asks liveness and startup probes in the kubelet's place (`Asked`); the traffic part asks
+readiness probes in addition to the kubelet (`Readiness`). Both are pure; `ask` reaches the pod's
+own addresses.
 """
 
 import asyncio
@@ -11,8 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from federator.runtime import grpchealth
+
 HEAD_MAX: Final = 1 << 14
 HOST: Final = "127.0.0.1"
+WAYS: Final = frozenset({"httpGet", "tcpSocket", "grpc"})
+"""The probes that a program of the same pod can ask. An exec probe runs in its container, which is
+another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class Probe:
     period_s: float = 10.0
     timeout_s: float = 1.0
     failures: int = 3
+    successes: int = 1
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> "Probe":
@@ -33,6 +40,7 @@ class Probe:
             period_s=max(_number(written, "periodSeconds", 10), 1),
             timeout_s=max(_number(written, "timeoutSeconds", 1), 1),
             failures=int(max(_number(written, "failureThreshold", 3), 1)),
+            successes=int(max(_number(written, "successThreshold", 1), 1)),
         )
 
 
@@ -108,15 +116,43 @@ class Probes:
         )
 
 
-async def ask(probe: Probe) -> str:
+@dataclass(slots=True)
+class Readiness:
+    """The readiness probe of one container, and what it said."""
+
+    probe: Probe
+    ready: bool = False
+    why: str = "its readiness probe was not asked yet"
+    """Why it is not ready; "" while it is."""
+    run: int = 0
+    """Equal answers in a row that speak against `ready`."""
+
+    def answered(self, why: str) -> None:
+        """Takes one answer: why it failed, "" for success."""
+        if (not why) == self.ready:
+            self.run = 0
+        else:
+            self.run += 1
+            if self.run >= (self.probe.failures if self.ready else self.probe.successes):
+                self.ready, self.run = not why, 0
+        if not self.ready:
+            self.why = why or self.why
+        else:
+            self.why = ""
+
+
+async def ask(probe: Probe, host: str = HOST) -> str:
     """Asks once. Returns why it failed, "" for success."""
     try:
         async with asyncio.timeout(probe.timeout_s):
             if "httpGet" in probe.how:
-                return await _http(probe.how["httpGet"])
+                return await _http(probe.how["httpGet"], host)
             if "tcpSocket" in probe.how:
-                _, writer = await asyncio.open_connection(HOST, int(probe.how["tcpSocket"]["port"]))
+                _, writer = await asyncio.open_connection(host, int(probe.how["tcpSocket"]["port"]))
                 writer.close()
+            if "grpc" in probe.how:
+                how = probe.how["grpc"]
+                return await grpchealth.check(host, int(how["port"]), how.get("service") or "")
             return ""
     except TimeoutError:
         return f"its probe was not answered within {probe.timeout_s:g} s"
@@ -124,14 +160,15 @@ async def ask(probe: Probe) -> str:
         return f"its probe failed: {bad}"
 
 
-async def _http(how: Mapping[str, Any]) -> str:
+async def _http(how: Mapping[str, Any], address: str) -> str:
     """As a kubelet: 2xx and 3xx are well, and certificates are not looked at."""
     context = ssl._create_unverified_context() if how.get("scheme") == "HTTPS" else None
     port = int(how["port"])
-    reader, writer = await asyncio.open_connection(HOST, port, ssl=context, limit=HEAD_MAX)
+    reader, writer = await asyncio.open_connection(address, port, ssl=context, limit=HEAD_MAX)
     try:
         given = {str(entry["name"]): str(entry["value"]) for entry in how.get("httpHeaders") or ()}
-        fields = {"Host": f"{HOST}:{port}", "User-Agent": "kube-probe/federator-guard", **given}
+        host = f"[{address}]" if ":" in address else address
+        fields = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/federator-guard", **given}
         lines = [f"GET {how.get('path') or '/'} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in fields.items()]
         writer.write(("\r\n".join([*lines, "Connection: close"]) + "\r\n\r\n").encode("latin-1"))
