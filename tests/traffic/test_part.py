@@ -1,0 +1,321 @@
+"""The traffic part under faults of its registry, its application and its own process: running pods
+go on, new ones wait with the reason, and nothing flaps."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
+from federator.runtime.traffic.registry import Login
+from tests import virtual_time
+from tests.traffic import pods, registries
+from tests.traffic.pods import Network, Pod
+from tests.traffic.registries import FOLDER
+
+HOUR_S = 3600.0
+
+
+class Stage:
+    """Pods, their network and their registry, on virtual time."""
+
+    def __init__(self) -> None:
+        self.directory, self.network = Directory(), Network()
+        self.pods: list[Pod] = []
+
+    def pod(self, number: int = 1, *, state: Path | None = None, login: Login | None = None) -> Pod:
+        made = pods.pod(
+            number,
+            self.network.application(number),
+            EmbeddedRegistry(self.directory, login),
+            ask=self.network.ask,
+            state=state,
+        )
+        self.pods.append(made)
+        return made
+
+    async def started(self, number: int = 1, *, state: Path | None = None) -> Pod:
+        made = self.pod(number, state=state)
+        await made.start()
+        return made
+
+    @property
+    def entries(self) -> set[str]:
+        self.directory.sweep()
+        return {node.partition("-")[2] for node in self.directory.folders.get(FOLDER, {})}
+
+    async def seen(self, seconds: float) -> list[set[str]]:
+        """The sets of entries that clients see, each time they change."""
+        history = [self.entries]
+        for _ in range(round(seconds / 0.05)):
+            await asyncio.sleep(0.05)
+            if self.entries != history[-1]:
+                history.append(self.entries)
+        return history
+
+
+def play(scenario: Callable[[Stage], Awaitable[None]]) -> None:
+    async def main() -> None:
+        stage = Stage()
+        try:
+            await scenario(stage)
+        finally:
+            for each in stage.pods:
+                if each._sidecar is not None:
+                    await each.crash()
+
+    virtual_time.run(main())
+
+
+def reason(pod: Pod) -> tuple[bool, str]:
+    return pod.part.state().ready, pod.part.state().reason
+
+
+def test_a_registry_that_is_away_for_an_hour_stops_no_running_pod() -> None:
+    async def scenario(stage: Stage) -> None:
+        running = [await stage.started(number) for number in range(1, 11)]
+        stage.directory.leave()
+        await asyncio.sleep(HOUR_S)
+        assert {reason(each) for each in running} == {(True, "RegistryUnreachable")}
+        state = running[0].part.state()
+        assert "The registry was not reached for 3" in state.message
+        assert "goes on serving" in state.message
+        fresh = stage.pod(11)
+        begun = asyncio.ensure_future(fresh.start())
+        await asyncio.sleep(60.0)
+        assert reason(fresh) == (False, "Joining")
+        assert "10.0.0.12:8080 is ready and not yet in /discovery/search/prod" in (
+            fresh.part.state().message
+        )
+        stage.directory.come_back()
+        history = await stage.seen(30.0)
+        await begun
+        assert [len(entries) for entries in history] == [10, 11]
+        assert {reason(each) for each in [*running, fresh]} == {(True, "Serving")}
+
+    play(scenario)
+
+
+def test_sessions_that_end_while_the_network_is_cut_are_written_again_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started()
+        assert isinstance(pod.registry, EmbeddedRegistry)
+        pod.registry.cut = True
+        history = await stage.seen(60.0)
+        assert history == [{"10.0.0.2:8080"}, set()]
+        assert reason(pod) == (True, "RegistryUnreachable")
+        pod.registry.cut = False
+        assert await stage.seen(60.0) == [set(), {"10.0.0.2:8080"}]
+        assert reason(pod) == (True, "Serving")
+
+    play(scenario)
+
+
+def test_a_lost_session_keeps_the_pod_ready_and_brings_the_entry_back_within_seconds() -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started()
+        for _ in range(5):
+            stage.directory.expire(pod.registry.session)
+            assert await stage.seen(10.0) == [set(), {"10.0.0.2:8080"}]
+            assert pod.part.state().ready
+
+    play(scenario)
+
+
+def test_a_registry_that_answers_late_delays_the_entry_and_nothing_else() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.directory.delay_s = 4.0
+        pod = await stage.started()
+        assert 4.0 < pod.listed_s - pod.ready_s < 6.0
+        assert await stage.seen(300.0) == [{"10.0.0.2:8080"}]
+        stage.directory.delay_s = 8.0
+        other = stage.pod(2)
+        begun = asyncio.ensure_future(other.start())
+        await asyncio.sleep(60.0)
+        assert "No answer within 5 s" in other.part.state().message
+        assert await stage.seen(300.0) == [{"10.0.0.2:8080"}]
+        assert pod.part.state().ready
+        begun.cancel()
+
+    play(scenario)
+
+
+def test_an_entry_that_another_client_removed_is_written_again() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.started()
+        stage.directory.folders[FOLDER].clear()
+        assert await stage.seen(70.0) == [set(), {"10.0.0.2:8080"}]
+
+    play(scenario)
+
+
+def test_a_registry_that_refuses_is_named_and_asked_rarely() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.directory.owners[FOLDER] = "other"
+        pod = stage.pod(login=Login("search", "s3cret"))
+        begun = asyncio.ensure_future(pod.start())
+        await asyncio.sleep(120.0)
+        state = pod.part.state()
+        assert (state.ready, state.reason) == (False, "Joining")
+        assert f"{FOLDER} belongs to other, and this pod is search" in state.message
+        assert "s3cret" not in state.message
+        assert pod.part._standing.failures < 30
+        begun.cancel()
+
+    play(scenario)
+
+
+def test_a_pod_that_fails_its_probe_leaves_after_the_threshold_and_comes_back() -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started()
+        stage.network.unready.add(pod.application.ip)
+        history = await stage.seen(9.0)
+        assert history == [{"10.0.0.2:8080"}]  # two failures of three
+        await stage.seen(10.0)
+        assert stage.entries == set()
+        assert reason(pod) == (False, "Waiting")
+        assert "web: its probe failed: refused" in pod.part.state().message
+        stage.network.unready.clear()
+        assert await stage.seen(1.0) == [set(), {"10.0.0.2:8080"}]
+
+    play(scenario)
+
+
+def test_a_drain_removes_the_entry_at_once_and_lasts_its_time() -> None:
+    async def scenario(stage: Stage) -> None:
+        loop, pod = asyncio.get_running_loop(), await stage.started()
+        began_s = loop.time()
+        drains = [asyncio.ensure_future(pod.part.drain()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        assert stage.entries == set()
+        assert reason(pod) == (False, "Gone")
+        await asyncio.gather(*drains)
+        assert loop.time() - began_s == pytest.approx(15.0, abs=0.1)
+        assert await stage.seen(60.0) == [set()]
+
+    play(scenario)
+
+
+def test_a_pod_that_was_never_registered_drains_without_waiting() -> None:
+    async def scenario(stage: Stage) -> None:
+        loop, pod = asyncio.get_running_loop(), stage.pod()
+        begun = asyncio.ensure_future(pod.start())
+        await asyncio.sleep(0.2)
+        began_s = loop.time()
+        await pod.part.drain()
+        assert loop.time() == began_s
+        begun.cancel()
+
+    play(scenario)
+
+
+def test_a_drain_without_a_registry_ends_in_time_and_reports_the_entry() -> None:
+    async def scenario(stage: Stage) -> None:
+        loop, pod = asyncio.get_running_loop(), await stage.started()
+        stage.directory.leave()
+        await asyncio.sleep(30.0)
+        began_s = loop.time()
+        await pod.part.drain()
+        assert loop.time() - began_s == pytest.approx(15.0, abs=0.1)
+        assert reason(pod) == (True, "Draining")
+        stage.directory.come_back()
+        assert (await stage.seen(5.0))[-1] == set()
+        assert reason(pod) == (False, "Gone")
+
+    play(scenario)
+
+
+def test_a_sidecar_that_starts_again_keeps_the_entry_and_the_pod_ready(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started(state=tmp_path)
+        assert isinstance(pod.registry, EmbeddedRegistry)
+        pod.registry.cut = True  # killed: its session ends by its timeout
+        await pod.crash()
+        again = pods.pod(
+            1,
+            pod.application,
+            EmbeddedRegistry(stage.directory),
+            ask=stage.network.ask,
+            state=tmp_path,
+        )
+        stage.pods.append(again)
+        begun = asyncio.ensure_future(again.start())
+        await asyncio.sleep(0.001)
+        assert again.part.state().ready
+        assert await stage.seen(60.0) == [{"10.0.0.2:8080"}]
+        await begun
+        await again.part.drain()
+        assert stage.entries == set()
+
+    play(scenario)
+
+
+def test_a_sidecar_that_starts_again_in_a_pod_that_fails_removes_the_entry(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started(state=tmp_path)
+        assert isinstance(pod.registry, EmbeddedRegistry)
+        pod.registry.cut = True
+        await pod.crash()
+        await pod.application.end()
+        again = pods.pod(
+            1,
+            stage.network.application(99),
+            EmbeddedRegistry(stage.directory, session_s=300.0),
+            ask=stage.network.ask,
+            state=tmp_path,
+        )
+        again.part.settings = pod.part.settings  # its address, which nothing answers at
+        sidecar = asyncio.ensure_future(again.part.run())
+        await asyncio.sleep(30.0)
+        assert stage.entries == set()
+        assert not again.part.state().ready
+        sidecar.cancel()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("kept", ["", "[]", "{", '{"served": 1}', "null"])
+def test_a_state_file_that_cannot_be_read_is_no_state(tmp_path: Path, kept: str) -> None:
+    (tmp_path / "traffic.json").write_text(kept, encoding="utf-8")
+
+    async def scenario(stage: Stage) -> None:
+        pod = stage.pod(state=tmp_path)
+        begun = asyncio.ensure_future(pod.start())
+        await asyncio.sleep(0.1)
+        assert reason(pod) == (False, "Waiting")
+        await begun
+
+    play(scenario)
+
+
+def test_the_time_of_day_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is off, or that is set, changes nothing: the part never reads it."""
+
+    def off() -> float:
+        raise AssertionError("the traffic part asked for the time of day")
+
+    async def scenario(stage: Stage) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "time", off)
+            patched.setattr(time, "time_ns", off)
+            pod = await stage.started()
+            assert await stage.seen(120.0) == [{"10.0.0.2:8080"}]
+            await pod.part.drain()
+
+    play(scenario)
+
+
+def test_the_part_works_with_a_registry_that_begins_to_exist_later() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.directory.leave()
+        pod = stage.pod()
+        begun = asyncio.ensure_future(pod.start())
+        await asyncio.sleep(600.0)
+        assert reason(pod) == (False, "Joining")
+        stage.directory.come_back()
+        await begun
+        assert stage.entries == {registries.member(1).endpoint}
+
+    play(scenario)
