@@ -16,6 +16,7 @@ from federator.api.common import (
     Metadata,
     Model,
     ObjectName,
+    Port,
     ShortText,
     list_map,
 )
@@ -64,6 +65,15 @@ class Injected(Model):
     """The container, without its name."""
 
 
+class Drain(Model):
+    """Where a sidecar takes the pod out of the registry of its service."""
+
+    port: Port
+    """The port of the sidecar."""
+    path: Annotated[str, Field(min_length=1, max_length=256, pattern="^/")] | None = None
+    """The path that answers GET when clients are sent elsewhere; /drain when left out."""
+
+
 class Sidecar(Injected):
     """A container that runs beside the workload's own."""
 
@@ -71,6 +81,11 @@ class Sidecar(Injected):
     """True runs it as an init container with restartPolicy Always: it starts before the workload
     and ends after it. Pods of job sets get all sidecars in this way, since a shard could not finish
     otherwise."""
+    drain: Drain | None = None
+    """The sidecar registers the pod while its readiness probes pass. The workload's containers get
+    a preStop hook that calls this address, so that they are told to end after the pod has left the
+    registry. The sidecar is native, and gets the readiness probes in the variable
+    FEDERATOR_APPLICATION."""
 
 
 class Guard(Model):
@@ -205,7 +220,7 @@ def shaping(obj: Obj) -> str:
     containers = [
         [
             field,
-            *(entry.get(name) for name in ("name", "inject", "native", "parameters")),
+            *(entry.get(name) for name in ("name", "inject", "native", "drain", "parameters")),
             *(raw.at(entry, "container", name) for name in ("resources", "ports", "restartPolicy")),
         ]
         for field in ("initContainers", "sidecars")

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from federator.runtime import fencing, probes
+from federator.runtime import asking, fencing, probes
 from federator.runtime.fencing import Renewal, Sight
 from federator.runtime.probes import Asked, Probes
 from federator.runtime.reading import Unread
@@ -152,7 +152,7 @@ class Guard:
             probe = asked.present
             if probe is None or asked.due_s is None or self.clock() < asked.due_s:
                 continue
-            before, why = asked.bad, await probes.ask(probe)
+            before, why = asked.bad, await asking.ask(probe)
             asked.answered(why, self.clock())
             if asked.bad and not before:
                 log.warning("container %s is to be stopped: %s", name, asked.bad)
@@ -196,7 +196,7 @@ async def wait(port: int) -> None:
     """Returns when the guard of this pod says that the lease is good."""
     probe = probes.Probe({"httpGet": {"path": "/healthz", "port": port}})
     said = ""
-    while why := await probes.ask(probe):
+    while why := await asking.ask(probe):
         if why != said:
             log.info("waits until the lease is good: %s", why)
             said = why

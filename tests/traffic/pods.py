@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from federator.runtime import probes
+from federator.runtime import asking
 from federator.runtime.probes import Probe
 from federator.runtime.traffic.members import Member
 from federator.runtime.traffic.part import TrafficPart
@@ -39,7 +39,7 @@ class Network:
     unready: set[str] = field(default_factory=set)
 
     async def ask(self, probe: Probe, ip: str) -> str:
-        """As `probes.ask`."""
+        """As `asking.ask`."""
         await asyncio.sleep(0.002)
         return "" if ip in self.accepting - self.unready else "its probe failed: refused"
 
@@ -112,7 +112,7 @@ def pod(
     application: Application,
     registry: Registry,
     *,
-    ask: Callable[[Probe, str], Awaitable[str]] = probes.ask,
+    ask: Callable[[Probe, str], Awaitable[str]] = asking.ask,
     drain_s: float = 15.0,
     starts_s: float = 1.0,
     state: Path | None = None,

@@ -4,10 +4,13 @@ go on, new ones wait with the reason, and nothing flaps."""
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from federator.runtime.probes import Probe
 from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
 from federator.runtime.traffic.registry import Login
 from tests import virtual_time
@@ -194,6 +197,32 @@ def test_a_drain_removes_the_entry_at_once_and_lasts_its_time() -> None:
         await asyncio.gather(*drains)
         assert loop.time() - began_s == pytest.approx(15.0, abs=0.1)
         assert await stage.seen(60.0) == [set()]
+
+    play(scenario)
+
+
+def test_own_hooks_are_called_once_when_the_drain_time_is_over() -> None:
+    async def scenario(stage: Stage) -> None:
+        loop, asked = asyncio.get_running_loop(), list[tuple[float, Any]]()
+        pod = await stage.started()
+
+        async def ask(probe: Probe, ip: str) -> str:
+            if probe.how["httpGet"].get("path") == "/quit":
+                asked.append((loop.time(), ip))
+            return "refused"
+
+        pod.part._ask = ask
+        pod.part.settings = replace(
+            pod.part.settings,
+            hooks={
+                "web": {"sleep": {"seconds": 5}},
+                "worker": {"httpGet": {"path": "/quit", "port": 9000}},
+            },
+        )
+        began_s = loop.time()
+        await asyncio.gather(pod.part.drain(), pod.part.drain())
+        assert loop.time() - began_s == pytest.approx(20.0, abs=0.1)
+        assert [(round(at_s - began_s, 1), ip) for at_s, ip in asked] == [(15.0, "10.0.0.2")]
 
     play(scenario)
 

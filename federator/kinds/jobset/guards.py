@@ -14,6 +14,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds.labels import IMAGE
+from federator.kinds.pods import probing
 from federator.model.errors import FieldError
 from federator.runtime import fencing
 
@@ -90,7 +91,7 @@ def _unfit(container: Obj, path: str) -> FieldError | None:
                 why = "cannot be asked by the guard, which takes its place: use httpGet, tcpSocket"
                 return FieldError(f"{path}.{name}.{way}", f"{why}, or spec.guard false")
         for way in ("httpGet", "tcpSocket"):
-            if way in probe and _port(raw.mapping(probe, way).get("port"), ports) is None:
+            if way in probe and probing.port(raw.mapping(probe, way).get("port"), ports) is None:
                 why = "is no port, and no name of a port of this container"
                 return FieldError(f"{path}.{name}.{way}.port", why)
             if raw.text(probe, way, "host"):
@@ -104,14 +105,6 @@ def _stays(container: Obj) -> bool:
 
 def _grace_s(pod: Obj) -> int:
     return max(raw.integer(pod, "terminationGracePeriodSeconds", default=GRACE_S), 0)
-
-
-def _port(port: object, ports: list[Obj]) -> int | None:
-    if isinstance(port, str):
-        named = (raw.integer(p, "containerPort") for p in ports if p.get("name") == port)
-        port = next(named, int(port) if port.isascii() and port.isdecimal() else None)
-    fits = isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536
-    return port if fits and isinstance(port, int) else None
 
 
 def counted(template: Obj) -> dict[str, Any]:
@@ -176,21 +169,11 @@ def _asked(containers: list[Obj], own: frozenset[str]) -> Iterator[tuple[str, An
             continue
         ports = raw.objects(container, "ports")
         probes = {
-            name: _resolved(probe, ports)
+            name: probing.resolved(probe, ports)
             for name in ("livenessProbe", "startupProbe")
             if (probe := raw.mapping(container, name))
         }
         yield raw.text(container, "name"), probes
-
-
-def _resolved(probe: Obj, ports: list[Obj]) -> dict[str, Any]:
-    """The probe with its port as a number."""
-    out = dict(probe)
-    for way in ("httpGet", "tcpSocket"):
-        if way in out:
-            how = raw.mapping(out, way)
-            out[way] = {**how, "port": _port(how.get("port"), ports)}
-    return out
 
 
 def _containers(image: str, probes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

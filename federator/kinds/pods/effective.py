@@ -40,7 +40,8 @@ def pod_of(
     pod = raw.mapping(template, "spec")
     if raw.items(pod, "resourceClaims"):
         raise FieldError(f"{POD}.resourceClaims", CLAIMS)
-    injection.check_volumes(pod, profile)  # answers below are remembered without their volumes
+    injection.check_volumes(pod, profile)  # answers below are remembered without their volumes,
+    injection.check_registration(pod, profile, sidecars, batch=batch)  # and without their probes
     containers = [
         (c.get("name"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
         for field in ("initContainers", "containers")

@@ -4,7 +4,7 @@ is never changed.
 Used by `effective` (what a copy will really need, on the host) and by the expanders (what the
 member writes), so that both see the same pod. Where a workload already has a variable, label or
 annotation of the same name, the workload's own stands; a container or a volume of the same name is
-refused.
+refused. A sidecar with `drain` changes the workload's own containers too (`registration`).
 """
 
 import json
@@ -13,6 +13,8 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.kinds.pods import registration
+from federator.kinds.pods.registration import Registration
 from federator.model.errors import FieldError
 
 TEMPLATE = "spec.template"
@@ -40,6 +42,10 @@ def inject(
     first, beside = _added(support, sidecars, batch=batch)
     _check_names(first + beside, own_init, own, name)
     check_volumes(pod, profile)
+    registered = registration.of(support, [*first, *beside], pod)
+    if registered is not None:
+        own = [registration.stopped(container, registered) for container in own]
+        first = [_registering(container, registered) for container in first]
     pod["initContainers"] = first + [_supported(container, support) for container in own_init]
     pod["containers"] = [_supported(container, support) for container in own] + beside
     if not pod["initContainers"]:
@@ -47,7 +53,11 @@ def inject(
     volumes = _joined(raw.objects(pod, "volumes"), raw.objects(support, "volumes"), "name")
     if volumes:
         pod["volumes"] = volumes
-    return {**template, "metadata": _metadata(template, support), "spec": pod}
+    metadata = _metadata(template, support)
+    if registered is not None:
+        notes = raw.text_map(metadata, "annotations")
+        metadata["annotations"] = {**notes, registration.ANNOTATION: registered.sidecar}
+    return {**template, "metadata": metadata, "spec": pod}
 
 
 def parameter_text(value: Any) -> str:
@@ -75,7 +85,8 @@ def _added(
         first.append(_container(entry, sidecars))
     for entry in _wanted(support, "sidecars", sidecars):
         container = _container(entry, sidecars)
-        if batch or raw.flag(entry, "native"):
+        # One that drains has to end after the containers that it drains for.
+        if batch or raw.flag(entry, "native") or "drain" in entry:
             first.append({**container, "restartPolicy": "Always"})
         else:
             beside.append(container)
@@ -104,6 +115,25 @@ def _container(entry: Obj, sidecars: Obj) -> dict[str, Any]:
             variables.append({"name": raw.text(parameter, "env"), "value": parameter_text(value)})
     env = _joined(variables, raw.objects(container, "env"), "name")
     return {**container, "env": env} if env else container
+
+
+def _registering(container: dict[str, Any], registered: Registration) -> dict[str, Any]:
+    if container["name"] != registered.sidecar:
+        return container
+    env = _joined(raw.objects(container, "env"), registered.variables, "name")
+    return {**container, "env": env}
+
+
+def check_registration(
+    pod: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
+) -> None:
+    """Raises FieldError for what the registering sidecar of the profile can neither ask nor call;
+    `inject` refuses the same."""
+    support = raw.mapping(profile, "spec") if profile is not None else raw.NO_FIELDS
+    if any("drain" in entry for entry in raw.objects(support, "sidecars")):
+        _check_parameters(support, sidecars, raw.text(profile or {}, "metadata", "name"))
+        first, beside = _added(support, sidecars, batch=batch)
+        registration.of(support, [*first, *beside], pod)
 
 
 def _supported(container: Obj, support: Obj) -> dict[str, Any]:

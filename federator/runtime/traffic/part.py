@@ -10,9 +10,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from federator.runtime import probes
+from federator.runtime import asking
 from federator.runtime.parts import PartState, Waiting
 from federator.runtime.probes import Probe, Readiness
 from federator.runtime.traffic import settings as reading
@@ -33,8 +33,6 @@ LEAST_S: Final = 0.001
 KEPT: Final = "traffic.json"
 STATE_DIR: Final = "FEDERATOR_STATE_DIR"
 """Variable with a folder that outlives the sidecar and not the pod."""
-EMBEDDED: Final = "embedded"
-"""In place of host:port: a registry in the memory of this process."""
 
 Ask = Callable[[Probe, str], Awaitable[str]]
 
@@ -48,7 +46,7 @@ class TrafficPart:
         registry: Registry,
         state_dir: Path | None = None,
         *,
-        ask: Ask = probes.ask,
+        ask: Ask = asking.ask,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -61,7 +59,7 @@ class TrafficPart:
         self._asked = {name: Readiness(probe) for name, probe in settings.probes.items()}
         self._standing = Standing()
         self._drains_s: float | None = None
-        self._was_listed = False
+        self._draining: asyncio.Task[None] | None = None
         self._down_s: float | None = None
         self._resumed = False
         self._moved = asyncio.Event()
@@ -120,22 +118,38 @@ class TrafficPart:
             await self._registry.close()
 
     async def drain(self) -> None:
-        """Removes the entry, then waits until the drain time is over, so that clients notice."""
+        """Removes the entry, waits until the drain time is over, so that clients notice, and calls
+        the application's own preStop hooks. Callers may be many: it happens once."""
         if self._drains_s is None:
             self._drains_s = self._clock()
-            self._was_listed = self._standing.phase is not Phase.WAITING
-            self._sign(Sign.DRAIN)
-        if not self._was_listed:
-            return
-        passed_s = self._clock() - self._drains_s
-        try:
-            async with asyncio.timeout(max(self.settings.drain_s, REMOVE_S) - passed_s):
-                await self._gone.wait()
-        except TimeoutError:
-            log.warning("the drain ends with the entry in place: %s", self.state().message)
-            return
-        passed_s = self._clock() - self._drains_s
-        await asyncio.sleep(max(self.settings.drain_s - passed_s, 0.0))
+            self._draining = asyncio.get_running_loop().create_task(self._drain(), name="drain")
+        assert self._draining is not None
+        await asyncio.shield(self._draining)
+
+    async def _drain(self) -> None:
+        began_s = self._clock()
+        listed = self._standing.phase is not Phase.WAITING
+        self._sign(Sign.DRAIN)
+        if listed:
+            try:
+                async with asyncio.timeout(max(self.settings.drain_s, REMOVE_S)):
+                    await self._gone.wait()
+            except TimeoutError:
+                log.warning("the drain ends with the entry in place: %s", self.state().message)
+            await asyncio.sleep(max(began_s + self.settings.drain_s - self._clock(), 0.0))
+        hooks = self.settings.hooks
+        for name, why in zip(
+            hooks, await asyncio.gather(*map(self._hook, hooks.values())), strict=True
+        ):
+            if why:
+                log.warning("the preStop hook of container %s: %s", name, why)
+
+    async def _hook(self, hook: Mapping[str, Any]) -> str:
+        if "httpGet" in hook:
+            probe = Probe({"httpGet": hook["httpGet"]}, timeout_s=reading.DRAIN_MAX_S)
+            return await self._ask(probe, self.settings.member.ip)
+        await asyncio.sleep(reading.sleep_s(hook))
+        return ""
 
     async def _probe(self, asked: Readiness) -> None:
         probe = asked.probe
@@ -283,7 +297,7 @@ def make(pod: Pod) -> TrafficPart | Standstill:
 
 
 def _registry(settings: Settings) -> Registry:
-    if settings.hosts == EMBEDDED:
+    if settings.hosts == reading.EMBEDDED:
         from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
 
         return EmbeddedRegistry(Directory())

@@ -5,7 +5,7 @@ and from `spec.sidecars`.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ DRAIN_S: Final = 15.0
 DRAIN_MAX_S: Final = 60.0
 """The runner gives a drain up after this time."""
 SESSION_S: Final = 10.0
+EMBEDDED: Final = "embedded"
+"""In place of host:port: a registry in the memory of the process."""
 LABELS: Final[Mapping[str, str]] = {
     "cluster": "PINTEREST_CLUSTER",
     "zone": "PINTEREST_ZONE",
@@ -42,10 +44,24 @@ class Settings:
     probes: Mapping[str, Probe]
     """Container -> its readiness probe."""
     hosts: str
+    hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Container -> its own preStop hook, called after the drain: httpGet or sleep."""
     drain_s: float = DRAIN_S
     session_s: float = SESSION_S
     secret: Path | None = None
     certificates: tuple[Path, Path, Path] | None = None
+
+    @property
+    def hooks_s(self) -> float:
+        """The longest time that a hook sleeps."""
+        return max((sleep_s(hook) for hook in self.hooks.values()), default=0.0)
+
+
+def sleep_s(hook: Mapping[str, Any]) -> float:
+    """How long a hook sleeps; 0 for httpGet."""
+    how = hook.get("sleep")
+    seconds = how.get("seconds") if isinstance(how, Mapping) else 0
+    return float(seconds) if type(seconds) is int and seconds > 0 else 0.0
 
 
 def registers(environ: Mapping[str, str]) -> bool:
@@ -70,9 +86,14 @@ def read(environ: Mapping[str, str]) -> Settings:
         if not isinstance(value, str):
             raise Unusable(f"FEDERATOR_TRAFFIC_METADATA: {name} is not a text")
         metadata[name] = value
-    given_port = application.get("port")
+    first_port = application.get("port")
+    if type(first_port) is not int and not environ.get("FEDERATOR_TRAFFIC_PORT", ""):
+        raise Unusable(
+            "there is no port to register: no container names one, and FEDERATOR_TRAFFIC_PORT is"
+            " missing"
+        )
     port = _number(
-        environ, "FEDERATOR_TRAFFIC_PORT", given_port if type(given_port) is int else 0, 1, 65535
+        environ, "FEDERATOR_TRAFFIC_PORT", first_port if type(first_port) is int else 0, 1, 65535
     )
     member = Member(
         folder=folder,
@@ -88,6 +109,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         member=member,
         probes=_probes(application, member.port),
         hosts=_text(environ, "FEDERATOR_ZOOKEEPER"),
+        hooks=_hooks(application),
         drain_s=_number(environ, "FEDERATOR_TRAFFIC_DRAIN_SECONDS", DRAIN_S, 0, DRAIN_MAX_S),
         session_s=_number(environ, "FEDERATOR_ZOOKEEPER_SESSION_SECONDS", SESSION_S, 1, 300),
         secret=Path(secret) if secret else None,
@@ -114,6 +136,13 @@ def _probes(application: Mapping[str, Any], port: int) -> dict[str, Probe]:
             )
         read_probes[name] = Probe.of(written)
     return read_probes or {"application": Probe.of({"tcpSocket": {"port": port}})}
+
+
+def _hooks(application: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    given = application.get("preStop") or {}
+    if not isinstance(given, dict) or not all(isinstance(hook, dict) for hook in given.values()):
+        raise Unusable(f"{APPLICATION}: preStop is no object of hooks")
+    return given
 
 
 def _object(environ: Mapping[str, str], name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from federator.runtime import probes
+from federator.runtime import asking
 from federator.runtime.probes import Asked, Probe, Probes
 
 HTTP = {"httpGet": {"port": 80}}
@@ -82,14 +82,14 @@ def test_a_probe_by_http_is_judged_as_a_kubelet_judges_it(answer: bytes, why: st
         port = server.sockets[0].getsockname()[1]
         header = {"name": "X-Probe", "value": "yes"}
         written = {"httpGet": {"path": "/alive", "port": port, "httpHeaders": [header]}}
-        said = await probes.ask(Probe.of(written))
+        said = await asking.ask(Probe.of(written))
         assert said.startswith(why) if why else not said
         assert b"GET /alive HTTP/1.1" in heard[0]
         assert b"X-Probe: yes" in heard[0]
-        assert not await probes.ask(Probe.of({"tcpSocket": {"port": port}}))
+        assert not await asking.ask(Probe.of({"tcpSocket": {"port": port}}))
         server.close()
         await server.wait_closed()
-        assert "its probe failed" in await probes.ask(Probe.of({"tcpSocket": {"port": port}}))
+        assert "its probe failed" in await asking.ask(Probe.of({"tcpSocket": {"port": port}}))
         await asyncio.gather(*connections)
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from federator.runtime import grpchealth, probes
+from federator.runtime import asking, grpchealth
 from federator.runtime.probes import Probe, Readiness
 
 SERVER = """
@@ -62,7 +62,7 @@ def test_a_grpc_probe_asks_the_health_service() -> None:
         async with serving() as port:
 
             async def ask(service: str) -> str:
-                return await probes.ask(Probe.of({"grpc": {"port": port, "service": service}}))
+                return await asking.ask(Probe.of({"grpc": {"port": port, "service": service}}))
 
             return {service: await ask(service) for service in ("", "up", "down", "gone", "reset")}
 
@@ -94,7 +94,7 @@ def test_a_server_that_does_not_speak_grpc_fails_the_probe(answer: bytes, why: s
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
-            return await probes.ask(
+            return await asking.ask(
                 Probe.of({"grpc": {"port": server.sockets[0].getsockname()[1]}})
             )
 
@@ -103,7 +103,7 @@ def test_a_server_that_does_not_speak_grpc_fails_the_probe(answer: bytes, why: s
 
 def test_the_name_of_a_grpc_service_has_a_limit() -> None:
     async def main() -> str:
-        return await probes.ask(Probe.of({"grpc": {"port": 1, "service": "x" * 121}}))
+        return await asking.ask(Probe.of({"grpc": {"port": 1, "service": "x" * 121}}))
 
     assert "longer than 120 bytes" in asyncio.run(main())
 
