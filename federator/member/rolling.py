@@ -255,6 +255,7 @@ class RollUp:
             unbound_s = unbound_s or figures["gang"].since_s
         figures |= nativefigures.rollout(row, natives, live, observed)
         figures["terminating"] = self._terminating.of(row, crews, figures)
+        figures["deregistered"] = self._terminating.deregistered(row, crews)
         return SliceObservation(
             cluster="",
             known=True,

@@ -17,8 +17,10 @@ from federator.model.names import WorkloadKey
 from federator.model.steps import Patch
 
 FIELD: Final = "terminatingReplicas"
+DEREGISTERED: Final = "deregisteredReplicas"
 INTERVAL_S: Final = 5.0
-"""Seconds between status writes that only say that fewer pods are terminating, until none is."""
+"""Seconds between status writes that only say that fewer pods are terminating, until none is, or
+how many of them have left their registry."""
 
 
 class Terminating:
@@ -41,6 +43,15 @@ class Terminating:
         if not alive:
             return 0
         return beyond(alive, terminating, *_counted(row, figures, alive - terminating))
+
+    def deregistered(self, row: SliceRow, crews: Sequence[str]) -> int:
+        """Terminating pods of a slice that have left the registry of their service. Called after
+        `of`, which remembers the controllers of terminating pods."""
+        books = self._caches.commitments
+        return sum(
+            books.deregistered(crew)
+            for crew in dict.fromkeys((*crews, *self._crews.get(row.key, ())))
+        )
 
     def of_carried(self, row: SliceRow, crews: Sequence[str], obj: Mapping[str, Any]) -> int:
         """Of a carried Deployment in a cluster that does not count them itself."""
@@ -101,9 +112,11 @@ def _counted(row: SliceRow, figures: Mapping[str, Any], active: int) -> tuple[in
 
 def interval_s(step: Patch, row: SliceRow) -> float:
     """Seconds that a write may have to wait after the last one, because it only says that fewer
-    pods are terminating; 0.0 for any other."""
+    pods are terminating, or how many have left their registry; 0.0 for any other."""
     status = step.body.get("status") or {}
-    now = status.get(FIELD)
-    if len(status) != 1 or not isinstance(now, int):
+    before = raw.figure(row.obj(), "status", FIELD)
+    now = status.get(FIELD, before)
+    only = status and status.keys() <= {FIELD, DEREGISTERED}
+    if not only or not isinstance(now, int) or not now:
         return 0.0
-    return INTERVAL_S if now < raw.figure(row.obj(), "status", FIELD) else 0.0
+    return INTERVAL_S if now < before or FIELD not in status else 0.0

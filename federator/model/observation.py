@@ -159,6 +159,8 @@ class SliceObservation:
     terminating: int = 0
     """Pods that exist in addition to `actual`: they are terminating, or the slice does not ask for
     them any more."""
+    deregistered: int = 0
+    """Terminating pods that have left the registry of their service, as far as they were in one."""
     surge: int = 0
     """Pods above the wanted number that a rollout of the slice may add."""
     deleting: bool = False

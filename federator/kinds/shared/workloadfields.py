@@ -152,6 +152,9 @@ class WorkloadStatus(Model):
     terminating_replicas: Amount = 0
     """On a slice: pods that exist in addition to those it counts, because they are terminating or
     it does not ask for them any more. They are charged to its quota account."""
+    deregistered_replicas: Amount = 0
+    """On a slice: terminating pods that have left the registry of their service. The others that
+    terminate may still be sent requests, and are not told to end until they have left."""
     natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = (
         Field(default_factory=list)
     )

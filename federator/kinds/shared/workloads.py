@@ -124,6 +124,7 @@ def observed(obj: Obj, cluster: str, reporting: bool, *, desired: int) -> dict[s
         "message": raw.sentence(status, "message"),
         "unschedulable": raw.figure(status, "unschedulable", "count"),
         "terminating": raw.figure(status, "terminatingReplicas"),
+        "deregistered": raw.figure(status, "deregisteredReplicas"),
         "template": raw.word(status, "template"),
         "stalled": caught_up(obj) and raw.condition(obj, "Stalled").get("status") == "True",
         "drift": raw.sentence(raw.condition(obj, RESTORED), "message"),
@@ -161,6 +162,8 @@ def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict
         status["template"] = seen.template
     if seen.terminating:
         status["terminatingReplicas"] = seen.terminating
+    if seen.deregistered:
+        status["deregisteredReplicas"] = seen.deregistered
     if seen.unschedulable:
         status["unschedulable"] = {
             "count": seen.unschedulable,

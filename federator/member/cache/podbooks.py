@@ -27,6 +27,8 @@ class Crew:
     alive: int = 0
     """Pods that have not ended, terminating ones included."""
     terminating: int = 0
+    deregistered: int = 0
+    """Terminating pods that have left the registry of their service."""
     slice: WorkloadKey | None = None
     """The slice of these pods, set while some are terminating: their controller may be gone."""
 
@@ -57,6 +59,7 @@ class PodBooks:
         if not row.ended:
             crew.alive += sign
             crew.terminating += sign * row.deleting
+            crew.deregistered += sign * row.deregistered
         if row.holds_room:
             crew.bound += sign
             _add(crew.nodes, row.node, sign)
@@ -86,6 +89,11 @@ class PodBooks:
         """Its pods that have not ended, and how many of these are terminating."""
         crew = self.crews.get(controller_uid)
         return (crew.alive, crew.terminating) if crew is not None else (0, 0)
+
+    def deregistered(self, controller_uid: str) -> int:
+        """Its terminating pods that have left the registry of their service."""
+        crew = self.crews.get(controller_uid)
+        return crew.deregistered if crew is not None else 0
 
     def belongs(self, controller_uid: str, key: WorkloadKey) -> None:
         """Its terminating pods are copies of this slice."""

@@ -25,7 +25,7 @@ from federator.kinds.labels import (
     piece_of,
 )
 from federator.kinds.natives import pod_templates
-from federator.kinds.pods import effective
+from federator.kinds.pods import effective, registration
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.kube import clock
 from federator.member.options import FIELD_MANAGER, MemberOptions
@@ -296,6 +296,8 @@ class PodRow:
     starting: bool = False
     """It has a node, and no container of it runs yet."""
     ready: bool = False
+    deregistered: bool = False
+    """It is being deleted, and its sidecar has taken it out of the registry of its service."""
 
     @property
     def holds_room(self) -> bool:
@@ -366,6 +368,17 @@ def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
         trouble=reasons.of_pod(obj),
         starting=bool(raw.text(spec, "nodeName")) and raw.text(status, "phase") == "Pending",
         ready=raw.condition(obj, "Ready").get("status") == "True",
+        deregistered="deletionTimestamp" in meta and _deregistered(meta, status),
+    )
+
+
+def _deregistered(meta: Obj, status: Obj) -> bool:
+    """Whether the sidecar that registers a terminating pod is not ready any more: it is ready while
+    clients may be sent there."""
+    sidecar = raw.text(meta, "annotations", registration.ANNOTATION)
+    return bool(sidecar) and any(
+        entry.get("name") == sidecar and entry.get("ready") is False
+        for entry in raw.objects(status, "initContainerStatuses")
     )
 
 
@@ -496,9 +509,11 @@ def room(row: PodRow | None) -> tuple[Any, ...]:
     )
 
 
-def news(row: PodRow | None) -> tuple[Trouble | None, bool]:
+def news(row: PodRow | None) -> tuple[Trouble | None, bool, bool]:
     """What of a pod the status of its slice depends on."""
-    return (None, False) if row is None else (row.trouble, row.deleting and not row.ended)
+    if row is None:
+        return None, False, False
+    return row.trouble, row.deleting and not row.ended, row.deregistered and not row.ended
 
 
 def slice_of(kind: str) -> Callable[[Obj], SliceRow]:
