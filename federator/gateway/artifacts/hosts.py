@@ -5,6 +5,7 @@ must be at a public one. The address is checked when its socket is made, so that
 change in between (DNS rebinding). Credentials go to no other host than the one that they are for.
 """
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from federator.kube import errors
 from federator.kube.login import tls
 from federator.kube.wire import addresses
 from federator.kube.wire.http import Endpoint, HttpTransport
-from federator.kube.wire.transport import Request
+from federator.kube.wire.transport import Request, Response
 from federator.model import sources
 
 REDIRECTS_MAX: Final = 3
@@ -28,9 +29,14 @@ TOTAL_S: Final = 15.0
 """Longest time for one answer, in seconds."""
 CONNECTED_MAX: Final = 64
 """Hosts with kept connections."""
+PARTS_MAX: Final = 4
+"""A download is continued so often less one, within `TOTAL_S`, as long as each part brings bytes."""
+SHORTEST_S: Final = 1.0
+"""With less time left, a broken download is not continued."""
 LANES: Final = 16
 """Requests to one host that run at once; more wait."""
 _MOVED: Final = (301, 302, 303, 307, 308)
+_CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,12})-[0-9]+/([0-9]+|\*)", re.ASCII)
 _TARGET: Final = re.compile(r"/[!-~]*", re.ASCII)
 _DOCKER: Final = {"registry-1.docker.io": "docker.io", "auth.docker.io": "docker.io"}
 """Hosts of Docker Hub, which images call docker.io."""
@@ -98,6 +104,63 @@ def parsed(text: str, policy: Policy, base: Url | None = None) -> Url:
     return Url(parts.scheme, host, target)
 
 
+class _Download:
+    """An answer that may come in several parts (RFC 9110, Range). What the parts make together is
+    for the caller to verify, by its digest."""
+
+    def __init__(self, request: Request, limit: int) -> None:
+        self._request = request
+        self._limit = limit
+        self._parts = 1
+        self._before = 0
+        """Bytes of the parts before this one."""
+        self.asking = request
+        """The request for the next part."""
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.body = bytearray()
+
+    async def read(self, response: Response) -> None:
+        """Reads a part. Raises `errors.Malformed` beyond the limit, and `errors.Unreachable`."""
+        if response.status != 206 or self.asking is self._request:
+            # The first part, or a store that sends everything again.
+            self.status, self.headers = response.status, response.headers
+            self.body.clear()
+        elif not self._is_next(response.headers.get("content-range", "")):
+            raise errors.Malformed("the store continues a download with another part of the file.")
+        self._before = len(self.body)
+        if self._request.method == "HEAD":
+            return
+        length = response.headers.get("content-length", "0")
+        if len(self.body) + (int(length) if length.isdecimal() else 0) > self._limit:
+            raise self._too_long()
+        async for chunk in response.chunks():
+            self.body += chunk
+            if len(self.body) > self._limit:
+                raise self._too_long()
+
+    def _too_long(self) -> errors.Malformed:
+        return errors.Malformed(f"the answer is beyond the limit of {self._limit} bytes.")
+
+    def _is_next(self, text: str) -> bool:
+        found = _CONTENT_RANGE.fullmatch(text)
+        return found is not None and int(found[1]) == len(self.body)
+
+    def goes_on(self, trouble: errors.ApiError, left_s: float) -> bool:
+        """Whether to ask for the rest after a break, and makes that request."""
+        got = len(self.body)
+        broke = isinstance(trouble, errors.Unreachable) and self.status == 200
+        if not broke or got <= self._before or self._parts >= PARTS_MAX or left_s < SHORTEST_S:
+            return False
+        self._parts += 1
+        headers = {**self._request.headers, "range": f"bytes={got}-"}
+        tag = self.headers.get("etag", "")
+        if tag.startswith('"'):
+            headers["if-range"] = tag  # another file is sent whole
+        self.asking = replace(self._request, headers=headers, total_timeout_s=left_s)
+        return True
+
+
 class Hosts:
     """Connections to stores, by host and by what a policy says of it. Close it on its loop."""
 
@@ -143,23 +206,30 @@ class Hosts:
         raise refused(Reason.STORE_INVALID, "artifact", message)
 
     async def _once(self, request: Request, url: Url, policy: Policy, limit: int) -> Answer:
-        try:
-            response = await (await self._transport(url, policy)).request(request)
+        """The answer to one request. A download that breaks off goes on where it stopped."""
+        until_s = asyncio.get_running_loop().time() + TOTAL_S
+        download = _Download(request, limit)
+        while True:
             try:
-                content = b"" if request.method == "HEAD" else await response.read(limit)
-            finally:
-                await response.close()
-        except errors.AddressRefused:
-            message = (
-                f"{url.host} is at an address that the gateway does not contact: private addresses"
-                " are for hosts that sources or registries of the SubmissionPolicy name"
-            )
-            raise refused(Reason.ADDRESS_REFUSED, "artifact", message) from None
-        except errors.Malformed as bad:
-            raise refused(Reason.STORE_INVALID, "artifact", str(bad)) from bad
-        except errors.ApiError as trouble:
-            raise refused(Reason.STORE_UNREACHABLE, "artifact", str(trouble)) from trouble
-        return Answer(response.status, response.headers, content, url)
+                response = await (await self._transport(url, policy)).request(download.asking)
+                try:
+                    await download.read(response)
+                finally:
+                    await response.close()
+                return Answer(download.status, download.headers, bytes(download.body), url)
+            except errors.AddressRefused:
+                message = (
+                    f"{url.host} is at an address that the gateway does not contact: private"
+                    " addresses are for hosts that sources or registries of the SubmissionPolicy"
+                    " name"
+                )
+                raise refused(Reason.ADDRESS_REFUSED, "artifact", message) from None
+            except errors.Malformed as bad:
+                raise refused(Reason.STORE_INVALID, "artifact", str(bad)) from bad
+            except errors.ApiError as trouble:
+                left_s = until_s - asyncio.get_running_loop().time()
+                if not download.goes_on(trouble, left_s):
+                    raise refused(Reason.STORE_UNREACHABLE, "artifact", str(trouble)) from trouble
 
     async def _transport(self, url: Url, policy: Policy) -> HttpTransport:
         known = access(url.host, policy)
