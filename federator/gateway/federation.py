@@ -30,6 +30,8 @@ KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workf
 READ_S: Final = 5.0
 WRITE_S: Final = 10.0
 EVENT_S: Final = 2.0
+DELETE_TRIES: Final = 10
+"""So often the status may have changed between a look at an object and its deletion."""
 DUE: Final = "its runs are placed when they are due"
 
 
@@ -152,15 +154,45 @@ class Federation:
             raise problems.of_host(given, path_of(obj)) from None
 
     async def delete(self, caller: Caller, obj: Mapping[str, Any]) -> bool:
-        """Deletes this very object. False where it was gone already. Raises `Problem`."""
+        """Deletes this very object. False where it was gone already. Raises `Problem`, 409 where
+        somebody has changed the object since it was read: the hub writes its status all the time,
+        which counts for no change."""
         uid = raw.text(obj, "metadata", "uid")
-        try:
-            await self._callers.client(caller).delete(ref_of(obj), uid=uid)
-        except (errors.NotFound, errors.Conflict):
-            return False
-        except errors.ApiError as trouble:
-            raise problems.of_host(trouble, path_of(obj)) from None
-        return True
+        known: Mapping[str, Any] = obj
+        for _ in range(DELETE_TRIES):
+            try:
+                await self._callers.client(caller).delete(
+                    ref_of(obj),
+                    uid=uid,
+                    resource_version=raw.text(known, "metadata", "resourceVersion"),
+                )
+            except errors.NotFound:
+                return False
+            except errors.Conflict:
+                now = await self.live(caller, obj)
+                if now is None or raw.text(now, "metadata", "uid") != uid:
+                    return False
+                if raw.text(now, "metadata", "deletionTimestamp"):
+                    return False
+                if _intent(now) != _intent(obj):
+                    break
+                known = now
+            except errors.ApiError as trouble:
+                raise problems.of_host(trouble, path_of(obj)) from None
+            else:
+                return True
+        raise Problem(
+            409,
+            "Changed",
+            f"{path_of(obj)} was changed while this request ran, so it is not deleted. Look at it,"
+            " and cancel again.",
+        )
+
+
+def _intent(obj: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What people and gateways write of an object, and the hub does not."""
+    meta = raw.mapping(obj, "metadata")
+    return obj.get("spec"), raw.mapping(meta, "labels"), raw.mapping(meta, "annotations")
 
 
 def ref_of(obj: Mapping[str, Any]) -> ObjectRef:

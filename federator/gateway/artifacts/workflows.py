@@ -38,7 +38,7 @@ from federator.gateway.artifacts.ports import (
     refused,
 )
 from federator.kinds import read, registry
-from federator.model import errors
+from federator.model import errors, names
 from federator.model.errors import FieldError
 
 LIMITS: Final = Limits(size=FILE_MAX, depth=64, nodes=100_000)
@@ -56,6 +56,10 @@ KINDS: Final = tuple(
 )
 """What people write; native cron jobs are the hub's."""
 _METADATA: Final = ("name", "labels", "annotations")
+_RESERVED: Final = (names.FEDERATION, "submission.pinterest.com")
+"""Domains of the marks with which the federation and the gateway know their objects again."""
+_HARMLESS: Final = (names.CONVERTED_FROM,)
+"""What `federator convert` writes for people."""
 _REFERENCE: Final = re.compile(r"(\$?)\$\{parameters\.([^}]*)\}")
 _NAME: Final = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
@@ -159,8 +163,8 @@ class WorkflowFile(Model):
 
     @model_validator(mode="after")
     def _names_differ(self) -> "WorkflowFile":
-        names = [each.name for each in self.parameters]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        listed = [each.name for each in self.parameters]
+        if twice := sorted({name for name in listed if listed.count(name) > 1}):
             raise PydanticCustomError(
                 "twice", "parameter {name} is declared twice", {"name": twice[0]}
             )
@@ -209,7 +213,7 @@ def _problems(
 def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
     """What is wrong with the objects whatever the parameters are."""
     declared = {each.name for each in model.parameters}
-    names: set[tuple[str, str]] = set()
+    known_names: set[tuple[str, str]] = set()
     for index, obj in enumerate(model.objects):
         path = f"objects[{index}]"
         kind = raw.text(obj, "kind")
@@ -224,10 +228,34 @@ def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
         if "status" in obj:
             yield f"{path}.status", "is written by the federation"
         key = kind, raw.text(obj, "metadata", "name")
-        if key in names:
+        if key in known_names:
             yield f"{path}.metadata.name", "an object of this kind and name is there twice"
-        names.add(key)
+        known_names.add(key)
+        yield from _mark_problems(obj, path)
         yield from _reference_problems(obj, path, declared)
+
+
+def _mark_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Labels and annotations of the object and of its templates that are ours to write."""
+    if isinstance(value, list):
+        for index, entry in enumerate(value):
+            yield from _mark_problems(entry, f"{path}[{index}]")
+    if not isinstance(value, dict):
+        return
+    for key, entry in value.items():
+        under = errors.join(path, key)
+        if key == "metadata" and isinstance(entry, dict):
+            for field in ("labels", "annotations"):
+                for name in filter(_is_reserved, raw.mapping(entry, field)):
+                    domain = name.partition("/")[0]
+                    yield f"{under}.{field}[{name}]", f"{domain} is for the federation's own marks"
+        yield from _mark_problems(entry, under)
+
+
+def _is_reserved(name: str) -> bool:
+    domain, slash, _ = name.lower().partition("/")
+    ours = any(domain == each or domain.endswith(f".{each}") for each in _RESERVED)
+    return bool(slash) and ours and name not in _HARMLESS
 
 
 def _reference_problems(value: Any, path: str, declared: set[str]) -> Iterator[tuple[str, str]]:

@@ -178,6 +178,18 @@ def test_long_values_cannot_be_multiplied_by_many_references() -> None:
         workflows.render(workflow, {"model": "x" * 4000}, "ads")
 
 
+def test_marks_that_look_like_ours_and_are_not_stay() -> None:
+    file = yaml.safe_load(made.WORKFLOW)
+    file["objects"][0]["metadata"] |= {
+        "labels": {"federation.pinterest.com": "x", "notfederation.pinterest.com/a": "x"},
+        "annotations": {"federation.pinterest.com/converted-from": "Chart.yaml"},
+    }
+    workflow = workflows.load(json.dumps(file).encode())
+
+    (obj,), _ = workflows.render(workflow, {}, "ads")
+    assert obj["metadata"]["labels"] == file["objects"][0]["metadata"]["labels"]
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -189,6 +201,31 @@ def test_long_values_cannot_be_multiplied_by_many_references() -> None:
         (
             {"metadata": {"name": "a", "ownerReferences": []}},
             "workflow.objects[0].metadata.ownerReferences: a workflow sets only",
+        ),
+        (
+            {"metadata": {"name": "a", "labels": {"federation.pinterest.com/fleet": "x"}}},
+            "workflow.objects[0].metadata.labels[federation.pinterest.com/fleet]:"
+            " federation.pinterest.com is for the federation's own marks",
+        ),
+        (
+            {"metadata": {"name": "a", "annotations": {"Federation.Pinterest.com/slice": "{}"}}},
+            "workflow.objects[0].metadata.annotations[Federation.Pinterest.com/slice]: ",
+        ),
+        (
+            {"metadata": {"name": "a", "annotations": {"x.federation.pinterest.com/y": "z"}}},
+            "workflow.objects[0].metadata.annotations[x.federation.pinterest.com/y]: ",
+        ),
+        (
+            {"metadata": {"name": "a", "labels": {"submission.pinterest.com/id": "0" * 20}}},
+            "workflow.objects[0].metadata.labels[submission.pinterest.com/id]: ",
+        ),
+        (
+            {"spec": {"template": {"metadata": {"labels": {"federation.pinterest.com/a": ""}}}}},
+            "workflow.objects[0].spec.template.metadata.labels[federation.pinterest.com/a]: ",
+        ),
+        (
+            {"spec": {"claims": [{"metadata": {"labels": {"federation.pinterest.com/a": ""}}}]}},
+            "workflow.objects[0].spec.claims[0].metadata.labels[federation.pinterest.com/a]: ",
         ),
         (
             {"spec": {"${parameters.model}": 1}},
