@@ -1,5 +1,7 @@
 """`federator audit`: checks files of the gateway's audit."""
 
+from pathlib import Path
+
 import click
 
 from federator.cli import common
@@ -11,22 +13,35 @@ def audit() -> None:
 
 
 @audit.command("verify")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-def verify(files: tuple[str, ...]) -> None:
-    """Check that no line of these files was changed, added or removed: each line has the digest of
-    the one before it. Prints the digest of each last line; keep it elsewhere to see whether lines
-    are cut off the end. Exit code 1 for a file that is not whole."""
-    from federator.gateway import audit as audits
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True))
+@click.option(
+    "--archived",
+    is_flag=True,
+    help="Earlier files of a chain may be elsewhere. The digest that is printed for the first file"
+    " must be that of the last line of the file before it.",
+)
+def verify(paths: tuple[str, ...], archived: bool) -> None:
+    """Check that no line and no file of these files and folders was changed, added or removed: each
+    line has the digest of the one before it, from file to file of a process. Prints the digest of
+    each last line; keep it elsewhere to see whether lines are cut off the end. Exit code 1 for a
+    chain that is not whole."""
+    from federator.gateway import chains
 
-    broken = False
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                checked = audits.verify(file)
-        except (OSError, audits.Broken) as bad:
-            common.say(f"error: {path}: {bad}", err=True)
-            broken = True
-        else:
-            common.say(f"{path}: {checked.lines} lines, whole, last digest {checked.last}")
-    if broken:
-        raise SystemExit(1)
+    try:
+        found, unreadable = chains.verify(chains.listed(map(Path, paths)), archived=archived)
+    except OSError as bad:
+        common.fail(str(bad))
+    for chain in found:
+        if chain.trouble or chain.last is None:
+            continue
+        first = chain.files[0]
+        after = f" after {first.checked.before}" if archived and first.checked else ""
+        ended = "ended" if chain.ended else "running, or ended without its last line"
+        common.say(
+            f"process {chain.process}: whole, {chain.lines} lines in {len(chain.files)} files from"
+            f" {first.path.name}{after}; {ended}; last digest {chain.last.last}"
+        )
+    if not found and not unreadable:
+        common.fail("there are no files of an audit (*.jsonl)")
+    if troubles := [*unreadable, *(each.trouble for each in found if each.trouble)]:
+        common.fail(*troubles)

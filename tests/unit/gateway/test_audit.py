@@ -14,7 +14,8 @@ from federator.gateway.audit import Audit, Broken
 def chain(count: int = 5) -> list[bytes]:
     lines, before = [], audit.ZERO
     for at in range(count):
-        text, before = audit.line({"what": f"entry-{at}", "user": "ci:job"}, before)
+        what = f"entry-{at}" if at else "start"
+        text, before = audit.line({"what": what, "user": "ci:job"}, before)
         lines.append(text)
     return lines
 
@@ -38,6 +39,7 @@ BREAKS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "a digest changed": lambda lines: [lines[0].replace(b'"hash": "', b'"hash": "0'), *lines[1:]],
     "a line removed": lambda lines: [*lines[:2], *lines[3:]],
     "the first line removed": lambda lines: lines[1:],
+    "the first lines removed": lambda lines: lines[3:],
     "a line twice": lambda lines: [*lines[:2], *lines[1:]],
     "lines swapped": lambda lines: [lines[1], lines[0], *lines[2:]],
     "a line of another chain": lambda lines: [*lines[:2], chain(1)[0], *lines[2:]],
@@ -71,7 +73,7 @@ async def test_a_process_writes_a_file_of_its_own_that_only_it_reads(tmp_path: P
     assert len(files) == 2
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     with files[0].open("rb") as file:
-        assert audit.verify(file).lines == 21
+        assert audit.verify(file).lines == 22
     assert "\x1b" not in files[0].read_text()
     assert max(map(len, files[0].read_bytes().splitlines())) < 1500
     with pytest.raises(FileExistsError):
