@@ -12,7 +12,7 @@ import platform
 import random
 import secrets
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,7 @@ from federator.settings import Settings
 if TYPE_CHECKING:
     from federator.dashboard.server import Options as DashboardOptions
     from federator.gateway.leader import Ways
+    from federator.gateway.server import Gateway
     from federator.kube.tlsserver import Listen
     from federator.process.oidc.issuer import Issuer
     from federator.process.oidc.options import OidcOptions
@@ -236,13 +237,31 @@ async def run_gateway(
 ) -> None:
     """Serves the submission gateway until SIGTERM. Raises FieldError for settings that cannot be
     used, and OSError when it cannot listen or write its folders."""
+    configure_logs(settings)
+    metrics = Metrics()
+    serving = serving_gateway(settings, access, listen, metrics, allow_loopback=allow_loopback)
+    async with serving as (gateway, base, work):
+        log.info("the gateway is at %s", base)
+        await _serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
+
+
+@contextlib.asynccontextmanager
+async def serving_gateway(
+    settings: Settings,
+    access: Access,
+    listen: "Listen",
+    metrics: Metrics,
+    *,
+    allow_loopback: bool = False,
+) -> "AsyncIterator[tuple[Gateway, str, asyncio.Task[None]]]":
+    """A gateway that listens, its address, and the task that ends only when it breaks. Raises as
+    `run_gateway`."""
     from federator.gateway import issuers, server
     from federator.gateway.artifacts import artifacts
     from federator.gateway.leader import Leader
     from federator.process.oidc.issuer import Issuers
 
-    configure_logs(settings)
-    options, clock, metrics = settings.gateway, RealClock(), Metrics()
+    options, clock = settings.gateway, RealClock()
 
     def trusted() -> list["Issuer"]:
         people = issuer_of(
@@ -282,8 +301,7 @@ async def run_gateway(
             metrics=metrics,
         )
         base, work = await opened.enter_async_context(server.running(gateway, listen))
-        log.info("the gateway is at %s", base)
-        await _serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
+        yield gateway, base, work
 
 
 async def run_signer(

@@ -226,8 +226,11 @@ async def _streamed(request: web.BaseRequest, answer: Answer) -> web.StreamRespo
 # Kubeconfigs
 
 
-def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str = "default") -> str:
-    """A kubeconfig with one context per name. Holds tokens: keep it private."""
+def kubeconfig(
+    servers: Mapping[str, HttpServer], current: str, namespace: str = "default", token: str = ""
+) -> str:
+    """A kubeconfig with one context per name. `token`: instead of those of the administrators.
+    Holds tokens: keep it private."""
     names = list(servers)
     text = yaml.dump(
         {
@@ -237,7 +240,8 @@ def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str =
                 {"name": name, "cluster": _cluster_entry(servers[name])} for name in names
             ],
             "users": [
-                {"name": name, "user": {"token": servers[name].cluster.token}} for name in names
+                {"name": name, "user": {"token": token or servers[name].cluster.token}}
+                for name in names
             ],
             "contexts": [
                 {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}
@@ -260,12 +264,16 @@ def _cluster_entry(server: HttpServer) -> dict[str, str]:
 
 def write_kubeconfig(path: Path, servers: Mapping[str, HttpServer], current: str) -> None:
     """Writes the kubeconfig, readable by its owner only from the first byte on."""
-    data = kubeconfig(servers, current).encode()
+    write_private(path, kubeconfig(servers, current))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file; readable by its owner only from the first byte on."""
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        file.write(text.encode())
     temporary.replace(path)
 
 

@@ -33,6 +33,7 @@ CHANCE: Final[Sequence[tuple[str, str]]] = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UID"),
     (r"\bseq \d+", "seq N"),
     (r"\bv\d+\.\d+\.\d+\b", "VERSION"),
+    (r"(?<=submission )[0-9a-f]{20}\b", "SUBMISSION"),
     (r"\b127\.0\.0\.1:\d+", "ADDRESS"),
 )
 """Never the same twice: ages, times, names with chance in them, numbers of decisions, versions,
@@ -56,6 +57,7 @@ MOMENTARY: Final[Sequence[tuple[str, str]]] = (
         r"\b(?:eu|us)-(?:east|west)-\d[a-c](?: \(\d+ clusters? more\))? made no progress",
         "CLUSTER made no progress",
     ),
+    (r"(?<= copies: )(?:\d+ in [a-z0-9-]+(?:, )?)+", "SHARES"),
     (r"-\d+-\d+-(\d+)-POD\b", r"-RANGE-\1-POD"),
     (r"\bstarted on (\S+?)-\d+-\d+ at\b", r"started on \1-NODE at"),
 )

@@ -64,6 +64,8 @@ READS = (
     "federator pods",
     "federator quota",
     "federator queue",
+    "federator submissions get",
+    "federator submissions list",
     "federator drill",
     "kubectl get",
 )
@@ -472,6 +474,7 @@ def _run(command: str, home: Path, limit_s: float) -> tuple[int | None, str]:
         "PATH": _path(),
         "HOME": str(home),
         "KUBECONFIG": str(home / "federator-demo.kubeconfig"),
+        "BASH_ENV": str(home / "federator-demo.env"),  # each command has a shell of its own
     }
     with (home / "printed").open("w+") as output:
         process = subprocess.Popen(

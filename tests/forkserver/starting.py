@@ -73,6 +73,8 @@ class ForkServer:
         environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": str(self.home),
+            # Where set, another checkout of the package is what is tested.
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "OPENBLAS_NUM_THREADS": "1",  # threads do not survive a fork
         }
         self._process = subprocess.Popen(

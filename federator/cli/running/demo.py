@@ -67,7 +67,7 @@ OPERATOR = "demo-operator"
 )
 def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> None:
     """Run a federation with an example application. Needs no Docker and no cluster."""
-    from federator.cli.running import newcomers, sandbox
+    from federator.cli.running import frontdoor, newcomers, sandbox
     from federator.sandbox import fleetfile
     from federator.sandbox.outages import Outages
 
@@ -90,6 +90,9 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
                 opened.callback(shown.unlink, missing_ok=True)
             page = await opened.enter_async_context(dashboard(served.federation)) if opens else ""
             await submit(served.federation)
+            if not once:
+                file, workflow = data("gateway.yaml"), data("ranker.yaml").encode()
+                await opened.enter_async_context(frontdoor.opened(served, file, workflow))
             late = await settled(served.federation, deadline, must=once)
             took = asyncio.get_running_loop().time() - started
             common.show(await summary(served.federation))
@@ -297,6 +300,9 @@ def next_steps(kubeconfig: str, members: Sequence[str], page: str = "") -> str:
             f"    kubectl --context {first} get pods -n feed",
             "    kubectl scale -n feed psvc/homefeed --replicas=3600 && federator get psvc -A -w",
             f"    federator cluster cordon {first} && federator get clusters",
+            "    . ./federator-demo.env                           # the submission gateway:"
+            " docs/tour.md",
+            "    federator submit $WORKFLOWS/ranker@v1 --param replicas=6",
             "",
             "Your own YAML, in three clusters: docs/using/first-service.md",
             *((f"The dashboard: {page}",) if page else ()),

@@ -110,6 +110,12 @@ class Served:
     def kubeconfig(self, cluster: str) -> Path:
         return self.directory / f"{cluster}.kubeconfig"
 
+    def kubeconfig_of(self, token: str) -> str:
+        """A kubeconfig of the host with this token."""
+        from federator.embedded import http
+
+        return http.kubeconfig({"host": self._servers["host"]}, "host", token=token)
+
     def write_contexts(self, path: Path) -> None:
         """Writes a kubeconfig with a context for the host (the current one) and for each member."""
         from federator.embedded import http
@@ -181,7 +187,8 @@ async def serving(
             for listening in (port, *servers.values()):
                 if listening is not None:
                     await listening.close()
-            shutil.rmtree(directory / "history", ignore_errors=True)
+            for name in ("history", "gateway"):
+                shutil.rmtree(directory / name, ignore_errors=True)
 
 
 def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
