@@ -201,6 +201,7 @@ def _check_together(settings: Settings) -> None:
     hub = settings.hub
     _check_query(settings.query)
     settings.oidc.check()
+    settings.gateway.check()
     try:
         hub.lease()
     except ValueError as bad:

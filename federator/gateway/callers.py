@@ -1,17 +1,21 @@
 """The user behind a request, and how the host is asked as that user.
 
 A token of a trusted OpenID Connect issuer is verified here, and the host is asked with the
-gateway's own account, which acts as the user (impersonation). Any other token is one of the host: a
+gateway's own account, which acts as the user (impersonation). So is a client certificate of a
+trusted authority, where there is no token; the handshake has verified it, and no header of a
+proxy stands in for it. Any other token is one of the host: a
 TokenReview names its user, and the host is asked with that very token. So the gateway never acts as
 a user or a group with a name that begins with `system:`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from multidict import CIMultiDict
 
 from federator.gateway.api.problems import Problem
+from federator.gateway.certificates import Certificates
 from federator.hub.query import access as accesses
 from federator.hub.query.access import Access, User
 from federator.kube.client import Client
@@ -19,9 +23,13 @@ from federator.kube.tlsserver import Incoming
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.process.oidc.issuer import Issuers, Unavailable
 from federator.process.oidc.options import RESERVED
-from federator.process.oidc.tokens import Identity, Rejected
+from federator.process.oidc.tokens import Rejected
 
 _ASKS: Final = "A bearer token is needed: of the host, or of a trusted issuer."
+_ASKS_TOO: Final = (
+    "A bearer token of the host or of a trusted issuer is needed, or a client certificate of a"
+    " trusted authority."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,17 @@ class Callers:
     """Authenticates, and makes clients. `own` has the gateway's account; `bare` shows no
     credentials of its own, and carries tokens of the host."""
 
-    def __init__(self, access: Access, issuers: Issuers, own: Client, bare: Transport) -> None:
+    def __init__(
+        self,
+        access: Access,
+        issuers: Issuers,
+        own: Client,
+        bare: Transport,
+        certificates: Certificates | None = None,
+    ) -> None:
+        """`certificates`: None where client certificates do not count."""
         self._access = access
+        self._certificates = certificates
         self._issuers = issuers
         self._own = own
         self._bare = bare
@@ -78,13 +95,18 @@ class Callers:
         """The user. Raises `Problem` 401, 403, 429 or 503. Reads nothing but the head."""
         if request.impersonates:
             raise Problem(403, "Forbidden", "The gateway does not let users act as others.")
+        if self._certificates is not None and not request.authorization:
+            if request.certificate is None:
+                raise Problem(401, "Unauthorized", _ASKS_TOO)
+            return _impersonated(*self._certificates.user(request.certificate))
         scheme, _, token = request.authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or not token.isascii():
             raise Problem(401, "Unauthorized", _ASKS)
         if (issuer := self._issuers.claims_to_be_of(token)) is not None:
             try:
-                return _impersonated(await issuer.verified(token))
+                identity = await issuer.verified(token)
+                return _impersonated(identity.user, identity.groups)
             except Rejected as why:
                 sentence = str(why)
                 raise Problem(
@@ -105,15 +127,14 @@ class Callers:
         return self._own.on(Acting(base, caller.headers))
 
 
-def _impersonated(identity: Identity) -> Caller:
-    """The user of a verified token. Names of Kubernetes itself never get here; this is the last
-    look before they would count."""
-    named = (identity.user, *identity.groups)
-    if any(each.startswith(RESERVED) for each in named):
+def _impersonated(name: str, groups: Sequence[str]) -> Caller:
+    """A verified user. Names of Kubernetes itself never get here; this is the last look before
+    they would count."""
+    if any(each.startswith(RESERVED) for each in (name, *groups)):
         raise Problem(403, "Forbidden", "The gateway does not act as users of Kubernetes itself.")
-    headers = [("impersonate-user", identity.user)]
-    headers += [("impersonate-group", group) for group in identity.groups]
-    user = User(identity.user, (*identity.groups, accesses.AUTHENTICATED))
+    headers = [("impersonate-user", name)]
+    headers += [("impersonate-group", group) for group in groups]
+    user = User(name, (*groups, accesses.AUTHENTICATED))
     return Caller(user, tuple(headers), impersonated=True)
 
 

@@ -17,6 +17,7 @@ from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts.ports import Versions
 from federator.gateway.audit import Audit
 from federator.gateway.callers import Callers
+from federator.gateway.certificates import Certificates
 from federator.gateway.federation import KINDS, Federation
 from federator.gateway.leader import Judge, Ways
 from federator.gateway.options import GatewayOptions
@@ -92,10 +93,12 @@ class Gateway:
         metrics: Metrics | None = None,
     ) -> None:
         folder = Path(options.audit_directory) if options.audit_directory else None
-        self.audit = Audit(folder, draw()[:12], clock.rfc3339_micro)
+        process = draw()[:12].replace("-", "")
+        self.audit = Audit(folder, process, clock.rfc3339_micro, options.audit_file_bytes)
         self.policies = PolicyReader(host)
         access = Access(host, clock=clock)
-        callers = Callers(access, issuers, host, bare)
+        known = Certificates(options, clock) if options.clients_ca_file else None
+        callers = Callers(access, issuers, host, bare, known)
         events = EventRecorder(host, clock=clock, component="gateway")
         submitter = Submitter(
             Federation(callers, judge, access, events),
@@ -114,12 +117,22 @@ class Gateway:
             ready=lambda: self.policies.trouble,
             metrics=metrics,
         ).answer
-        self._server = tlsserver.TlsServer(self.answer, of_one_address=OF_ONE_ADDRESS)
+        self._clients_ca_file = options.clients_ca_file
         self._certificate = CertificateFiles(Listen(), "the gateway")
+        self._server = tlsserver.TlsServer(
+            self.answer,
+            of_one_address=OF_ONE_ADDRESS,
+            trusts=self._trusts,
+        )
+
+    def _trusts(self, connection: ssl.SSLObject) -> bool:
+        return self._certificate.trusts(connection)
 
     async def start(self, listen: Listen) -> str:
         """Listens, and returns its address. Raises FieldError for files that are no certificate,
         and OSError."""
+        listen = replace(listen, clients_ca_file=self._clients_ca_file)
+        listen.check()
         self._certificate = CertificateFiles(listen, "the gateway")
         await asyncio.to_thread(self.audit.open)
         await self._certificate.load()

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import ssl
+import weakref
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,12 +51,18 @@ _SHUTDOWN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The subject of a verified client certificate."""
+    """What a verified client certificate says of its holder."""
 
     name: str
-    """Its common name."""
+    """Its common name; "" where it has none."""
     groups: tuple[str, ...] = ()
     """Its organisations."""
+    uris: tuple[str, ...] = ()
+    """Its alternative names that are URIs."""
+    emails: tuple[str, ...] = ()
+    """Its alternative names that are mail addresses."""
+    ends_s: float = math.inf
+    """When it ends, in epoch seconds. A connection may outlive it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +111,21 @@ class Outgoing:
 Handler = Callable[[Incoming], Awaitable[Outgoing]]
 
 
-def server_context(cert_pem: bytes, key_pem: bytes) -> ssl.SSLContext:
-    """A context that shows this certificate. Raises ValueError."""
+def server_context(cert_pem: bytes, key_pem: bytes, clients_pem: bytes = b"") -> ssl.SSLContext:
+    """A context that shows this certificate. With the authorities `clients_pem`, it asks clients
+    for a certificate, and ends the handshake with one of another authority. Raises ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         tls.load_certificate(context, cert_pem, key_pem)
-    except ssl.SSLError as exc:
+        if clients_pem:
+            # A resumed session would keep a certificate whose authority is removed. Without
+            # tickets TLS 1.3 resumes none; TLS 1.2 has a cache that cannot be turned off here.
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.num_tickets = 0
+            context.load_verify_locations(cadata=clients_pem.decode("ascii"))
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except (ssl.SSLError, UnicodeDecodeError) as exc:
         raise ValueError("the certificates or the key cannot be used for TLS") from exc
     return context
 
@@ -124,6 +140,8 @@ class Listen:
     cert_file: str = ""
     """PEM certificate; empty: plain HTTP, on loopback only."""
     key_file: str = ""
+    clients_ca_file: str = ""
+    """PEM authorities of client certificates; empty: clients are not asked for one."""
 
     @classmethod
     def parsed(cls, text: str, cert_file: str = "", key_file: str = "") -> "Listen":
@@ -136,6 +154,10 @@ class Listen:
         """Raises FieldError for what must not be served."""
         if bool(self.cert_file) != bool(self.key_file):
             raise FieldError("cert_file", "a certificate and its key are needed, or neither")
+        if self.clients_ca_file and not self.cert_file:
+            raise FieldError(
+                "cert_file", "is needed to ask clients for certificates: plain HTTP has none"
+            )
         if not self.cert_file and not is_loopback(self.host):
             raise FieldError(
                 "listen",
@@ -148,32 +170,58 @@ class Listen:
         scheme = "https" if self.cert_file else "http"
         return f"{scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
 
-    def pair(self) -> tuple[bytes, bytes]:
-        """Certificate and key. Raises OSError."""
-        return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes()
+    def files(self) -> tuple[bytes, bytes, bytes]:
+        """Certificate, key, and the authorities of clients. Raises OSError."""
+        clients = Path(self.clients_ca_file).read_bytes() if self.clients_ca_file else b""
+        return Path(self.cert_file).read_bytes(), Path(self.key_file).read_bytes(), clients
 
 
 class CertificateFiles:
-    """The certificate of a server. It follows the files while `run` runs. `server` names the server
-    in logs."""
+    """The certificate of a server, and the authorities of its clients. Both follow their files
+    while `run` runs. `server` names the server in logs."""
 
     def __init__(self, listen: Listen, server: str) -> None:
         self._listen = listen
         self._server = server
-        self._shown = (b"", b"")
+        self._shown = (b"", b"", b"")
+        self._newest: ssl.SSLContext | None = None
+        self._clients: weakref.WeakKeyDictionary[ssl.SSLContext, bytes] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Context -> the authorities of clients with which it was made."""
         self.context: ssl.SSLContext | None = None
-        """None before `load`, and for plain HTTP."""
+        """None before `load`, and for plain HTTP. Stays the same."""
 
     async def load(self) -> None:
         """Reads the files, if there are any. Raises FieldError for files that are no certificate,
         and OSError."""
         if not self._listen.cert_file:
             return
-        self._shown = await asyncio.to_thread(self._listen.pair)
+        shown = await asyncio.to_thread(self._listen.files)
         try:
-            self.context = server_context(*self._shown)
+            self.context = await asyncio.to_thread(self._made, shown)
         except ValueError as bad:
             raise FieldError("cert_file", str(bad)) from None
+        self._shown, self._newest = shown, self.context
+        # An authority cannot be removed from a context, so changes make another one.
+        self.context.sni_callback = self._use_newest
+
+    def _made(self, files: tuple[bytes, bytes, bytes]) -> ssl.SSLContext:
+        if self._listen.clients_ca_file and not files[2].strip():
+            raise ValueError("the file of the clients' authorities is empty")
+        context = server_context(*files)
+        self._clients[context] = files[2]
+        return context
+
+    def _use_newest(self, connection: ssl.SSLObject, *_: Any) -> None:
+        """Called in the handshake of each connection, with a server name or without one."""
+        assert self._newest is not None
+        connection.context = self._newest
+
+    def trusts(self, connection: ssl.SSLObject) -> bool:
+        """Whether the authorities of clients are still those with which the connection was
+        made."""
+        return self._clients.get(connection.context) == self._shown[2]
 
     async def run(self) -> None:
         """Looks at the files again and again, until cancelled."""
@@ -182,18 +230,17 @@ class CertificateFiles:
             await self.look()
 
     async def look(self) -> None:
-        """Shows the certificate of the files when it is another; the old one is kept while they
-        cannot be read."""
-        assert self.context is not None
+        """Uses the files from the next connection on when they are others; the old ones are kept
+        while they cannot be read."""
         try:
-            pair = await asyncio.to_thread(self._listen.pair)
-            if pair != self._shown:
-                await asyncio.to_thread(server_context, *pair)  # a half-written pair is refused
-                tls.load_certificate(self.context, *pair)
-                self._shown = pair
-                log.info("%s shows the certificate that is in its file now", self._server)
+            files = await asyncio.to_thread(self._listen.files)
+            if files != self._shown:
+                # A half-written pair is refused.
+                self._newest = await asyncio.to_thread(self._made, files)
+                self._shown = files
+                log.info("%s uses the certificates that are in its files now", self._server)
         except (OSError, ValueError, ssl.SSLError):
-            log.warning("the certificate of %s cannot be read; the old one is kept", self._server)
+            log.warning("the certificates of %s cannot be read; the old ones stay", self._server)
 
 
 def address(text: str) -> tuple[str, int]:
@@ -218,9 +265,14 @@ class TlsServer:
     connections."""
 
     def __init__(
-        self, handler: Handler, *, of_one_address: int = CONNECTIONS_OF_ONE_ADDRESS
+        self,
+        handler: Handler,
+        *,
+        of_one_address: int = CONNECTIONS_OF_ONE_ADDRESS,
+        trusts: Callable[[ssl.SSLObject], bool] = lambda _: True,
     ) -> None:
-        self._web = _Connections(handler, of_one_address)
+        """`trusts`: whether the certificate that the client of a connection has shown counts."""
+        self._web = _Connections(handler, of_one_address, trusts)
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
@@ -257,7 +309,9 @@ _protocol_log.addFilter(_is_ours)
 class _Connections(web.Server):
     """aiohttp's low-level server with its connections counted, and each wait bounded."""
 
-    def __init__(self, handler: Handler, of_one_address: int) -> None:
+    def __init__(
+        self, handler: Handler, of_one_address: int, trusts: Callable[[ssl.SSLObject], bool]
+    ) -> None:
         super().__init__(
             self._answer,
             request_factory=self._made,
@@ -272,6 +326,7 @@ class _Connections(web.Server):
         )
         self._ask = handler
         self._of_one_address = of_one_address
+        self._trusts = trusts
         self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         self._addresses: dict[web.RequestHandler, str] = {}
         self._by_address: Counter[str] = Counter()
@@ -314,7 +369,7 @@ class _Connections(web.Server):
         response = web.StreamResponse()
         try:
             async with asyncio.timeout(ANSWER_S) as limit:
-                given = await self._ask(_incoming(request))
+                given = await self._ask(_incoming(request, self._trusts))
                 response.set_status(given.status)
                 response.headers.update(
                     {
@@ -329,8 +384,10 @@ class _Connections(web.Server):
                 if given.status == 401 or (request.can_read_body and not request.content.is_eof()):
                     response.force_close()  # a stranger keeps no connection; a rest is not read
                 await response.prepare(request)
-                for begin in range(0, len(given.body), _CHUNK_BYTES):
-                    await response.write(given.body[begin : begin + _CHUNK_BYTES])
+                # Bytes after the head of an answer to HEAD would be read as the next answer.
+                body = given.body if request.method != "HEAD" else b""
+                for begin in range(0, len(body), _CHUNK_BYTES):
+                    await response.write(body[begin : begin + _CHUNK_BYTES])
                 if given.stream is not None:
                     limit.reschedule(asyncio.get_running_loop().time() + STREAM_S)
                     async with contextlib.aclosing(given.stream) as parts:
@@ -350,8 +407,11 @@ def _abort(request: web.BaseRequest) -> None:
         request.transport.abort()
 
 
-def _incoming(request: web.BaseRequest) -> Incoming:
-    shown = request.transport.get_extra_info("peercert") if request.transport is not None else None
+def _incoming(request: web.BaseRequest, trusts: Callable[[ssl.SSLObject], bool]) -> Incoming:
+    transport = request.transport
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    if transport is not None and shown and not trusts(transport.get_extra_info("ssl_object")):
+        shown = None
     return Incoming(
         method=request.method,
         path=request.rel_url.raw_path,
@@ -387,10 +447,16 @@ async def _body(request: web.BaseRequest, most: int) -> bytes:
     return bytes(body)
 
 
-def _certificate(shown: Mapping[str, Any]) -> Certificate | None:
-    """Name and groups of a certificate that the handshake has verified, as an API server reads
+def _certificate(shown: Mapping[str, Any]) -> Certificate:
+    """A certificate that the handshake has verified. Name and groups as an API server reads
     them."""
     fields = [pair for part in shown.get("subject") or () for pair in part]
     names = [value for name, value in fields if name == "commonName"]
-    groups = tuple(value for name, value in fields if name == "organizationName")
-    return Certificate(names[-1], groups) if names and names[-1] else None
+    others = shown.get("subjectAltName") or ()
+    return Certificate(
+        names[-1] if names else "",
+        tuple(value for name, value in fields if name == "organizationName"),
+        tuple(value for name, value in others if name == "URI"),
+        tuple(value for name, value in others if name == "email"),
+        ssl.cert_time_to_seconds(shown["notAfter"]),
+    )

@@ -80,6 +80,17 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     await found.server.close()
 
 
+async def test_an_answer_to_head_has_no_body_so_that_the_next_answer_is_read(
+    served: Served,
+) -> None:
+    head = b"%s / HTTP/1.1\r\nHost: x\r\n%s\r\n"
+    sent = head % (b"HEAD", b"") + head % (b"GET", b"Connection: close\r\n")
+    first, _, rest = (await served.raw(sent)).partition(b"\r\n\r\n")
+    assert b"Content-Length: 12" in first
+    assert rest.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert rest.endswith(b'{"ok": true}')
+
+
 async def test_a_question_arrives_as_it_was_sent(served: Served) -> None:
     client = served.client()
     assert await client.raw("GET", "/v1/a%2Fb", (("x", "1 2"),)) == b'{"ok": true}'

@@ -252,14 +252,15 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "gateway": (
         ("api", "artifacts", "audit", "options", "records"),
-        ("callers", "issuers", "leader", "limits", "views"),
+        ("certificates", "chains", "issuers", "leader", "limits", "views"),
+        ("callers",),
         ("federation", "submitting"),
         ("port",),
         ("server",),
     ),
     "gateway/api": (("problems",), ("models",), ("routes",), ("openapi",)),
     "sandbox": (
-        ("fleetfile", "operators"),
+        ("fleetfile", "operators", "repository"),
         ("gateways",),
         ("federation",),
     ),

@@ -73,12 +73,12 @@ def connection(command: F) -> F:
         envvar="FEDERATOR_CA_FILE",
         help="PEM authorities of the gateway's certificate (default: the machine's).",
     )(command)
-    command = click.option(
-        "--token-file",
-        required=True,
-        envvar="FEDERATOR_TOKEN_FILE",
-        help="File with your token; - reads it from stdin.",
-    )(command)
+    for name, variable, text in (
+        ("--key-file", "FEDERATOR_KEY_FILE", "PEM key of the client certificate."),
+        ("--cert-file", "FEDERATOR_CERT_FILE", "PEM client certificate, in place of a token."),
+        ("--token-file", "FEDERATOR_TOKEN_FILE", "File with your token; - reads it from stdin."),
+    ):
+        command = click.option(name, default="", envvar=variable, help=text)(command)
     return click.option(
         "--gateway",
         "address",
@@ -96,6 +96,14 @@ class Answer:
     document: dict[str, Any]
     retry_after_s: float = AGAIN_S
 
+    @property
+    def passes(self) -> bool:
+        """Whether the same request may succeed in a moment. A 502 of the gateway itself says that
+        the artifact store breaks its protocol, or wants other credentials; that of a proxy says
+        that the gateway is away."""
+        of_gateway = bool(self.document.get("title"))
+        return self.status in (0, 429, 503) or (self.status == 502 and not of_gateway)
+
 
 @dataclass(slots=True)
 class Gateway:
@@ -104,26 +112,38 @@ class Gateway:
     address: str
     namespace: str
     token: str = field(repr=False)
+    """"" where a client certificate stands in for it."""
     ca_pem: bytes = b""
+    cert_pem: bytes = field(default=b"", repr=False)
+    key_pem: bytes = field(default=b"", repr=False)
     _transport: "HttpTransport | None" = None
 
     @classmethod
-    def of(cls, address: str, token_file: str, ca_file: str, namespace: str) -> "Gateway":
-        """From the options. Exits with an error for what cannot be used."""
+    def of(cls, options: dict[str, Any]) -> "Gateway":
+        """From the options of `connection`, which are taken out. Exits with an error for what
+        cannot be used."""
+        address, token_file, namespace, *files = (
+            options.pop(name)
+            for name in ("address", "token_file", "namespace", "ca_file", "cert_file", "key_file")
+        )
         parts = urlsplit(address)
         loopback = parts.hostname in ("127.0.0.1", "::1", "localhost")
         if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
             common.fail("--gateway must be https://HOST[:PORT] (http on loopback only)", code=2)
         if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
             common.fail("--gateway must be https://HOST[:PORT]", code=2)
+        if bool(files[1]) != bool(files[2]):
+            common.fail("--cert-file and --key-file are needed together", code=2)
+        if not token_file and not files[1]:
+            common.fail("--token-file is needed, or --cert-file with --key-file", code=2)
         try:
-            text = sys.stdin.read() if token_file == "-" else Path(token_file).read_text("ascii")
-            ca_pem = Path(ca_file).read_bytes() if ca_file else b""
+            text = _text(token_file).strip() if token_file else ""
+            pems = [Path(name).read_bytes() if name else b"" for name in files]
         except (OSError, UnicodeDecodeError) as bad:
-            common.fail(f"the token or the authorities cannot be read: {bad}", code=2)
-        if not text.strip():
+            common.fail(f"the token or the certificates cannot be read: {bad}", code=2)
+        if token_file and not text:
             common.fail("--token-file is empty", code=2)
-        return cls(address.rstrip("/"), namespace, text.strip(), ca_pem)
+        return cls(address.rstrip("/"), namespace, text, pems[0], pems[1], pems[2])
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator["Gateway"]:
@@ -133,9 +153,13 @@ class Gateway:
 
         try:
             secure = self.address.startswith("https:")
-            context = tls.client_context(ca_pem=self.ca_pem) if secure else None
+            context = (
+                tls.client_context(ca_pem=self.ca_pem, cert_pem=self.cert_pem, key_pem=self.key_pem)
+                if secure
+                else None
+            )
         except ValueError as bad:
-            common.fail(f"--ca-file: {bad}", code=2)
+            common.fail(f"--ca-file or --cert-file: {bad}", code=2)
         self._transport = HttpTransport(
             Endpoint(self.address, tls=context, credentials=StaticToken(self.token))
         )
@@ -155,14 +179,14 @@ class Gateway:
         """The document of an answer. A gateway that is busy or does not answer is asked again for
         a while; every request may be repeated. Exits with an error for a refusal."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + PATIENCE_S
+        until_s, told = loop.time() + PATIENCE_S, ""
         while True:
             answer = await self._once(method, path, body, query or {})
-            if answer.status not in (0, 429, 502, 503):
+            if not answer.passes or loop.time() + answer.retry_after_s >= until_s:
                 break
-            if loop.time() + answer.retry_after_s >= until_s:
-                break
-            common.say(f"{_sentence(answer)} Trying again.", err=True)
+            if (sentence := f"{_sentence(answer)} Trying again.") != told:
+                common.say(sentence, err=True)
+                told = sentence
             await asyncio.sleep(answer.retry_after_s)
         if not 200 <= answer.status < 300:
             refuse(answer)
@@ -199,6 +223,10 @@ class Gateway:
         return Answer(response.status, document, max(wait_s, 0.5))
 
 
+def _text(token_file: str) -> str:
+    return sys.stdin.read() if token_file == "-" else Path(token_file).read_text("ascii")
+
+
 def _sentence(answer: Answer) -> str:
     return str(answer.document.get("detail") or f"HTTP {answer.status}")
 
@@ -224,7 +252,7 @@ def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
         if where:
             line += f": {each.get('placed', 0)} of {each.get('desired', 0)} copies: {where}"
         lines.append(line)
-        if each["verdict"] != "placed" and each.get("message"):
+        if (each["verdict"] != "placed" or each.get("missing")) and each.get("message"):
             lines.append(f"  {each['message']}")
         if queue := each.get("queue"):
             lines.append(f"  {queue_text(queue)}")
@@ -232,7 +260,9 @@ def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"  fix: {fix['change']}{' (by an operator)' if fix['byOperator'] else ''}"
             )
-            lines += [f"    {command}" for command in fix["commands"]]
+            # The object itself is not stored: parameters or the workflow file change it.
+            own = f"kubectl patch {each['kind'].lower()} {each['name']} "
+            lines += [f"    {line}" for line in fix["commands"] if not line.startswith(own)]
     return lines
 
 

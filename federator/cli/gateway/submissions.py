@@ -107,9 +107,7 @@ def logs_(
     The gateway asks the leading hub with your rights on the host (get the objects, get pods/log).
     Exit 1 when a part is missing.
     """
-    gateway = Gateway.of(
-        flags["address"], flags["token_file"], flags["ca_file"], flags["namespace"]
-    )
+    gateway = Gateway.of(flags)
     logs.run(Pods(gateway, workflow, identity, only, cluster), follow, since, flags)
 
 
@@ -171,9 +169,7 @@ class Pods:
 
 def _gateway(how: dict[str, Any]) -> tuple[str, Gateway]:
     """The output format, and the gateway."""
-    return how["output"], Gateway.of(
-        how["address"], how["token_file"], how["ca_file"], how["namespace"]
-    )
+    return how["output"], Gateway.of(how)
 
 
 def _show(shown: dict[str, Any], output: str) -> None:

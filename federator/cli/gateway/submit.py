@@ -1,6 +1,7 @@
 """`federator submit`: submits a version of a landed workflow through the gateway."""
 
 from collections.abc import Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -27,10 +28,6 @@ from federator.cli.gateway.asking import Gateway
 @asking.waiting
 def submit(
     artifact: str,
-    address: str,
-    token_file: str,
-    ca_file: str,
-    namespace: str,
     output: str,
     workflow: str,
     parameters: Sequence[str],
@@ -38,6 +35,7 @@ def submit(
     key: str,
     waits: bool,
     timeout_s: float,
+    **how: Any,
 ) -> None:
     """Submit ARTIFACT[@VERSION], such as oci://registry.example/ads/serving@v7, and print the
     verdict: where it runs, behind what it waits, or why it is refused. VERSION is a tag or a digest
@@ -55,20 +53,23 @@ def submit(
         "dryRun": dry_run,
         "idempotencyKey": key or asking.new_key(),
     }
-    gateway = Gateway.of(address, token_file, ca_file, namespace)
+    gateway = Gateway.of(how)
 
     async def work() -> None:
         async with gateway.opened():
             shown = await gateway.ask("POST", gateway.path(name), body)
             verdict = shown.get("verdict")
+            refused = dry_run and verdict and verdict["verdict"] == "refused"
             if output != "text" and not waits:
                 common.data(common.dump(shown, output))
             elif output == "text":
                 lines = asking.verdict_lines(verdict) if verdict else ["submitted before"]
                 done = "would be submission" if dry_run else "submission"
                 lines += [f"warning: {each}" for each in shown.get("warnings", [])]
-                common.show("\n".join([*lines, f"{done} {shown['id']} of {name}"]))
-            if dry_run and verdict and verdict["verdict"] == "refused":
+                if not refused:
+                    lines.append(f"{done} {shown['id']} of {name}")
+                common.show("\n".join(lines))
+            if refused:
                 raise SystemExit(asking.REFUSED)
             if waits and not dry_run:
                 shown = await asking.waited(gateway, name, shown["id"], timeout_s)

@@ -116,7 +116,7 @@ class Access:
                 # No token has such bytes, and they could not be hashed or sent to the host.
                 raise Refused(401, "Unauthorized", "the bearer token is not ASCII text")
             return await self._of_token(token.strip(), request.address)
-        if request.certificate is not None:
+        if request.certificate is not None and request.certificate.name:
             return User(request.certificate.name, (*request.certificate.groups, AUTHENTICATED))
         raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
