@@ -41,6 +41,10 @@ class Queue:
     def __len__(self) -> int:
         return len(self._inadmissible)
 
+    def keys(self) -> Iterable[WorkloadKey]:
+        """All inadmissible workloads."""
+        return self._inadmissible.keys()
+
     def for_room(self) -> Iterable[Ask]:
         """Those that hold nothing and wait for room, in any order."""
         return self._for_room.values()

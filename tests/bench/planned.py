@@ -97,7 +97,7 @@ async def _beside(present: Situation, spaces: tuple[str, ...]) -> Result:
     body = json.dumps({**edit(*spaces), "losses": False}).encode()
     task = planning.Task(body, {}, frozenset(), None, asking.answer)
     try:
-        await snapshots(Kind.PLAN, count_workloads)
+        await snapshots(Kind.WHAT_IF, count_workloads)
         stop = asyncio.Event()
         resting = asyncio.create_task(_beats(stop))
         await asyncio.sleep(5.0)
@@ -138,7 +138,7 @@ async def _followed(count: int) -> list[Result]:
     snapshots = Snapshots(lambda: state, RealClock(), shared=1, timeout_s=600.0)
     try:
         begun, cpu = time.monotonic(), time.process_time()
-        there = await snapshots(Kind.PLAN, count_workloads)
+        there = await snapshots(Kind.WHAT_IF, count_workloads)
         loaded_s, loading_s = time.monotonic() - begun, time.process_time() - cpu
         notes = {
             "workloads": there,
@@ -150,7 +150,7 @@ async def _followed(count: int) -> list[Result]:
         begun, cpu = time.monotonic(), time.process_time()
         for workload in changed:
             state.observe_workload(workload)
-        await snapshots(Kind.PLAN, count_workloads)
+        await snapshots(Kind.WHAT_IF, count_workloads)
         took, lag_s = time.process_time() - cpu, time.monotonic() - begun
     finally:
         await snapshots.close()

@@ -102,6 +102,19 @@ class Edited:
     warnings: list[str] = field(default_factory=list)
 
 
+def unedited(present: Situation) -> Edited:
+    """The situation without an edit, with the same policies and asks."""
+    return Edited(
+        replace(
+            present,
+            workloads=dict(present.workloads),
+            records=dict(present.records),
+            standings={},
+            _claims=None,
+        )
+    )
+
+
 def after(present: Situation, edits: Edits) -> Edited:
     """The situation once all edits are made. Raises `Unplanned`."""
     made = Edited(

@@ -13,7 +13,7 @@ from federator.hub.placing.offline import Situation
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.accounts import Balance
-from federator.model.ask import Tier
+from federator.model.ask import Ask, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
@@ -125,9 +125,7 @@ def changes(present: Situation, edited: Edited, settled: Settled) -> list[Change
     final = settled.situation
     beside = _Beside(present, edited, settled, _dead(present), _dead(final))
     rows = [
-        change
-        for key in sorted({*present.workloads, *final.workloads})
-        if (change := beside.change(key)) is not None
+        change for key in sorted(beside.candidates()) if (change := beside.change(key)) is not None
     ]
     return sorted(rows, key=lambda change: (-_weight(change), change.key))
 
@@ -148,14 +146,22 @@ class _Beside:
     dead_before: frozenset[str]
     dead_after: frozenset[str]
 
+    def candidates(self) -> Iterator[WorkloadKey]:
+        """The workloads that may differ."""
+        present, final = self.present, self.settled.situation
+        yield from present.workloads.keys() - final.workloads.keys()
+        overrides = present.rules.overriding or final.rules.overriding
+        for key, workload in final.workloads.items():
+            record = final.records.get(key)
+            same = record is not None and record is present.records.get(key)
+            if overrides or not same or not self._is_same(workload, record):
+                yield key
+
     def change(self, key: WorkloadKey) -> Change | None:
         """How one workload differs; None when it does not."""
         final = self.settled.situation
         was, now = self.present.records.get(key), final.records.get(key)
         workload = final.workloads.get(key)
-        overrides = self.present.rules.overriding or final.rules.overriding
-        if was is now is not None and self._is_same(workload, key) and not overrides:
-            return None
         if workload is None:
             now = None
         subject = workload or self.present.workloads[key]
@@ -196,13 +202,26 @@ class _Beside:
             **_why(now, failure, held_back=held_back),
         )
 
-    def _is_same(self, workload: Workload | None, key: WorkloadKey) -> bool:
+    def _is_same(self, workload: Workload, record: Record | None) -> bool:
         """Whether nothing that a change is made of differs, where the decision is the same."""
-        if workload is None or workload is not self.present.workloads.get(key):
+        if workload is not self.present.workloads.get(workload.key) or record is None:
             return False
-        failed = workload.problem or key in self.settled.failed
-        same_ask = self.settled.situation.ask_of(workload) is self.present.ask_of(workload)
-        return same_ask and not failed and self.dead_before == self.dead_after
+        if workload.problem or workload.key in self.settled.failed:
+            return False
+        if self.dead_before != self.dead_after:
+            dead = self.dead_before ^ self.dead_after
+            if any(portion.cluster in dead for portion in record.facts.portions):
+                return False
+        then, now = self.settled.situation.ask_of(workload), self.present.ask_of(workload)
+        return then is now or _asks_alike(then, now)
+
+
+def _asks_alike(one: Ask | None, other: Ask | None) -> bool:
+    """Whether as many copies are missing under both asks, where the decision is the same."""
+    if one is None or other is None:
+        return one is other
+    same = (one.slots, one.count, one.suspended) == (other.slots, other.count, other.suspended)
+    return same and one.unit is other.unit
 
 
 class _Preempted(TypedDict):

@@ -14,32 +14,32 @@ from typing import Any, Final
 
 from federator.advice.plans import edits as editing
 from federator.advice.plans import reports
-from federator.advice.plans.edits import Edited, Edits
+from federator.advice.plans.edits import Edited
 from federator.advice.trials import Stop, Stopped, never
 from federator.api.placement import decidedfacts
-from federator.hub.placing import move_budget
+from federator.hub.placing import move_budget, standing
 from federator.hub.placing.offline import Situation
 from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, PodShape
-from federator.model.decision import REFUSALS, Decision, Reason
+from federator.model.decision import Decision, Reason
 from federator.model.fleet import (
     Capacity,
     ClusterView,
     Commitment,
     FleetSnapshot,
     Views,
-    copies_of,
 )
 from federator.model.names import WorkloadKey
+from federator.model.policy import Policy
+from federator.model.quickly import likewise
 from federator.placement import inputs
 from federator.placement.room import trails
 from federator.placement.room.commitments import Commitments
-from federator.placement.selection.leaving import OVERDUE, Allowance, everywhere
+from federator.placement.selection.leaving import OVERDUE, Allowance
 from federator.scheduling import cycle
 from federator.scheduling import due as due_rule
-from federator.scheduling.due import Comparison
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
 from federator.scheduling.write_order import Decided
@@ -47,6 +47,7 @@ from federator.scheduling.write_order import Decided
 ROUNDS_MAX: Final = 24
 """Cycles at most. A fleet settles after a few; what does not by then is reported as unsettled."""
 CAUSE: Final = "planned"
+_bound = likewise(Ask, "project_bound")
 Moved = dict[str, int]
 """Copies by the budget under which they move: the name of a Required policy, `leaving.EVACUATION`,
 or "" for the workload's own policy."""
@@ -93,12 +94,13 @@ def undecided(present: Situation) -> list[WorkloadKey]:
 def unedited(present: Situation, stop: Stop = never) -> Base:
     """Where the fleet settles without any edit: what is still to be decided is no effect of an
     edit. The situation itself where nothing is. Raises `Stopped`."""
-    edited = editing.after(present, Edits())
-    run = _Run(present, edited, stop)
+    known = present.stands & present.workloads.keys()
+    run = _Run(present, editing.unedited(present), stop, unconcerned=known)
     run.until_settled()
+    stands = known | run.stands
     if not run.decided:
-        return Base(present, frozenset(run.stands))
-    return Base(run.situation(), frozenset(run.stands - run.decided.keys()))
+        return Base(present, stands)
+    return Base(run.situation(), stands - run.decided.keys())
 
 
 def settle(base: Base, edited: Edited, stop: Stop = never) -> Settled:
@@ -119,20 +121,67 @@ def unconcerned(base: Base, edited: Edited) -> frozenset[WorkloadKey]:
     """The workloads of which the decision stands after the edits because nothing differs that it is
     compared with: the workload, its ask, the clusters, and what says whether it may run."""
     before, after = base.situation, edited.situation
-    same = (
-        after.snapshot is before.snapshot
-        and not (edited.edited or edited.deleted)
-        and len(after.workloads) == len(before.workloads)
+    beside = _Beside(before.snapshot, after.snapshot)
+    same_rights = (
+        after.snapshot.quotas is before.snapshot.quotas
+        and after.snapshot.levels is before.snapshot.levels
     )
-    if not same:
-        return frozenset()
+    same_workloads = not (edited.edited or edited.deleted) and len(after.workloads) == len(
+        before.workloads
+    )
     return frozenset(
         key
         for key in base.stands
         if (workload := after.workloads.get(key)) is not None
         and workload is before.workloads.get(key)
-        and after.ask_of(workload) is before.ask_of(workload)
+        and (ask := after.ask_of(workload)) is not None
+        and _same(ask, before.ask_of(workload))
+        and ((same_workloads and same_rights) or not ask.privileges.hosts)
+        and (same_rights or after.refusal(ask, after.snapshot) is None)
+        and beside.same_clusters(ask, before.records[key])
     )
+
+
+def _same(ask: Ask, before: Ask | None) -> bool:
+    """Whether a decision is compared with the same ask. Whether a quota binds the project to the
+    namespace counts only where something new is placed."""
+    if ask is before:
+        return True
+    return before is not None and ask == _bound(before, ask.project_bound)
+
+
+@dataclass(slots=True)
+class _Beside:
+    """The clusters before and after the edits."""
+
+    before: FleetSnapshot
+    after: FleetSnapshot
+    _same_fleet: dict[int, tuple[Policy, bool]] = field(default_factory=dict)
+    """By policy, which is kept so that its id stays its own."""
+    _memos: tuple[dict[Any, Any], dict[Any, Any]] = field(default_factory=lambda: ({}, {}))
+    _left: frozenset[str] = frozenset()
+    """Clusters that copies leave, or have left."""
+
+    def __post_init__(self) -> None:
+        there = self.after.clusters
+        staying = {name for name, view in there.items() if not view.empties}
+        self._left = frozenset({*self.before.clusters, *there} - staying)
+
+    def same_clusters(self, ask: Ask, record: Record) -> bool:
+        """Whether the decision is compared with the same clusters, and leaves none of them."""
+        if self.after.clusters is self.before.clusters:
+            return True
+        if any(portion.cluster in self._left for portion in record.facts.portions):
+            return False
+        policy = ask.policy
+        kept = self._same_fleet.get(id(policy))
+        if kept is None:
+            was, now = (
+                inputs.texts(ask, snapshot, memo)[1]
+                for snapshot, memo in zip((self.before, self.after), self._memos, strict=True)
+            )
+            kept = self._same_fleet[id(policy)] = policy, was == now
+        return kept[1]
 
 
 @dataclass(slots=True)
@@ -223,6 +272,8 @@ class _Run:
     rounds: int = 0
     rolled_out: bool = False
     """The copies of edited workloads are all as they are asked for now."""
+    _open: frozenset[WorkloadKey] = frozenset()
+    """Workloads of which the decision did not stand when all were looked at."""
     _charges: "_Charges | None" = None
     """What the decisions until then charge."""
     _queue: Queue = field(default_factory=Queue)
@@ -231,9 +282,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         after = self.edited.situation
+        after.bindings()  # once, and not for each situation that is made of it
         if any(account.notice_s for account in after.snapshot.quotas):
-            quotas = tuple(replace(account, notice_s=0) for account in after.snapshot.quotas)
-            after.snapshot = replace(after.snapshot, quotas=quotas)
+            after.change_quotas(replace(account, notice_s=0) for account in after.snapshot.quotas)
         self.records = {
             key: record
             for key, record in after.records.items()
@@ -339,20 +390,33 @@ class _Run:
 
     def _due(self, situation: Situation, *, first: bool) -> Iterator[Entry]:
         memo: dict[Any, Any] = {}
+        looked = frozenset() if first else self._restless()
         for key, workload in situation.workloads.items():
+            if key in self.unconcerned if first else key not in looked:
+                continue
             record = self.records.get(key)
-            if (not first or key in self.unconcerned) and not self._may_change(key, record):
+            if not first and not self._may_change(key, record):
                 continue
             ask = situation.ask_of(workload)
             if ask is None or ask.suspended or key in self.failed or workload.deleting:
                 continue
             if first or key in self.edited.edited:
                 refused = situation.refusal(ask, situation.snapshot) is not None
-                now = self._compared(situation.snapshot, ask, record, memo, refused=refused)
+                waits = key in self._queue
+                now = standing.compared(
+                    situation.snapshot, ask, record, memo, refused=refused, inadmissible=waits
+                )
                 if due_rule.is_settled(now):
                     self.stands.add(key)
                     continue
             yield self._entry(situation, workload, ask)
+        if first:
+            unlike = situation.workloads.keys() - self.unconcerned - self.stands
+            self._open = frozenset(unlike)
+
+    def _restless(self) -> frozenset[WorkloadKey]:
+        """Workloads that may have to be looked at again; the decisions of all others stand."""
+        return self._open.union(self.changed, self._queue.keys(), self.edited.edited)
 
     def _may_change(self, key: WorkloadKey, record: Record | None) -> bool:
         """Whether something that a later report says could change its decision."""
@@ -366,37 +430,6 @@ class _Run:
             or terms.to_move > 0
         )
 
-    def _compared(
-        self,
-        snapshot: FleetSnapshot,
-        ask: Ask,
-        record: Record | None,
-        memo: dict[Any, Any],
-        *,
-        refused: bool,
-    ) -> Comparison:
-        if record is None:
-            return Comparison(decided=False)
-        terms = record.terms
-        present = inputs.inputs_hash(ask, snapshot, memo)
-        clusters = snapshot.clusters
-        return Comparison(
-            same_inputs=inputs.unchanged(record.facts.inputs_hash, present, ask, snapshot, memo),
-            inadmissible=ask.key in self._queue,
-            chosen=terms.reason is Reason.CHOSEN and not (terms.held_back or terms.held_profile),
-            for_all=everywhere(ask) or ask.shape.every_node,
-            moving=terms.to_move > 0 or record.rebalance != terms.rebalanced,
-            refused=refused or terms.reason in REFUSALS,
-            leaves=any(
-                copies_of(share) > 0
-                and (view := clusters.get(share.cluster)) is not None
-                and view.empties
-                for share in record.shares
-            ),
-            vacated=any(share.cluster not in clusters for share in record.shares),
-            frees=_frees(record, ask),
-        )
-
     def _entry(self, situation: Situation, workload: Workload, ask: Ask) -> Entry:
         """As the hub makes it, with no budget on moves but that of a Lazy policy, which none
         lifts."""
@@ -406,8 +439,8 @@ class _Run:
             edited = key in self.edited.edited
             self._caps[key] = {} if edited else entry.standing.capped
         replaced = self.rolled_out or key not in self.edited.edited
-        standing = replace(entry.standing, capped=self._caps[key], replaced=replaced)
-        return replace(entry, standing=standing, leave=functools.partial(self._leave, ask, record))
+        own = replace(entry.standing, capped=self._caps[key], replaced=replaced)
+        return replace(entry, standing=own, leave=functools.partial(self._leave, ask, record))
 
     def _leave(
         self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]
@@ -456,21 +489,13 @@ class _Run:
         decision, key = decided.decision, decided.key
         before = self.records.get(key)
         if before is not None and decisions.says(before, decision):
-            charges_less = self.rolled_out and _frees(before, decided.entry.charged)
+            charges_less = self.rolled_out and standing.frees(before, decided.entry.charged)
             if decision.held_back or not charges_less:
                 return False
         self.records[key] = _record(decided, situation.workloads[key], before)
         self.changed.add(key)
         self.decided[key] = decision
         return True
-
-
-def _frees(record: Record, ask: Ask) -> bool:
-    """Whether more is charged than this ask, once its roll-out has ended."""
-    charged = record.terms.charged
-    return charged is not None and (
-        bool(charged.former) or charged.shape.requests != ask.shape.requests
-    )
 
 
 def _record(decided: Decided, workload: Workload, before: Record | None) -> Record:

@@ -40,6 +40,25 @@ def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None
 _under = likewise(Ask, "policy", "project_bound")
 
 
+def rebound(
+    workload: Workload, ask: Ask | None, rules: Policies, before: Bindings, now: Bindings
+) -> Ask | None:
+    """What `asked` returns under other quotas, from what it returned under those of `before`, while
+    no policy differs. The same ask if none of these quotas says anything else about it."""
+    if ask is None or before is now:
+        return ask
+    namespace, project = workload.key.namespace, ask.project
+    if before.of(namespace) != now.of(namespace):
+        return asked(workload, rules, now)
+    accounts, bound = now.accounts(project), now.speaks(namespace, project)
+    defaults = [account.defaults for account in accounts]
+    if defaults == [account.defaults for account in before.accounts(project)]:
+        return ask if ask.project_bound == bound else _under(ask, ask.policy, bound)
+    own = workload.ask
+    assert own is not None
+    return quota.charged(_under(own, ask.policy, bound), accounts)
+
+
 def support(
     workload: Workload, ask: Ask | None, admitted: Admitted | None, bindings: Bindings
 ) -> Support | None:
@@ -179,6 +198,8 @@ def by_namespace(workloads: Iterable[Workload]) -> Callable[[str], Iterable[Work
 
 def speaks(rule: Rule, workload: Workload, bindings: Bindings) -> bool:
     """Whether a policy, as it is or was, may be among those in force for a workload."""
+    if not rule.cluster_wide and rule.policy.namespace != workload.key.namespace:
+        return False
     named = str(workload.placement.get("policyRef") or "")
     if named and rule.policy.name == named:
         return True

@@ -20,6 +20,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.model import names
+from federator.model.accounts import QuotaAccount
 from federator.model.ask import Admitted, Ask, Former, FormerCopies, Support
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
@@ -80,6 +81,9 @@ class Situation:
     """Host names of the one workload that other namespaces have, from its memory (`HostNames`);
     None: by the objects."""
 
+    stands: frozenset[WorkloadKey] = frozenset()
+    """Workloads whose decisions are known to stand (`hub.snapshot.prepared`)."""
+
     _claims: HostClaims | None = None
     """Of host names, by the objects."""
     _bindings: tuple[object, policies.Bindings] | None = None
@@ -96,6 +100,12 @@ class Situation:
             self._bindings = self.snapshot.quotas, policies.Bindings(self.snapshot.quotas)
         return self._bindings[1]
 
+    def change_quotas(self, quotas: Iterable[QuotaAccount]) -> None:
+        """Puts quotas in force, of which nothing that asks read differs from the present ones."""
+        bindings = self.bindings()
+        self.snapshot = replace(self.snapshot, quotas=tuple(quotas))
+        self._bindings = self.snapshot.quotas, bindings
+
     def with_peers(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         """The snapshot with the workloads for terms about other workloads."""
         peers = self.peers
@@ -105,14 +115,16 @@ class Situation:
         return replace(snapshot, peers=peers) if peers is not snapshot.peers else snapshot
 
     def keep_asks(self, of: "Situation", unless: Callable[[Workload], bool]) -> None:
-        """Takes over the asks that `of` has computed under the same quotas, of the workloads that
-        are the same here and for which the policies that differ say nothing (`unless`)."""
-        if self.snapshot.quotas is not of.snapshot.quotas:
-            return
-        self._bindings, bindings = of._bindings, of.bindings()
+        """Takes over the asks that `of` has computed, of the workloads that are the same here and
+        for which the policies that differ say nothing (`unless`)."""
+        before = of.bindings()
+        if self.snapshot.quotas is of.snapshot.quotas:
+            self._bindings = of._bindings
+        now = self.bindings()
         for key, workload in self.workloads.items():
             if workload is of.workloads.get(key) and not unless(workload):
-                self._asks.keep(workload, self.rules, bindings, of.ask_of(workload))
+                ask = policying.rebound(workload, of.ask_of(workload), self.rules, before, now)
+                self._asks.keep(workload, self.rules, now, ask)
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""

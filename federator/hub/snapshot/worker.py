@@ -24,6 +24,7 @@ from federator.hub.records.feed import Op
 from federator.hub.snapshot import frames
 from federator.hub.snapshot.frames import Frames
 from federator.hub.snapshot.places import NICE, WORKER_NICE, Kind
+from federator.hub.snapshot.prepared import Prepared
 from federator.hub.snapshot.world import World
 from federator.process import forking, logs, malloc
 
@@ -110,6 +111,8 @@ class Worker:
         self.world.take(frames.loads(head))
         if not question:
             return
+        if kind == Kind.PLAN:
+            self._prepare()
         receiver, sender = os.pipe()
         own = os.getpid()
         try:
@@ -134,6 +137,14 @@ class Worker:
         os.close(sender)
         child = self._children[number] = _Child(number, pid, receiver)
         self._selector.register(receiver, selectors.EVENT_READ, child)
+
+    def _prepare(self) -> None:
+        """Brings up to date what plans share. A plan can do without."""
+        try:
+            self.world.prepared.update(self.world)
+        except Exception:
+            log.exception("plans are not prepared")
+            self.world.prepared = Prepared()
 
     def _hear(self, child: _Child) -> None:
         """Takes what a child has written; at its end passes it on."""

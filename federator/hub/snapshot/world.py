@@ -16,6 +16,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.feed import Change, Op, Replica
 from federator.hub.records.workloads import Workload
 from federator.hub.snapshot import sharing
+from federator.hub.snapshot.prepared import Prepared
 from federator.kube.clock import Clock
 from federator.model.fleet import Capacity, FleetSnapshot
 from federator.model.names import ObjectName, WorkloadKey
@@ -53,6 +54,7 @@ class World:
     """Without the workloads for terms about others: a situation has its own (`with_peers`)."""
     rules: Policies = field(default_factory=Policies)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    prepared: Prepared = field(default_factory=Prepared)
     _capacities: dict[str, Capacity] = field(default_factory=dict)
 
     @classmethod
@@ -90,7 +92,11 @@ class World:
         for name, versions in self.profiles.items():
             if (profile := versions.get("object")) is not None:
                 known["RuntimeProfile", "", name] = profile
+        ready = self.prepared if self.prepared.fresh else Prepared()
         return Situation(
+            stands=frozenset(ready.stands),
+            _asks=ready.asks,
+            _bindings=ready.bindings,
             snapshot=self.snapshot,
             rules=self.rules,
             workloads={
@@ -111,14 +117,18 @@ class World:
         match op:
             case Op.WORKLOAD if value is None:
                 self.workloads.pop(what, None)
+                self.prepared.touch(what)
             case Op.WORKLOAD:
                 sharing.share_workload(value)
                 self.workloads[value.key] = value
+                self.prepared.touch(value.key)
             case Op.RECORD if value is None:
-                self.by_name.pop(what, None)
+                if (gone := self.by_name.pop(what, None)) is not None:
+                    self.prepared.touch(gone.key)
             case Op.RECORD:
                 sharing.share_record(value, self.workloads.get(value.key))
                 self.by_name[what] = value
+                self.prepared.touch(value.key)
             case _:
                 assert isinstance(self.commitments, Replica)
                 self._commit(self.commitments, change)
@@ -141,6 +151,7 @@ class World:
 
     def take(self, head: Head) -> None:
         """Reads what came with a question."""
+        self.prepared.fresh = False
         self._capacities |= head.capacities
         views = {
             name: replace(view, capacity=self._capacities.get(name))

@@ -2,17 +2,22 @@
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from federator.advice.plans import document as documents
 from federator.advice.plans import edits as editing
-from federator.advice.plans import settling
+from federator.advice.plans import plan, settling
 from federator.advice.plans.edits import Edits
 from federator.advice.plans.settling import Base
 from federator.hub.cache import policying
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
+from federator.hub.records.feed import Op
+from federator.hub.snapshot.prepared import Prepared
+from federator.hub.snapshot.world import World
 from federator.placement.policy.policies import Bindings
 from tests.unit.cli.files import member, psvc, quota
 
@@ -98,6 +103,98 @@ def test_asks_that_are_kept_are_those_of_the_policies_in_force(seed: int) -> Non
     bindings = Bindings(after.snapshot.quotas)
     for each in after.workloads.values():
         assert after.ask_of(each) == policying.asked(each, after.rules, bindings)
+
+
+def copy_of(present: Situation) -> World:
+    """The world of a snapshot worker with all of this."""
+    by_name = {(record.key.namespace, record.name): record for record in present.records.values()}
+    return World(
+        workloads=dict(present.workloads),
+        by_name=by_name,
+        commitments=present.commitments,
+        snapshot=present.snapshot,
+        rules=present.rules,
+    )
+
+
+def change(chance: random.Random, world: World, other: Situation) -> None:
+    """Makes a change that the hub sends to the worker."""
+    what = chance.choice(("workload", "deleted", "decision", "clusters", "policies", "quotas"))
+    key = chance.choice(sorted(world.workloads))
+    if what == "workload" and key in other.workloads:
+        world.apply((Op.WORKLOAD, key, other.workloads[key]))
+    elif what == "deleted":
+        world.apply((Op.WORKLOAD, key, None))
+    elif what == "decision" and world.by_name:
+        world.apply((Op.RECORD, chance.choice(sorted(world.by_name)), None))
+    elif what == "clusters":
+        views = dict(world.snapshot.clusters)
+        name = chance.choice(sorted(views))
+        changed = chance.choice(({"draining": True}, {"labels": {"zone": "new"}}, {"dead": True}))
+        views[name] = replace(views[name], **changed)
+        if chance.random() < 0.3:
+            del views[name]
+        world.snapshot = replace(world.snapshot, clusters=views)
+    elif what == "policies":
+        world.rules = other.rules
+    else:
+        world.snapshot = replace(world.snapshot, quotas=other.snapshot.quotas)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_worker_keeps_between_plans_is_what_it_would_compute_again(seed: int) -> None:
+    chance = random.Random(seed)
+    world, other = copy_of(drawn(chance)), drawn(chance)
+    world.prepared.update(world)
+
+    for _ in range(6):
+        change(chance, world, other)
+        world.prepared.update(world)
+
+        anew = Prepared()
+        anew.update(world)
+        assert world.prepared.stands == anew.stands
+        kept, bindings = world.situation(()), Bindings(world.snapshot.quotas)
+        for each in kept.workloads.values():
+            assert kept.ask_of(each) == policying.asked(each, world.rules, bindings)
+
+
+def planned(situation: Situation, made: Edits) -> dict[str, Any] | str:
+    """The plan, or why there is none."""
+    try:
+        return documents.of(plan.plan(situation, made, losses=False))
+    except editing.Unplanned as bad:
+        return str(bad)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_of_a_prepared_world_is_that_of_the_same_world_unprepared(seed: int) -> None:
+    chance = random.Random(seed)
+    present, other = drawn(chance), drawn(chance)
+    world, made = copy_of(present), edits(chance, present)
+    change(chance, world, other)
+    plain = world.situation((), present.objects)
+    world.prepared.update(world)
+
+    ready = world.situation((), present.objects)
+
+    assert settling.unedited(plain).stands <= ready.stands
+    assert planned(ready, made) == planned(plain, made)
+
+
+def test_a_workload_whose_host_name_may_be_taken_is_always_compared() -> None:
+    door: dict[str, Any] = {
+        "service": {"ports": [{"port": 80}]},
+        "loadBalancers": [{"port": 80, "host": "pay.example"}],
+    }
+    objs = [member("a", 2, cpu="16"), psvc("w1", 1, **door), psvc("w2", 1)]
+    made = offline.read(objs, 0.0)
+    decided = [offline.as_object(ask, decision, "") for ask, decision in made.decide_all()]
+    world = copy_of(offline.read([*objs, *decided], 0.0))
+
+    world.prepared.update(world)
+
+    assert [key.name for key in world.prepared.stands] == ["w2"]
 
 
 def test_most_of_a_fleet_is_not_compared_for_a_policy_of_a_few() -> None:
