@@ -1,13 +1,14 @@
 """Server-sent events for open pages: each says that something on the page has changed, and nothing
 else. The page then fetches itself, and its rights are checked as always.
 
-A stream ends after less time than an answer may take, and the browser opens the next one.
+A stream ends after less time than an answer may take, and the browser opens the next one. It ends
+sooner when its session or one of its reader's rights has ended: that is checked before each event.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import Any, Final
 
 from federator.dashboard.sessions import Session
 from federator.dashboard.sources.changes import Changes, Topic
@@ -23,8 +24,13 @@ STREAMS_MAX: Final = 96
 """Fewer than the connections of one address, so that pages still get through an ingress."""
 OF_ONE_SESSION: Final = 4
 """Browsers open six connections to a server; with all of them taken no page would load."""
+OF_ONE_USER: Final = 12
+"""In all sessions of a user, so that eight people can follow pages at the same time."""
 CHANGED: Final = b"event: changed\ndata: 1\n\n"
 BEGIN: Final = b"retry: 3000\n\n"
+BEAT: Final = b":\n\n"
+Valid = Callable[[], Awaitable[bool]]
+"""Whether the reader may still have this stream."""
 
 
 class Live:
@@ -34,21 +40,29 @@ class Live:
         self._changes = changes
         self._open: Counter[bytes] = Counter()
         """By session."""
+        self._of_user: Counter[str] = Counter()
 
     @property
     def open(self) -> int:
         return self._open.total()
 
     def full(self, reader: Session) -> bool:
-        """Whether this reader, or all together, have as many streams as there may be. The page then
-        renews itself now and then."""
-        return self.open >= STREAMS_MAX or self._open[reader.ident] >= OF_ONE_SESSION
+        """Whether this session, its user, or all together have as many streams as there may be. The
+        page then renews itself now and then."""
+        return (
+            self.open >= STREAMS_MAX
+            or self._open[reader.ident] >= OF_ONE_SESSION
+            or self._of_user[reader.user.name] >= OF_ONE_USER
+        )
 
-    async def stream(self, reader: Session, topics: Iterable[Topic]) -> AsyncGenerator[bytes, None]:
-        """The events of one page, until its time is over or it is closed."""
-        ident, loop = reader.ident, asyncio.get_running_loop()
+    async def stream(
+        self, reader: Session, topics: Iterable[Topic], valid: Valid
+    ) -> AsyncGenerator[bytes, None]:
+        """The events of one page, until its time is over, it is closed, or it is not `valid`."""
+        ident, user, loop = reader.ident, reader.user.name, asyncio.get_running_loop()
         ends_s = loop.time() + STREAM_S
         self._open[ident] += 1
+        self._of_user[user] += 1
         try:
             with self._changes.waited_for(topics) as changed:
                 yield BEGIN
@@ -56,13 +70,21 @@ class Live:
                     try:
                         async with asyncio.timeout(min(left_s, BEAT_S)):
                             await changed.wait()
+                        said = CHANGED
+                        changed.clear()
                     except TimeoutError:
-                        yield b":\n\n"
-                        continue
-                    changed.clear()
-                    yield CHANGED
-                    await asyncio.sleep(REST_S)
+                        said = BEAT
+                    if not await valid():
+                        return
+                    yield said
+                    if said is CHANGED:
+                        await asyncio.sleep(REST_S)
         finally:
-            self._open[ident] -= 1
-            if not self._open[ident]:
-                del self._open[ident]
+            _less(self._open, ident)
+            _less(self._of_user, user)
+
+
+def _less(counts: Counter[Any], key: object) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -4,6 +4,7 @@ The order is the point: static files and probes first, then the session, then th
 rights, and last what is shown. Whatever goes wrong is a page that says so.
 """
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -140,12 +141,22 @@ class Port:
         route, given = pages.matching(path) or (None, {})
         if route is None or route.live is None:
             raise Refused(404, "There is no such page, or it is not told of changes.")
-        topics = await route.live(
-            self._sources, Request(session, path, given, browsing.parameters(query))
+        find = functools.partial(
+            route.live,
+            self._sources,
+            Request(session, path, given, browsing.parameters(query)),
         )
+        topics = await find()
         if self.live.full(session):
             return Outgoing(204, b"", _EVENTS)
-        return Outgoing(200, b"", _EVENTS, stream=self.live.stream(session, topics))
+
+        async def valid() -> bool:
+            try:
+                return await self._sign_in.session(request) is session and await find() == topics
+            except (Refused, accesses.Refused):
+                return False
+
+        return Outgoing(200, b"", _EVENTS, stream=self.live.stream(session, topics, valid))
 
     async def _form_of(
         self, request: Incoming, session: Session, route: Route

@@ -9,7 +9,9 @@ import pytest
 from federator.dashboard import live
 from federator.dashboard.live import CHANGED
 from federator.dashboard.server import Dashboard
+from federator.hub.query.access import REMEMBERED_S
 from federator.kube.tlsserver import ANSWER_S, Outgoing
+from federator.model.steps import ObjectRef
 from tests.unit.dashboard.asking import LIST, dashboard_of, play, reader, report
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
@@ -89,6 +91,51 @@ def test_a_stream_ends_in_time_and_gives_its_place_back(monkeypatch: Any) -> Non
                 await events.aclose()
             last = await begun(await alice.get(WEB))
             await last.aclose()
+            assert held(dashboard) == 0
+
+    play(scenario)
+
+
+def test_one_user_leaves_streams_to_others(monkeypatch: Any) -> None:
+    async def scenario(world: World) -> None:
+        await tenants(world)
+        await asking.grant(world, "bob", "feed", LIST)
+        monkeypatch.setattr(live, "OF_ONE_USER", live.OF_ONE_SESSION + 1)
+        async with dashboard_of(world) as dashboard:
+            first = await reader(world, dashboard, "alice")
+            second = await reader(world, dashboard, "alice")
+            taken = [await begun(await first.get(WEB)) for _ in range(live.OF_ONE_SESSION)]
+            taken.append(await begun(await second.get(WEB)))
+
+            assert (await second.get(WEB)).status == 204
+            bob = await reader(world, dashboard, "bob")
+            taken.append(await begun(await bob.get(WEB)))
+            for events in taken:
+                await events.aclose()
+            last = await begun(await second.get(WEB))
+            await last.aclose()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("way", ["signed out", "token", "right"])
+def test_a_stream_ends_with_the_session_the_token_and_the_right(way: str) -> None:
+    async def scenario(world: World) -> None:
+        await tenants(world)
+        async with dashboard_of(world) as dashboard:
+            alice = await reader(world, dashboard, "alice")
+            events = await begun(await alice.get(WEB))
+            if way == "signed out":
+                assert (await alice.send("/signout", {})).status == 303
+            elif way == "token":
+                del world.federation.host.tokens.admins[asking.token("alice")]
+            else:
+                ref = ObjectRef(asking.RBAC, "rolebindings", "feed", "alice", "RoleBinding")
+                await world.host.delete(ref, uid=None)
+            await asyncio.sleep(REMEMBERED_S + 1)
+            await report(world, "PinterestService", "feed", "web", summary="later")
+
+            assert CHANGED not in [each async for each in events]
             assert held(dashboard) == 0
 
     play(scenario)
