@@ -12,7 +12,7 @@ import platform
 import random
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,16 +151,16 @@ def drilling_with(process: HubProcess, compute: Compute, there: Callable[[], boo
     """Drills of the hub that are computed by `compute`, while `there` says that it can be asked
     without starting a process for it."""
 
-    async def lose(loss: Loss) -> Outcome | None:
+    async def lose(losses: Sequence[Loss]) -> Sequence[Outcome] | None:
         if not there():
             return None
         state = process.state
         native = frozenset(kind for kind in registry.WORKLOADS if state.refuses_native(kind))
         a_minute = state.options.evacuated_copies_a_minute
         try:
-            return await compute(Kind.DRILL, drills.in_world, loss, native, a_minute)
+            return await compute(Kind.DRILL, drills.in_world, losses, native, a_minute)
         except (Broken, Full, TimeoutError) as trouble:
-            log.info("a drill is made on the event loop: %s", type(trouble).__name__)
+            log.info("a drill is computed on the event loop: %s", type(trouble).__name__)
             return None
 
     return lose

@@ -34,18 +34,31 @@ def of_all(
     return list(each(of_one, drill.losses(situation.snapshot, by, together)))
 
 
-def in_world(world: World, loss: Loss, native: frozenset[str], a_minute: int, _: Stop) -> Outcome:
-    """What one loss would come to, in the snapshot worker. `native`: kinds that the host runs
-    itself."""
+def in_world(
+    world: World, losses: Sequence[Loss], native: frozenset[str], a_minute: int, _: Stop
+) -> list[Outcome]:
+    """What each of these losses would come to, in the snapshot worker. `native`: kinds that the
+    host runs itself."""
     situation = world.situation(native)
-    return _of_one(situation, loss, holders(situation, loss.clusters), a_minute)
+    wanted = frozenset(name for loss in losses for name in loss.clusters)
+    held: dict[str, list[WorkloadKey]] = {}
+    for key, record in situation.records.items():
+        for name in wanted.intersection(record.clusters):
+            held.setdefault(name, []).append(key)
+
+    def of_one(loss: Loss) -> Outcome:
+        keys = {key for name in loss.clusters for key in held.get(name, ())}
+        return _of_one(situation, loss, _entries(situation, keys), a_minute)
+
+    return list(map(of_one, losses))
 
 
 def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int) -> Outcome:
     """What one loss would come to. Clusters that are being emptied take nothing."""
-    tiers = {entry.key: entry.ask.tier for entry in entries}
     tally = drill.Tally(loss)
-    tally.add(rehearse(situation, entries, loss.clusters), tiers)
+    if entries:
+        tiers = {entry.key: entry.ask.tier for entry in entries}
+        tally.add(rehearse(situation, entries, loss.clusters), tiers)
     return tally.outcome(a_minute)
 
 
@@ -67,9 +80,17 @@ def _by_cluster(situation: Situation) -> dict[str, list[Entry]]:
 
 def holders(situation: Situation, clusters: Collection[str]) -> list[Entry]:
     """The workloads with anything in these clusters, in the order of an evacuation."""
-    names, entries = frozenset(clusters), []
-    for key, record in situation.records.items():
-        if names.isdisjoint(record.clusters) or is_probe(key):
+    names, records = frozenset(clusters), situation.records.items()
+    return _entries(
+        situation, (key for key, record in records if not names.isdisjoint(record.clusters))
+    )
+
+
+def _entries(situation: Situation, keys: Iterable[WorkloadKey]) -> list[Entry]:
+    """These of the workloads with a decision that may have another place, in that order."""
+    entries = []
+    for key in keys:
+        if is_probe(key):
             continue
         workload = situation.workloads[key]
         ask = situation.ask_of(workload)

@@ -81,13 +81,16 @@ class Hub:
         process has ended.
         """
         deadline = time.monotonic() + within_s
-        while not await holds():
-            ended = self._process is None or self._process.returncode is not None
+        while (ended := self._ended) or not await holds():
             if ended or time.monotonic() > deadline:
                 lines = (self._room / "hub.log").read_text(errors="replace").splitlines()
                 when = "ended before it was" if ended else f"was not within {within_s:.0f} s"
                 raise TimeoutError(f"the hub {when} {said}: {' | '.join(lines[-4:])}")
             await asyncio.sleep(0.05)
+
+    @property
+    def _ended(self) -> bool:
+        return self._process is None or self._process.returncode is not None
 
     async def until_ready(self, within_s: float) -> None:
         """Until its readiness probe is answered with 200; raises as `until` does."""

@@ -64,3 +64,12 @@ def write_status(
     found = cluster.store.get(resource, *key)
     assert found is not None, key
     cluster.store.update(resource, {**found.obj, "status": dict(status)}, same_generation=True)
+
+
+def ready_members(federation: Federation) -> int:
+    """Members that the host's objects say are ready."""
+    resource = federation.host.registry.get("federation.pinterest.com", "memberclusters")
+    return sum(
+        (found.obj.get("status") or {}).get("summary") == "Ready"
+        for found in federation.host.store.items(resource)
+    )

@@ -12,7 +12,6 @@ from pathlib import Path
 import uvloop
 
 from federator.kube.clock import RealClock
-from federator.sandbox.federation import Federation
 from tests.bench import fleets, served, standins
 from tests.bench.harness import Result
 
@@ -45,14 +44,17 @@ async def _run(count: int, room: Path) -> Result:
         try:
             await hub.until_ready(WITHIN_S)
             ready_s = time.perf_counter() - begun
-            while _heard(federation) < count and time.perf_counter() - begun < WITHIN_S:  # noqa: ASYNC110
+            while (
+                standins.ready_members(federation) < count
+                and time.perf_counter() - begun < WITHIN_S
+            ):  # noqa: ASYNC110
                 await asyncio.sleep(0.5)
             all_s = time.perf_counter() - begun
             await asyncio.sleep(LINGER_S)
             memory = hub.memory_mb
         finally:
             await hub.stop()
-    heard = _heard(federation)
+    heard = standins.ready_members(federation)
     notes = {
         "members": count,
         "members_ready": heard,
@@ -66,12 +68,3 @@ async def _run(count: int, room: Path) -> Result:
         else f"only {heard} of {count} members were ready within {WITHIN_S:.0f} s"
     )
     return Result("M3", ours=memory, notes=notes, failed=failed)
-
-
-def _heard(federation: Federation) -> int:
-    """Members that the hub says are ready."""
-    resource = federation.host.registry.get("federation.pinterest.com", "memberclusters")
-    return sum(
-        (found.obj.get("status") or {}).get("summary") == "Ready"
-        for found in federation.host.store.items(resource)
-    )

@@ -1,8 +1,8 @@
 """The drill that never ends: what would the loss of each cluster come to now, as metrics.
 
-One cluster after the other in the snapshot worker; then again, but not more than once a minute.
-Without a worker in slices of a few milliseconds on the event loop, of which it takes a small part.
-`federator drill` asks the same at once.
+One cluster after the other, a second of them at a time, in the snapshot worker; then again, but
+not more than once a minute. Without a worker in slices of a few milliseconds on the event loop, of
+which it takes a small part. `federator drill` asks the same at once.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import functools
 import heapq
 import itertools
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -18,6 +19,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.placing.placer import Placing
 from federator.kube.clock import Clock
 from federator.model.ask import Tier
+from federator.model.fleet import FleetSnapshot
 from federator.model.names import WorkloadKey, is_probe
 from federator.scheduling import drill, evacuation
 from federator.scheduling.drill import Loss, Outcome
@@ -36,10 +38,22 @@ SHARE: Final = 0.01
 """The part of a processor that drills may take on the event loop."""
 WORKER_SHARE: Final = 0.05
 """The part of the time in which the worker may drill."""
+ANSWER_S: Final = 1.0
+"""Seconds that an answer of the worker may take: a question costs the hub a look at every member,
+so with many of them one loss is not worth it."""
+TOGETHER: Final = 256
+"""Losses of one question, however little time they take."""
+WAIT_S: Final = 45.0
+"""A hub with a worker does not drill before: it has just begun to lead and has more urgent things
+to do, and then its worker runs."""
+FRESH_S: Final = 10.0
+"""So old may the fleet be that a drill on the event loop reads."""
+PUBLISH_S: Final = 1.0
+"""Seconds between two publications of the figures of all clusters, within a round."""
 UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
-Elsewhere = Callable[[Loss], Awaitable[Outcome | None]]
-"""Drills one loss; None where that is not possible now."""
+Elsewhere = Callable[[Sequence[Loss]], Awaitable[Sequence[Outcome] | None]]
+"""Drills losses; None where that is not possible now."""
 
 
 def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | None:
@@ -64,8 +78,14 @@ class Drilling:
         self._clock = clock
         self._entry = functools.partial(trial_entry, state, placing)
         self._outcomes: dict[str, Outcome] = {}
+        self._published_s = -math.inf
+        self._together = 1
+        """Losses of the next question to the worker."""
+        self._fleet: FleetSnapshot | None = None
+        """The fleet that drills on the event loop read, until it is too old."""
+        self._fleet_s = -math.inf
         self.elsewhere: Elsewhere | None = None
-        """Drills one loss next to the event loop; None while there is no worker."""
+        """Drills next to the event loop; None while there is no worker."""
 
     @property
     def outcomes(self) -> Mapping[str, Outcome]:
@@ -77,54 +97,86 @@ class Drilling:
         if self._state.metrics is None:
             return
         try:
+            if self.elsewhere is not None:
+                await asyncio.sleep(WAIT_S)
             while True:
                 begun_s = self._clock.monotonic()
-                for loss in drill.losses(self._state.snapshot(self._clock)):
-                    await self._drill(loss)
+                await self.drill(drill.losses(self._snapshot()))
                 left_s = ROUND_S - (self._clock.monotonic() - begun_s)
                 await asyncio.sleep(max(left_s, REST_S))
         finally:
-            self._outcomes.clear()
+            self._outcomes = {}
+            self._fleet = None
             self._publish()
 
-    async def _drill(self, loss: Loss) -> None:
-        outcome = await self.outcome(loss)
-        before = self._outcomes.get(loss.name)
-        self._outcomes = {
-            name: earlier for name, earlier in self._outcomes.items() if name in self._state.members
-        } | {loss.name: outcome}
+    async def drill(self, losses: Sequence[Loss]) -> None:
+        """One round: every loss in turn, and its figures."""
+        for name in self._outcomes.keys() - self._state.members.keys():
+            del self._outcomes[name]
+        done = 0
+        while done < len(losses):
+            outcomes = await self._some(losses[done : done + TOGETHER])
+            for outcome in outcomes:
+                self._note(outcome)
+            done += len(outcomes)
+            if self._clock.monotonic() - self._published_s >= PUBLISH_S:
+                self._publish()
         self._publish()
+
+    def _note(self, outcome: Outcome) -> None:
+        name, before = outcome.loss.name, self._outcomes.get(outcome.loss.name)
+        self._outcomes[name] = outcome
         lacking = sum(unplaced.copies for unplaced in outcome.unplaced)
         was = sum(unplaced.copies for unplaced in before.unplaced) if before is not None else 0
         if bool(lacking) != bool(was):
-            log.info("drilled", extra={"cluster": loss.name, "unplaceable": lacking, "before": was})
+            log.info("drilled", extra={"cluster": name, "unplaceable": lacking, "before": was})
 
     async def outcome(self, loss: Loss) -> Outcome:
         """What this loss would come to, on the fleet as it is now."""
+        return (await self._some([loss]))[0]
+
+    async def _some(self, losses: Sequence[Loss]) -> Sequence[Outcome]:
+        """What the first of these losses would come to: as many as one answer of the worker takes,
+        or one on the event loop."""
         if self.elsewhere is not None:
-            begun_s = self._clock.monotonic()
-            outcome = await self.elsewhere(loss)
-            if outcome is not None:
+            some, begun_s = losses[: self._together], self._clock.monotonic()
+            outcomes = await self.elsewhere(some)
+            if outcomes is not None:
                 took_s = self._clock.monotonic() - begun_s
+                fit = int(len(some) * ANSWER_S / took_s) if took_s > 0 else TOGETHER
+                self._together = max(1, min(fit, 2 * len(some), TOGETHER))
                 await asyncio.sleep(max(REST_S, took_s / WORKER_SHARE))
-                return outcome
-        return await self._in_slices(loss)
+                return outcomes
+        return [await self._in_slices(losses[0])]
+
+    def _snapshot(self) -> FleetSnapshot:
+        """The fleet, as it was a moment ago: with a thousand members a look at all of them takes
+        longer than the drill of most losses."""
+        now_s = self._clock.monotonic()
+        if self._fleet is None or now_s - self._fleet_s >= FRESH_S:
+            self._fleet, self._fleet_s = self._state.snapshot(self._clock), now_s
+        return self._fleet
 
     async def _in_slices(self, loss: Loss) -> Outcome:
-        """The same on the event loop. A workload is looked at when its turn comes, so that a
-        hundred thousand of them are not kept until then."""
-        snapshot, commitments = self._state.snapshot(self._clock), self._state.commitments.copy()
-        numbers = itertools.count(self._state.issued + 1)
+        """On the event loop. A workload is looked at when its turn comes, so that a hundred
+        thousand of them are not kept until then."""
         tally, clusters = drill.Tally(loss), frozenset(loss.clusters)
+        time = self._clock.processor
+        begun_s, holders = time(), await self._holders(clusters)
+        if (first := next(holders, None)) is not None:
+            snapshot, commitments = self._snapshot(), self._state.commitments.copy()
+            numbers = itertools.count(self._state.issued + 1)
 
-        def rehearse(entries: Sequence[Entry]) -> Sequence[Rehearsed]:
-            return evacuation.rehearse(
-                entries, snapshot, commitments, clusters, numbers.__next__, others=self._entry
-            )
+            def rehearse(entries: Sequence[Entry]) -> Sequence[Rehearsed]:
+                return evacuation.rehearse(
+                    entries, snapshot, commitments, clusters, numbers.__next__, others=self._entry
+                )
 
-        holders, time = await self._holders(clusters), self._clock.processor
-        for took_s in drill.in_slices(holders, self._entry, rehearse, tally, time):
-            await asyncio.sleep(max(REST_S, took_s / SHARE))
+            every = itertools.chain((first,), holders)
+            for took_s in drill.in_slices(every, self._entry, rehearse, tally, time):
+                await asyncio.sleep(max(REST_S, took_s / SHARE))
+        else:
+            await asyncio.sleep((time() - begun_s) / SHARE)
         return tally.outcome(self._state.options.evacuated_copies_a_minute)
 
     async def _holders(self, clusters: frozenset[str]) -> Iterator[WorkloadKey]:
@@ -153,6 +205,7 @@ class Drilling:
     def _publish(self) -> None:
         if self._state.metrics is None:
             return
+        self._published_s = self._clock.monotonic()
         self._state.metrics.publish(
             {
                 UNPLACEABLE: {

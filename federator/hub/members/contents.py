@@ -7,7 +7,7 @@ Written by its reflectors (`reading`) and with the answers to our writes. It liv
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from federator.api import membercluster, raw
 from federator.hub.members.capacity_report import CapacityReport
@@ -19,11 +19,37 @@ from federator.kube.store import Bound, Store, version_number
 from federator.kube.watch.reflector import Reflector
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
+from federator.model.quickly import likewise
 from federator.model.scaleup import NodeClass
 from federator.placement.growth.promises import Promises
 
 REPORTS_MAX = 64
 """ClusterCapacity objects kept of one member: there is one, and any others are ignored."""
+
+
+VARYING: Final = (
+    "scale_up",
+    "ready",
+    "unready_reason",
+    "untrustworthy",
+    "skewed",
+    "unproven",
+    "draining",
+    "maintained",
+    "drain_waits",
+    "dead",
+    "fenced",
+    "unreachable",
+    "lapsed",
+    "apis",
+    "capacity",
+    "capacity_age_s",
+    "stale",
+    "success_permille",
+    "failing",
+)
+"""Fields of a view that change while its MemberCluster stays as it is."""
+_as_now = likewise(ClusterView, *VARYING)
 
 
 @dataclass(slots=True)
@@ -50,6 +76,8 @@ class Contents:
     """The nodes that its autoscaler is trusted to add."""
     _declared: tuple[Mapping[str, Any], ClusterView] | None = None
     """The MemberCluster object that was read last, and what it says at all times."""
+    _viewed: tuple[ClusterView, tuple[Any, ...], ClusterView] | None = None
+    """The last view: what its object said, what varied, and what was made of both."""
 
     def declared(self, obj: Mapping[str, Any]) -> ClusterView:
         """What its MemberCluster says at all times. Each object is read once: it is replaced, never
@@ -57,6 +85,14 @@ class Contents:
         if self._declared is None or self._declared[0] is not obj:
             self._declared = obj, membercluster.lasting_view(obj)
         return self._declared[1]
+
+    def viewed(self, declared: ClusterView, varying: tuple[Any, ...]) -> ClusterView:
+        """What its object says, with these values of `VARYING`. The same object as before while
+        nothing has changed: comparisons with an earlier fleet need not look into it."""
+        last = self._viewed
+        if last is None or last[0] is not declared or last[1] != varying:
+            last = self._viewed = declared, varying, _as_now(declared, *varying)
+        return last[2]
 
     def synced(self, apis: frozenset[str]) -> bool:
         """Every kind of those that it serves has been listed since this process started, and its

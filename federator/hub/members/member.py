@@ -7,7 +7,7 @@ because silence is not absence.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import maintenance, membercluster, raw
@@ -300,7 +300,8 @@ class Member:
         self, now_s: float, clock: Clock, *, stale_after_s: float, gated: bool = False
     ) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot.
-        `gated`: it takes work only after it has passed a probe."""
+        `gated`: it takes work only after it has passed a probe. Returns the same object as before
+        while nothing about the member has changed."""
         declared = self.contents.declared(self.obj)
         wish = membercluster.drain_wish(self.obj, now_s)
         draining = self._drains(wish)
@@ -312,28 +313,28 @@ class Member:
             age = 0.0  # it would have told of a change
         elif self.link.reachability.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)
-        return replace(
-            declared,
-            scale_up=self.contents.can_add(declared.scale_up, clock.monotonic()),
-            ready=ready,
-            unready_reason=why,
-            untrustworthy=self.trust.why,
-            skewed=self.vitals.clock.off,
-            unproven=self._unproven(declared.unproven) if gated else "",
-            draining=draining,
-            maintained=maintenance.closed(self.obj, now_s),
-            drain_waits=not draining and membercluster.drain_waits(self.obj, wish),
-            dead=dead,
-            fenced=dead and declared.fenced,
-            unreachable=unreachable,
-            lapsed=self.vitals.lapsed and (dead or unreachable),
-            apis=self.link.apis,
-            capacity=report.capacity if report is not None else None,
-            capacity_age_s=age,
-            stale=age > stale_after_s,
-            success_permille=self.vitals.success.shown,
-            failing=self.vitals.success.avoided,
+        varying = (  # as `contents.VARYING` names them
+            self.contents.can_add(declared.scale_up, clock.monotonic()),
+            ready,
+            why,
+            self.trust.why,
+            self.vitals.clock.off,
+            self._unproven(declared.unproven) if gated else "",
+            draining,
+            maintenance.closed(self.obj, now_s),
+            not draining and membercluster.drain_waits(self.obj, wish),
+            dead,
+            dead and declared.fenced,
+            unreachable,
+            self.vitals.lapsed and (dead or unreachable),
+            self.link.apis,
+            report.capacity if report is not None else None,
+            age,
+            age > stale_after_s,
+            self.vitals.success.shown,
+            self.vitals.success.avoided,
         )
+        return self.contents.viewed(declared, varying)
 
     def _unproven(self, recorded: str) -> str:
         """Why it takes no work although a gate may be open by its status as it is on the host: that

@@ -18,7 +18,7 @@ from federator.hub.records.workloads import Workload
 from federator.hub.snapshot import sharing
 from federator.hub.snapshot.prepared import Prepared
 from federator.kube.clock import Clock
-from federator.model.fleet import Capacity, FleetSnapshot
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.neighbours import NOBODY
 from federator.placement.policy.policies import Policies, Rule
@@ -32,9 +32,13 @@ class Head:
     """What is read again for every question, without what the worker has from former ones."""
 
     snapshot: FleetSnapshot
-    """Without the capacity of clusters."""
+    """With those clusters only that the worker does not have as they are, without capacity."""
+    names: tuple[str, ...] | None
+    """All clusters; None if they are those of the last question."""
     capacities: Mapping[str, Capacity]
-    """Reports that the worker does not have yet."""
+    """Reports of these that the worker does not have yet."""
+    without: frozenset[str]
+    """Those of these that have no report."""
     rules: tuple[Rule, ...] | None
     """All policies; None if the worker has them."""
     in_force_max: int
@@ -55,7 +59,7 @@ class World:
     rules: Policies = field(default_factory=Policies)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     prepared: Prepared = field(default_factory=Prepared)
-    _capacities: dict[str, Capacity] = field(default_factory=dict)
+    _views: dict[str, ClusterView] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: HubState, clock: Clock) -> "World":
@@ -152,15 +156,14 @@ class World:
     def take(self, head: Head) -> None:
         """Reads what came with a question."""
         self.prepared.fresh = False
-        self._capacities |= head.capacities
-        views = {
-            name: replace(view, capacity=self._capacities.get(name))
-            for name, view in head.snapshot.clusters.items()
-        }
-        self._capacities = {
-            name: capacity for name, capacity in self._capacities.items() if name in views
-        }
-        self.snapshot = replace(head.snapshot, clusters=views)
+        known = self._views
+        for name, view in head.snapshot.clusters.items():
+            before = known.get(name)
+            capacity = before.capacity if before is not None and name not in head.without else None
+            known[name] = replace(view, capacity=head.capacities.get(name, capacity))
+        if head.names is not None:
+            known = self._views = {name: known[name] for name in head.names}
+        self.snapshot = replace(head.snapshot, clusters=dict(known))
         if head.rules is not None:
             self.rules = Policies(head.rules, in_force_max=head.in_force_max)
         for name, profile in head.profiles.items():
@@ -174,26 +177,25 @@ class World:
 class Heads:
     """Makes the heads of questions to one worker, and remembers what it has."""
 
-    _capacities: dict[str, Capacity] = field(default_factory=dict)
+    _views: Mapping[str, ClusterView] = field(default_factory=dict)
     _rules: int = -1
     """Version of the policies that it has."""
     _profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def next(self, state: HubState, clock: Clock) -> Head:
         """The head of the next question."""
-        snapshot = state.snapshot(clock)
-        reported = {
-            name: view.capacity
-            for name, view in snapshot.clusters.items()
-            if view.capacity is not None
-        }
-        new = {
-            name: capacity
-            for name, capacity in reported.items()
-            if self._capacities.get(name) is not capacity
-        }
-        self._capacities = reported
-        views = {name: replace(view, capacity=None) for name, view in snapshot.clusters.items()}
+        snapshot, known = state.snapshot(clock), self._views
+        views = snapshot.clusters
+        others = [view for name, view in views.items() if known.get(name) is not view]
+        capacities, without = dict[str, Capacity](), set[str]()
+        for view in others:
+            before = known.get(view.name)
+            if view.capacity is None:
+                without.add(view.name)
+            elif before is None or before.capacity is not view.capacity:
+                capacities[view.name] = view.capacity
+        names = None if views.keys() == known.keys() else tuple(views)
+        self._views = views
         rules = None if self._rules == state.rules.version else tuple(state.rules)
         self._rules = state.rules.version
         profiles: dict[str, Mapping[str, Any] | None] = {
@@ -204,8 +206,14 @@ class Heads:
         profiles |= dict.fromkeys(self._profiles.keys() - state.profiles.keys())
         self._profiles = dict(state.profiles)
         return Head(
-            replace(snapshot, clusters=views, peers=NOBODY),
-            new,
+            replace(
+                snapshot,
+                clusters={view.name: replace(view, capacity=None) for view in others},
+                peers=NOBODY,
+            ),
+            names,
+            capacities,
+            frozenset(without),
             rules,
             state.rules.in_force_max,
             profiles,

@@ -79,8 +79,8 @@ def test_the_first_page_shows_drills_and_counts_only_what_its_reader_lists() -> 
         await asking.grant(world, "olga", "feed")
         await asking.grant_everywhere(world, "olga", LIST, CLUSTERS)
         hub = world.federation.processes["hub"]
-        for loss in drill.losses(hub.state.snapshot(hub.clock)):
-            await hub.controllers.drilling._drill(loss)  # a hub without metrics does not begin it
+        # a hub without metrics does not begin it
+        await hub.controllers.drilling.drill(drill.losses(hub.state.snapshot(hub.clock)))
         async with dashboard_of(world, leader=True) as dashboard:
             await asyncio.sleep(200)
             alice, olga = (

@@ -80,6 +80,32 @@ def assert_same(copy: Copy) -> None:
     assert world.profiles == state.profiles
 
 
+def test_a_question_tells_only_of_clusters_that_have_changed() -> None:
+    async def scenario(world: worlds.World) -> None:
+        await world.settle()
+        copy = Copy(world)
+        assert_same(copy)
+        first, again = (copy.state.snapshot(copy.clock).clusters for _ in range(2))
+        assert all(first[name] is again[name] for name in "abc")
+        head = copy.heads.next(copy.state, copy.clock)
+        assert (head.names, dict(head.snapshot.clusters), head.capacities) == (None, {}, {})
+
+        await world.patch("MemberCluster", "", "b", {"spec": {"cordoned": True}})
+        await asyncio.sleep(1)
+        head = copy.heads.next(copy.state, copy.clock)
+        assert (head.names, [*head.snapshot.clusters]) == (None, ["b"])
+        copy.world.take(head)
+        assert_same(copy)
+
+        await world.delete("MemberCluster", "", "b")
+        for _ in range(20):
+            await asyncio.sleep(3)
+            assert_same(copy)
+        assert set(copy.world.snapshot.clusters) == {"a", "c"}
+
+    worlds.play(scenario)
+
+
 def test_the_copy_follows_every_change() -> None:
     async def scenario(world: worlds.World) -> None:
         await world.create("PinterestService", "feed", "before", worlds.service(5, "500m"))

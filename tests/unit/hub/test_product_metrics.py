@@ -2,20 +2,26 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 
 from federator import app
 from federator.advice.trials import never
+from federator.hub.cache.state import HubState
 from federator.hub.evacuation import drilling
 from federator.hub.metering import figures
 from federator.hub.snapshot.computing import Broken, InProcess
 from federator.hub.snapshot.places import Full, Kind
+from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Stop
 from federator.model.decision import Share
+from federator.model.fleet import FleetSnapshot
 from federator.model.steps import ObjectRef
+from federator.scheduling import drill
 from federator.scheduling.drill import Outcome
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -151,10 +157,10 @@ def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) ->
         sample = await measured(world)
         process = world.federation.processes["hub"]
 
-        async def compute(work: Callable[[Stop], Outcome]) -> Outcome:
-            outcome = work(never)
-            drilled.append(outcome.loss.name)
-            return outcome
+        async def compute(work: Callable[[Stop], list[Outcome]]) -> list[Outcome]:
+            outcomes = work(never)
+            drilled.extend(outcome.loss.name for outcome in outcomes)
+            return outcomes
 
         if worker:
             beside = InProcess(lambda: process.state, process.clock, compute)
@@ -177,6 +183,43 @@ def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) ->
 
     play(scenario)
     assert set(drilled) == (set("abc") if worker else set())
+
+
+def test_a_worker_is_asked_for_many_losses_at_once_and_each_costs_no_look_at_the_fleet() -> None:
+    asked, looks = list[int](), 0
+
+    async def scenario(world: World) -> None:
+        nonlocal looks
+        await world.create(PSVC, "feed", "web", service(6, cpu="1"))
+        await world.settle()
+        process = world.federation.processes["hub"]
+        drills, state = process.controllers.drilling, process.state
+
+        async def compute(work: Callable[[Stop], list[Outcome]]) -> list[Outcome]:
+            outcomes = work(never)
+            asked.append(len(outcomes))
+            return outcomes
+
+        drills.elsewhere = app.drilling_with(
+            process, InProcess(lambda: process.state, process.clock, compute), lambda: True
+        )
+        (first, *_) = losses = drill.losses(state.snapshot(process.clock))
+        await drills.drill([replace(first, name=f"loss {number}") for number in range(10)])
+        assert (asked, len(drills.outcomes)) == ([1, 2, 4, 3], 10)
+
+        drills.elsewhere = None
+        whole = type(state).snapshot
+
+        def counted(self: HubState, clock: Clock) -> FleetSnapshot:
+            nonlocal looks
+            looks += 1
+            return whole(self, clock)
+
+        with patch.object(type(state), "snapshot", counted):
+            await drills.drill(losses)
+        assert (looks, set(drills.outcomes)) == (1, {*"abc"})
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("trouble", [Broken(), Full(), TimeoutError()], ids=repr)
