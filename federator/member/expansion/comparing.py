@@ -115,6 +115,8 @@ class _Verdict:
     """The caches have shown it: only then does its absence there mean that it was deleted."""
     written_s: float = -math.inf
     """When our last write of it was answered."""
+    stirred: bool = False
+    """Since then an object of this name has come to the caches, or has left them."""
 
 
 class Verdicts:
@@ -194,9 +196,15 @@ class Verdicts:
     def just_made(self, key: NativeKey, now_s: float) -> bool:
         """Whether a server has lately answered our write, and the caches have not shown it yet."""
         verdict = self._verdicts.get(key)
-        return (
-            verdict is not None and not verdict.shown and now_s < verdict.written_s + SHOWN_WITHIN_S
-        )
+        if verdict is None or verdict.shown or verdict.stirred:
+            return False
+        return now_s < verdict.written_s + SHOWN_WITHIN_S
+
+    def stir(self, key: NativeKey) -> None:
+        """An object of this name has come to the caches, or has left them: its absence there means
+        that it does not exist."""
+        if (verdict := self._verdicts.get(key)) is not None:
+            verdict.stirred = True
 
     def knows(self, key: NativeKey) -> bool:
         """Whether the object of this name was compared or written before."""
@@ -381,8 +389,9 @@ def _make(
     key: NativeKey, body: Mapping[str, Any], want: str, scene: Scene, plan_so_far: Plan
 ) -> None:
     """Nothing of that name is there."""
-    if _autoscaled(body) and scene.verdicts.just_made(key, scene.now_s):
-        # An autoscaler may have chosen already: the count of another wish is none for it.
+    if scene.verdicts.just_made(key, scene.now_s):
+        # Made again it would be refused. And an autoscaler may have chosen already: the count of
+        # another wish is none for it.
         plan_so_far.unseen.append(key)
         return
     if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:

@@ -155,9 +155,10 @@ class Expander:
             self._fence(row)
             profile = self._profile(row, mark)
             inputs = self.memory.inputs(row, profile)
-            named = self.memory.still(row, inputs, self._clock.monotonic())
-            if named is not None:
-                return self._conclude(row, Plan(), self._missing(named), [])
+            still = self.memory.still(row, inputs, self._clock.monotonic())
+            if still is not None:
+                named, unseen = still
+                return self._conclude(row, Plan(unseen=unseen), self._missing(named), [])
             wanted = self._wanted(row, mark, profile)
         except ExpansionRefused as refused:
             self.memory.forget(key)
@@ -444,15 +445,17 @@ class Expander:
         )
         # A write counts once the watch shows it: until then the cache still has the old state.
         arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
-        self.results[row.key] = Result(
+        result = Result(
             row.uid,
             row.generation,
             judged,
             judged.final or (not judged.failure and arrived and plan.quiet),
             self._restored[row.key].text if row.key in self._restored else "",
         )
+        before, self.results[row.key] = self.results.get(row.key), result
         self._wait_for(row.key, judged.waits_for)
-        self._caches.signals.roll_up(row.key)
+        if result != before:
+            self._caches.signals.roll_up(row.key)
         if judged.failure is not None:
             raise judged.failure
         if plan.stubborn:
@@ -524,6 +527,7 @@ class Expander:
             self._waiting.setdefault(native, set()).add(key)
 
     def _on_reference(self, kind: str, namespace: str, name: str) -> None:
+        self.verdicts.stir((kind, namespace, name))
         self._release((kind, namespace, name))
         for key in sorted(self._waiting.get((kind, namespace, name), ())):
             self._caches.signals.expand(key)

@@ -101,9 +101,12 @@ class Memory:
         """The next turn makes the natives again."""
         self._settled.pop(key, None)
 
-    def still(self, row: SliceRow, inputs: Inputs | None, now_s: float) -> Named | None:
+    def still(
+        self, row: SliceRow, inputs: Inputs | None, now_s: float
+    ) -> tuple[Named, list[NativeKey]] | None:
         """What the pods of a slice name if the caches show each native as the last turn left it,
-        and nothing else; None if there is anything to do."""
+        and nothing else; None if there is anything to do. Natives that have just been made may not
+        show yet: these are named."""
         settled = self._settled.get(row.key)
         if settled is None or settled.inputs != inputs:
             return None
@@ -117,4 +120,9 @@ class Memory:
             and self._verdicts.holds_still(native, now_s)
             for native in owned
         )
-        return settled.named if held and len(owned) == len(settled.natives) else None
+        if not held:
+            return None
+        missing = settled.natives.difference(native.key for native in owned)
+        if not all(self._verdicts.just_made(key, now_s) for key in missing):
+            return None
+        return settled.named, sorted(missing)

@@ -409,11 +409,26 @@ def test_what_the_caches_have_not_shown_yet_was_not_deleted_and_what_they_showed
     verdicts, body = Verdicts(OPTIONS), native("Service", "web", {"type": "ClusterIP"})
     answer_to(verdicts, body, "8")
     early = planned([body], [], verdicts=verdicts)
-    assert (len(early.work), early.drifted) == (1, {})
+    assert (early.work, early.unseen) == ([], [("Service", "feed", "web")])
     assert planned([body], [live(body, "8")], verdicts=verdicts).work == []
     assert planned([body], [], verdicts=verdicts).drifted == {
         ("Service", "feed", "web"): "was deleted"
     }
+
+
+def test_what_came_and_went_before_a_turn_was_deleted() -> None:
+    verdicts, body = Verdicts(OPTIONS), native("Service", "web", {"type": "ClusterIP"})
+    answer_to(verdicts, body, "8")
+    verdicts.stir(("Service", "feed", "web"))
+    plan = planned([body], [], verdicts=verdicts)
+    assert ([work.key for work in plan.work], plan.unseen) == ([("Service", "feed", "web")], [])
+
+
+def test_what_the_caches_never_show_is_made_again_after_a_while() -> None:
+    verdicts, body = Verdicts(OPTIONS), native("Service", "web", {"type": "ClusterIP"})
+    answer_to(verdicts, body, "8")
+    late = planned([body], [], verdicts=verdicts, now_s=comparing.SHOWN_WITHIN_S)
+    assert len(late.work) == 1
 
 
 def test_a_change_of_ours_is_drift_under_the_wish_that_was_in_place_and_under_no_other() -> None:
