@@ -21,7 +21,7 @@ from federator.kinds import registry
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision
-from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.fleet import ClusterView, FleetSnapshot, copies_of
 from federator.model.names import WorkloadKey
 from federator.model.policy import Policy
 from federator.model.shards import Ranges
@@ -202,7 +202,12 @@ def made(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnap
 
 
 def placed(decision: Decision) -> int:
-    return sum(verdict.got for verdict in decision.verdicts) - decision.held
+    """Copies or slots that the decision gives a place; a daemon has one of each cluster."""
+    if decision.may_run:  # it gives fewer shards than its verdicts, which are about clusters
+        return sum(verdict.got for verdict in decision.verdicts) - decision.held
+    # Not by the verdicts: making a sentence for each cluster takes longer than deciding.
+    given = (1 if share.nodes is not None else copies_of(share) for share in decision.shares)
+    return sum(given) - decision.held
 
 
 def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:

@@ -310,6 +310,14 @@ ROWS: tuple[Row, ...] = (
         "ms",
     ),
     Row(
+        "V1c",
+        "judged",
+        "the same: processor time of the snapshot worker for one, on the mean",
+        Against.MOST,
+        15.0,
+        "ms",
+    ),
+    Row(
         "P1lag",
         "planned",
         "turns of the hub's loop while plans run, p99; floor: at rest",

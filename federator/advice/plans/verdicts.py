@@ -18,10 +18,8 @@ from federator.hub.placing.offline import Situation
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
-from federator.model.fleet import ClusterView, copies_of
+from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
-from federator.model.rules.namespaces import NO_QUOTAS
-from federator.placement.room.commitments import Commitments
 from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
@@ -29,6 +27,7 @@ FIXES_TRIED: Final = 24
 """Changes that are tried for one refused workload: a caller waits for the answer."""
 FIXES_MAX: Final = 3
 """Changes in an answer. As soon as so many place all copies, no more are tried."""
+Whole = Callable[[], Situation]
 Narrow = Callable[[WorkloadKey], Situation]
 """The situation of one workload as its owner may know it: others are in it as sums only."""
 
@@ -42,18 +41,26 @@ class Answer(StrEnum):
 
 
 def verdict(
-    whole: Callable[[], Situation], keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
-) -> dict[str, Any]:
+    whole: Whole | None, keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
+) -> dict[str, Any] | None:
     """The verdict on some workloads, decided in one cycle. `whole` makes the situation with all
     workloads, which costs more. One workload is decided without it if all of its copies have room,
     or none would have a place in an empty fleet: no other workload changes that. Raises
-    `trials.Stopped`."""
+    `trials.Stopped`.
+
+    Without `whole`, `narrow` has all of these workloads, and they are decided once: None if that
+    does not give all of their copies a place.
+    """
     rows: list[dict[str, Any]] = []
     narrow = functools.cache(narrow)
     situation = narrow(keys[0])
-    if len(keys) == 1:
-        rows = _rows(situation, keys, narrow, stop, alone=True)
-    if not rows:
+    if whole is None:
+        rows = _rows(situation, keys, narrow, stop, final=_Judge.has_all)
+        if not rows:
+            return None
+    elif len(keys) == 1:
+        rows = _rows(situation, keys, narrow, stop, final=_Judge.depends_on_no_other)
+    if not rows and whole is not None:
         situation = whole()
         rows = _rows(situation, keys, narrow, stop)
     order = tuple(Answer)
@@ -71,9 +78,9 @@ def _rows(
     narrow: Narrow,
     stop: Stop,
     *,
-    alone: bool = False,
+    final: "Callable[[_Judge, Workload, Ask | None], bool] | None" = None,
 ) -> list[dict[str, Any]]:
-    """The verdict on each workload; with `alone` nothing if other workloads may change it."""
+    """The verdict on each workload; nothing if one of them is not `final`."""
     workloads = [situation.workloads[key] for key in keys]
     asked = [(workload, situation.ask_of(workload)) for workload in workloads]
     entries = [
@@ -84,7 +91,7 @@ def _rows(
     made = situation.decide(entries, situation.snapshot).decided if entries else ()
     decided = {each.entry.ask.key: each for each in made}
     judge = _Judge(situation, decided, narrow, stop)
-    if alone and not all(judge.depends_on_no_other(*each) for each in asked):
+    if final is not None and not all(final(judge, *each) for each in asked):
         return []
     return [judge.row(*each) for each in asked]
 
@@ -104,6 +111,17 @@ class _Judge:
     stop: Stop
     _fit: dict[WorkloadKey, bool] = field(default_factory=dict)
     """Whether any copy has a place in an empty fleet."""
+
+    def has_all(self, workload: Workload, ask: Ask | None) -> bool:
+        """Whether the workload gets all that it asks for, without preemption: `situation` knows no
+        other workload that might leave."""
+        made = self.decided.get(workload.key)
+        if ask is None or made is None or made.decision.reason in REFUSALS:
+            return False
+        if made.decision.shares and not _lacks(made):
+            return True
+        self._fits(workload, ask)  # what is remembered of it serves the next questions
+        return False
 
     def depends_on_no_other(self, workload: Workload, ask: Ask | None) -> bool:
         """Whether the workload gets all that it asks for without preemption, or has no place in an
@@ -159,21 +177,11 @@ def _fits_an_empty_fleet(situation: Situation, workload: Workload, ask: Ask) -> 
         situation,
         workloads={workload.key: workload},
         records={},
-        commitments=Commitments(),
+        commitments=situation.empty.commitments,
         for_room=(),
     )
-    clusters = {name: _emptied(view) for name, view in situation.snapshot.clusters.items()}
-    snapshot = replace(situation.snapshot, clusters=clusters)
+    snapshot = situation.empty.of(situation.snapshot)
     return bool(trials.decided(alone, workload, ask, snapshot).shares)
-
-
-def _emptied(view: ClusterView) -> ClusterView:
-    """The cluster with all of its nodes free."""
-    if view.capacity is None:
-        return view
-    rows = tuple(replace(row, free=row.allocatable) for row in view.capacity.rows)
-    capacity = replace(view.capacity, rows=rows, copies={}, waiting=(), quotas=NO_QUOTAS)
-    return replace(view, capacity=capacity)
 
 
 def _waits(situation: Situation, key: WorkloadKey) -> dict[str, Any]:

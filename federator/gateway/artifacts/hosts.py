@@ -30,7 +30,7 @@ TOTAL_S: Final = 15.0
 CONNECTED_MAX: Final = 64
 """Hosts with kept connections."""
 PARTS_MAX: Final = 4
-"""A download is continued so often less one, within `TOTAL_S`, as long as each part brings bytes."""
+"""Requests for one artifact at most, within `TOTAL_S`, as long as each of them brings bytes."""
 SHORTEST_S: Final = 1.0
 """With less time left, a broken download is not continued."""
 LANES: Final = 16

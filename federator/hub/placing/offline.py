@@ -33,6 +33,7 @@ from federator.placement.policy import hostclaims, permitted, policies
 from federator.placement.policy.hostclaims import HostClaims
 from federator.placement.policy.policies import Policies
 from federator.placement.room.commitments import Commitments
+from federator.placement.room.emptied import EmptyFleet
 from federator.placement.selection import candidates
 from federator.scheduling import cycle, optimality
 from federator.scheduling.cycle import Cycle
@@ -84,6 +85,8 @@ class Situation:
     stands: frozenset[WorkloadKey] = frozenset()
     """Workloads whose decisions are known to stand (`hub.snapshot.prepared`)."""
 
+    empty: EmptyFleet = field(default_factory=EmptyFleet)
+    """The same clusters, empty."""
     _claims: HostClaims | None = None
     """Of host names, by the objects."""
     _bindings: tuple[object, policies.Bindings] | None = None

@@ -7,6 +7,7 @@ objects exist. The answer names workloads of others no more than `place` does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -18,25 +19,29 @@ from federator.hub.query import advising
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs, Subject
 from federator.hub.snapshot.places import Kind
+from federator.hub.snapshot.quick import Quick
 from federator.hub.snapshot.world import World
 from federator.kinds import read, registry
 from federator.kube.threads import Stop
 from federator.model import plaintext
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.neighbours import NOBODY
 
 BODY_MAX_BYTES: Final = 2 * 1024 * 1024
 OBJECTS_MAX: Final = 32
 """Workloads of one submission."""
+WAITING_MAX: Final = 64
+"""Workloads that wait for room, beside which a decision is short."""
 RESOURCE: Final = "verdicts"
 Verdict = Callable[
     [
-        Callable[[], Situation],
+        Callable[[], Situation] | None,
         Sequence[WorkloadKey],
         Callable[[WorkloadKey], Situation],
         Stop,
     ],
-    dict[str, Any],
+    dict[str, Any] | None,
 ]
 """The verdict (`advice.plans.verdicts`): of a floor above, so it is handed in."""
 
@@ -49,7 +54,7 @@ async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) 
     for at, obj in enumerate(parsed(body)):
         subjects.append(await _subject(inputs, obj, namespace, f"objects[{at}]"))
     return msgspec.Raw(
-        await inputs.computed(Kind.VERDICT, document, tuple(subjects), verdict),
+        await inputs.computed(Kind.VERDICT, WORK, tuple(subjects), verdict),
     )
 
 
@@ -92,31 +97,82 @@ async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: st
     return subject
 
 
+def at_once(
+    world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
+) -> bytes | None:
+    """The verdict in JSON if one decision gives all copies a place; None if it takes more."""
+    keys = tuple(subject.workload.key for subject in subjects)
+    waiting = _waiting(world, subjects)
+    if len(waiting) > WAITING_MAX or any(world.rules.relates(key.namespace) for key in keys):
+        return None
+    situation = Situation(
+        snapshot=world.snapshot,
+        rules=world.rules,
+        workloads={subject.workload.key: subject.workload for subject in subjects},
+        records={
+            subject.workload.key: record
+            for subject in subjects
+            if (record := world.record_of(subject.workload)) is not None
+        },
+        commitments=world.commitments,  # only read, so what is remembered of them stays
+        objects=_objects(subjects),
+        standings={subject.workload.key: subject.standing for subject in subjects},
+        for_room=tuple(advising.asks(world, waiting)),
+        jobs=(),
+        peers=NOBODY,
+        rivals=_rivals(subjects),
+        empty=world.empty,
+    )
+    made = verdict(None, keys, lambda _: situation, stop)
+    return None if made is None else _encoded(made)
+
+
 def document(world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop) -> bytes:
-    """The verdict in JSON."""
+    """The verdict in JSON, whatever it takes."""
     by_key = {subject.workload.key: subject for subject in subjects}
 
     def narrow(key: WorkloadKey) -> Situation:
-        return advising.situation_of(world, by_key[key])
+        return replace(advising.situation_of(world, by_key[key]), empty=world.empty)
 
-    made = verdict(lambda: _situation(world, by_key), tuple(by_key), narrow, stop)
+    return _encoded(verdict(lambda: _situation(world, by_key), tuple(by_key), narrow, stop))
+
+
+WORK: Final = Quick(at_once, document)
+"""What is asked of the snapshot worker."""
+
+
+def _encoded(made: Mapping[str, Any] | None) -> bytes:
     return msgspec.json.encode(plaintext.every(made))
 
 
 def _situation(world: World, subjects: Mapping[WorkloadKey, Subject]) -> Situation:
     """All that the next cycle reads, with the workloads of the submission as they would be."""
     added = {key: subject.workload for key, subject in subjects.items()}
-    objects = [obj for subject in subjects.values() for obj in subject.objects]
+    every = tuple(subjects.values())
     return Situation(
         snapshot=world.snapshot,
         rules=world.rules,
         workloads={**world.workloads, **added},
         records={workload.key: record for workload, record in world.records()},
         commitments=world.commitments,
-        objects={offline.id_of(obj): obj for obj in objects},
+        objects=_objects(every),
         standings={key: subject.standing for key, subject in subjects.items()},
-        for_room=tuple(
-            advising.asks(world, {key for each in subjects.values() for key in each.for_room})
-        ),
-        rivals={host: rival for each in subjects.values() for host, rival in each.rivals.items()},
+        for_room=tuple(advising.asks(world, _waiting(world, every))),
+        rivals=_rivals(every),
+        empty=world.empty,
     )
+
+
+def _waiting(world: World, subjects: Sequence[Subject]) -> set[WorkloadKey]:
+    """Those that wait for room and may have it kept for them."""
+    if not any(account.backfills for account in world.snapshot.quotas):
+        return set()
+    return {key for each in subjects for key in each.for_room}
+
+
+def _objects(subjects: Sequence[Subject]) -> dict[offline.Id, Mapping[str, Any]]:
+    return {offline.id_of(obj): obj for subject in subjects for obj in subject.objects}
+
+
+def _rivals(subjects: Sequence[Subject]) -> dict[str, str]:
+    return {host: rival for subject in subjects for host, rival in subject.rivals.items()}

@@ -206,10 +206,12 @@ def noted(
 
 
 class Replica(Commitments):
-    """The copy that the follower keeps of `Noted`, from its changes."""
+    """The copy that the follower keeps of `Noted`, from its changes. Reading it changes nothing
+    that it has of the original."""
 
     def __init__(self) -> None:
         super().__init__(commitment_table())
+        self._charged.follows = True
 
     def begin(self, commitment: Commitment) -> None:
         """One of those that there were when it began to follow."""
@@ -249,3 +251,5 @@ class Replica(Commitments):
     def read(self, method: str, arguments: tuple[Any, ...]) -> None:
         """Makes one change that a read has made to the original."""
         getattr(self._charged, method)(*arguments)
+        if method == "sum_up":  # charged one by one in what is kept here
+            self._charged._changed(arguments[0])

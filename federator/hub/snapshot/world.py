@@ -7,7 +7,7 @@ copy for one answer.
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from federator.hub.cache.state import HubState
 from federator.hub.placing.offline import Id, Situation
@@ -21,24 +21,32 @@ from federator.kube.clock import Clock
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.neighbours import NOBODY
+from federator.model.quickly import likewise
 from federator.placement.policy.policies import Policies, Rule
 from federator.placement.room.commitments import Commitments
+from federator.placement.room.emptied import EmptyFleet
 
 NO_FLEET = FleetSnapshot(as_of=0.0, clusters={})
+_LASTING: Final = ("quotas", "levels", "invariants")
+"""Fields of a snapshot that seldom change."""
+_reporting = likewise(ClusterView, "capacity")
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is read again for every question, without what the worker has from former ones."""
+    """What is read for every question, without what the worker has from former ones: of a fleet at
+    rest little more than the time and the names."""
 
     snapshot: FleetSnapshot
-    """With those clusters only that the worker does not have as they are, without capacity."""
-    names: tuple[str, ...] | None
-    """All clusters; None if they are those of the last question."""
-    capacities: Mapping[str, Capacity]
-    """Reports of these that the worker does not have yet."""
-    without: frozenset[str]
-    """Those of these that have no report."""
+    """Without clusters, and without `kept`."""
+    kept: tuple[str, ...]
+    """Fields of the snapshot that are as the worker has them."""
+    clusters: tuple[str, ...] | None
+    """The names of all clusters; None if they are those of the last question."""
+    views: Mapping[str, ClusterView]
+    """Clusters that the worker does not have, or has otherwise; without their capacity."""
+    capacities: Mapping[str, Capacity | None]
+    """Reports that the worker does not have yet; None for clusters without one."""
     rules: tuple[Rule, ...] | None
     """All policies; None if the worker has them."""
     in_force_max: int
@@ -59,7 +67,7 @@ class World:
     rules: Policies = field(default_factory=Policies)
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     prepared: Prepared = field(default_factory=Prepared)
-    _views: dict[str, ClusterView] = field(default_factory=dict)
+    empty: EmptyFleet = field(default_factory=EmptyFleet)
 
     @classmethod
     def of(cls, state: HubState, clock: Clock) -> "World":
@@ -156,14 +164,17 @@ class World:
     def take(self, head: Head) -> None:
         """Reads what came with a question."""
         self.prepared.fresh = False
-        known = self._views
-        for name, view in head.snapshot.clusters.items():
-            before = known.get(name)
-            capacity = before.capacity if before is not None and name not in head.without else None
-            known[name] = replace(view, capacity=head.capacities.get(name, capacity))
-        if head.names is not None:
-            known = self._views = {name: known[name] for name in head.names}
-        self.snapshot = replace(head.snapshot, clusters=dict(known))
+        before, clusters = self.snapshot.clusters, dict[str, ClusterView]()
+        for name in before if head.clusters is None else head.clusters:
+            new = name in head.views or name in head.capacities
+            if not new:  # the same object, so that all that is remembered of it counts
+                clusters[name] = before[name]
+                continue
+            view = head.views[name] if name in head.views else before[name]
+            old = before[name].capacity if name in before else None
+            clusters[name] = _reporting(view, head.capacities.get(name, old))
+        kept = {field: getattr(self.snapshot, field) for field in head.kept}
+        self.snapshot = replace(head.snapshot, clusters=clusters, **kept)
         if head.rules is not None:
             self.rules = Policies(head.rules, in_force_max=head.in_force_max)
         for name, profile in head.profiles.items():
@@ -177,25 +188,29 @@ class World:
 class Heads:
     """Makes the heads of questions to one worker, and remembers what it has."""
 
-    _views: Mapping[str, ClusterView] = field(default_factory=dict)
+    _sent: FleetSnapshot = NO_FLEET
+    """The snapshot of the last question: what the worker has."""
     _rules: int = -1
     """Version of the policies that it has."""
     _profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def next(self, state: HubState, clock: Clock) -> Head:
         """The head of the next question."""
-        snapshot, known = state.snapshot(clock), self._views
-        views = snapshot.clusters
-        others = [view for name, view in views.items() if known.get(name) is not view]
-        capacities, without = dict[str, Capacity](), set[str]()
-        for view in others:
-            before = known.get(view.name)
-            if view.capacity is None:
-                without.add(view.name)
-            elif before is None or before.capacity is not view.capacity:
-                capacities[view.name] = view.capacity
-        names = None if views.keys() == known.keys() else tuple(views)
-        self._views = views
+        snapshot, before = state.snapshot(clock), self._sent
+        known, now = before.clusters, snapshot.clusters
+        views, capacities = dict[str, ClusterView](), dict[str, Capacity | None]()
+        for name, view in now.items():
+            old = known.get(name)
+            if old is view:  # the rule: a member's view is made anew when it differs
+                continue
+            if old is None or old.capacity is not view.capacity:
+                capacities[name] = view.capacity
+            bare = _reporting(view, None)
+            if old is None or _reporting(old, None) != bare:
+                views[name] = bare
+        kept = tuple(name for name in _LASTING if getattr(before, name) == getattr(snapshot, name))
+        nothing: dict[str, Any] = {name: getattr(NO_FLEET, name) for name in kept}
+        self._sent = replace(snapshot, peers=NOBODY)
         rules = None if self._rules == state.rules.version else tuple(state.rules)
         self._rules = state.rules.version
         profiles: dict[str, Mapping[str, Any] | None] = {
@@ -206,14 +221,11 @@ class Heads:
         profiles |= dict.fromkeys(self._profiles.keys() - state.profiles.keys())
         self._profiles = dict(state.profiles)
         return Head(
-            replace(
-                snapshot,
-                clusters={view.name: replace(view, capacity=None) for view in others},
-                peers=NOBODY,
-            ),
-            names,
+            replace(self._sent, clusters={}, **nothing),
+            kept,
+            None if now.keys() == known.keys() else tuple(now),
+            views,
             capacities,
-            frozenset(without),
             rules,
             state.rules.in_force_max,
             profiles,

@@ -82,6 +82,9 @@ class Charged:
         """Since the world was kept; None while none is."""
         self.on_read: OnRead | None = None
         """Called with what a read changes; None where nobody keeps a copy."""
+        self.follows = False
+        """It is such a copy: what a read of it finds to tidy or to sum up it leaves to the
+        original, so that both go on from the same."""
 
     def take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
         """The commitment of a workload says `now`; before, it said `was`."""
@@ -211,7 +214,7 @@ class Charged:
             one up to 7 leaves 0
         """
         if self._is_covered(cluster, includes_seq):
-            if cluster in self._summed:
+            if cluster in self._summed and not self.follows:
                 self.sum_up(cluster, None)
             return []
         charges = sorted(self.each(cluster, includes_seq), key=lambda charge: charge[:2])
@@ -240,7 +243,8 @@ class Charged:
         count = bisect.bisect_right(charges, last, key=lambda charge: charge[0])
         if singly is not None and len(charges) - count > max(singly, count // SINGLY_OF):
             count = len(charges)
-        self.sum_up(cluster, (charges[count - 1][0], count) if count else None)
+        if not self.follows:
+            self.sum_up(cluster, (charges[count - 1][0], count) if count else None)
         sums = self._departures.copies(cluster)
         for _, _, pod, copies in charges[:count]:
             sums[pod] = sums.get(pod, 0) + copies
@@ -350,7 +354,7 @@ class Charged:
     def tidy_leaving(self, cluster: str, includes_seq: int) -> None:
         """Releases workloads that have left, of which the summary includes the last step. Until
         then what left stays charged, because its pods may still run."""
-        for uid in sorted(self._leaving.get(cluster, ())):
+        for uid in () if self.follows else sorted(self._leaving.get(cluster, ())):
             if self._trail(cluster, uid)[-1][0] <= includes_seq:
                 self.release(cluster, uid)
                 if self.on_read is not None:
@@ -359,6 +363,8 @@ class Charged:
     def _tidy(self, cluster: str, includes_seq: int) -> None:
         """Drops steps that no later summary needs: those before the last included one, and all of a
         workload that has left."""
+        if self.follows:
+            return
         self.tidy_leaving(cluster, includes_seq)
         if self.drop_needless(cluster, includes_seq) and self.on_read is not None:
             self.on_read("drop_needless", cluster, includes_seq)

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from federator.hub.query.access import Refused
+from federator.hub.snapshot.quick import Quick
 from federator.hub.snapshot.world import World
 from federator.kube.threads import Stop
 
@@ -34,6 +35,21 @@ def hang_once(world: World, begun: Path, _: Stop) -> int:
         began(begun)
         signal.pause()
     return len(world.workloads)
+
+
+def first(_: World, how: str, __: Stop) -> tuple[int, str] | None:
+    """(process, what this part knows); None or a bug for other questions."""
+    if how == "bug":
+        raise ZeroDivisionError("a bug")
+    return (os.getpid(), "first") if how == "short" else None
+
+
+def rest(_: World, how: str, __: Stop) -> tuple[int, str]:
+    """(process, what this part knows)."""
+    return os.getpid(), f"rest {how}"
+
+
+QUICK = Quick(first, rest)
 
 
 def die(_: World, tries: Path, __: Stop) -> None:

@@ -94,6 +94,18 @@ async def test_an_answer_is_about_the_moment_of_its_question(
     assert pid not in (os.getpid(), snapshots.pid)
 
 
+async def test_a_short_first_part_of_a_verdict_takes_no_process_of_its_own(
+    snapshots: Snapshots,
+) -> None:
+    assert await snapshots(Kind.VERDICT, works.QUICK, "short") == (snapshots.pid, "first")
+    for how in ("long", "bug"):
+        pid, answer = await snapshots(Kind.VERDICT, works.QUICK, how)
+        assert answer == f"rest {how}"
+        assert pid not in (os.getpid(), snapshots.pid)
+    pid, answer = await snapshots(Kind.PLAN, works.QUICK, "short")
+    assert pid != snapshots.pid  # only verdicts may hold up the changes
+
+
 async def test_the_event_loop_goes_on_while_an_answer_is_computed(
     snapshots: Snapshots, tmp_path: Path
 ) -> None:

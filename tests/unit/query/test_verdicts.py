@@ -7,9 +7,15 @@ import json
 import random
 from typing import Any
 
+from federator.advice.plans import verdicts as judging
+from federator.advice.trials import never
 from federator.hub.query import verdicts
+from federator.hub.query.advising import Subject
+from federator.hub.records import workloads
+from federator.hub.snapshot.world import World as Memory
 from federator.kinds import registry
 from federator.kube.tlsserver import Outgoing
+from federator.scheduling.entry import Standing
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
 from tests.unit.query import asking
@@ -97,6 +103,38 @@ def test_workloads_of_one_submission_are_judged_together() -> None:
         answer = asking.body(await ask(world, *both))
         rows = {row["name"]: row["placed"] for row in answer["workloads"]}
         assert sum(rows.values()) == 12  # one on each node
+
+    worlds.play(scenario)
+
+
+def test_what_one_decision_answers_is_what_the_whole_answers() -> None:
+    """The worker answers with the first part alone where it can."""
+
+    async def scenario(world: World) -> None:
+        await asked_by_gateway(world)
+        quota = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "30"}}}}
+        await world.create("FederatedQuota", "", "feed", quota)
+        await world.create("PinterestService", "feed", "other", worlds.service(9, "2"))
+        await world.settle()
+        processes = world.federation.processes["hub"]
+        memory = Memory.of(processes.state, world.federation.clock)
+        rng, first = random.Random(3), 0
+        for at in range(60):
+            spec = {"project": rng.choice(["feed", "free"])}
+            count, cpu = rng.randint(1, 30), rng.choice(["100m", "1", "6", "90"])
+            obj = workload(f"w{at}", count, cpu, **spec)
+            obj["metadata"] |= {"uid": f"u{at}", "generation": 1}
+            summary = workloads.summarise("PinterestService", obj, None)
+            asked = (Subject(summary, Standing(), (obj,), (), {}),)
+            whole = verdicts.WORK.rest(memory, asked, judging.verdict, never)
+            short = verdicts.WORK.first(memory, asked, judging.verdict, never)
+            if short is not None:
+                first += 1
+                assert short == whole
+            else:
+                (row,) = json.loads(whole)["workloads"]
+                assert row["verdict"] != "placed" or row["missing"]
+        assert 10 < first < 50
 
     worlds.play(scenario)
 
