@@ -88,12 +88,12 @@ def test_a_question_tells_only_of_clusters_that_have_changed() -> None:
         first, again = (copy.state.snapshot(copy.clock).clusters for _ in range(2))
         assert all(first[name] is again[name] for name in "abc")
         head = copy.heads.next(copy.state, copy.clock)
-        assert (head.names, dict(head.snapshot.clusters), head.capacities) == (None, {}, {})
+        assert (head.clusters, dict(head.views), dict(head.capacities)) == (None, {}, {})
 
         await world.patch("MemberCluster", "", "b", {"spec": {"cordoned": True}})
         await asyncio.sleep(1)
         head = copy.heads.next(copy.state, copy.clock)
-        assert (head.names, [*head.snapshot.clusters]) == (None, ["b"])
+        assert (head.clusters, [*head.views]) == (None, ["b"])
         copy.world.take(head)
         assert_same(copy)
 
