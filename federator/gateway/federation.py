@@ -81,13 +81,13 @@ class Federation:
             raise problems.of_host(trouble, path_of(obj)) from None
 
     async def labelled(
-        self, caller: Caller, namespace: str, kinds: Sequence[str], selector: str
+        self, caller: Caller, namespace: str, selectors: Mapping[str, str]
     ) -> list[Obj]:
-        """Objects of these kinds that the caller may list. Raises `Problem` where that is none of
-        the kinds."""
+        """Objects that the caller may list, by the selector of labels of each kind. Raises
+        `Problem` where that is none of the kinds."""
         client = self._callers.client(caller)
 
-        async def of_kind(name: str) -> list[Obj] | errors.Denied:
+        async def of_kind(name: str, selector: str) -> list[Obj] | errors.Denied:
             row = KINDS[name]
             try:
                 async with asyncio.timeout(READ_S):
@@ -103,7 +103,7 @@ class Federation:
                 raise problems.of_host(given or errors.Unreachable("late"), row.plural) from None
             return [{**obj, "apiVersion": row.api_version, "kind": name} for obj in listing.items]
 
-        answers = await asyncio.gather(*map(of_kind, kinds))
+        answers = await asyncio.gather(*(of_kind(*each) for each in selectors.items()))
         denied = [each for each in answers if isinstance(each, errors.Denied)]
         if denied and len(denied) == len(answers):
             raise problems.of_host(denied[0], namespace)

@@ -191,7 +191,8 @@ class Port:
     async def _list(self, caller: Caller, _: Incoming, given: Given, parameters: Given) -> Outgoing:
         platform, namespace = self._submitter.platform, given["namespace"]
         selector = f"{submissions.WORKFLOW_LABEL}={given['name']}"
-        objs = await platform.labelled(caller, namespace, self._submitter.kinds, selector)
+        selectors = dict.fromkeys(self._submitter.kinds, selector)
+        objs = await platform.labelled(caller, namespace, selectors)
         listed = [
             each
             for each in views.listed(namespace, given["name"], objs)

@@ -44,9 +44,9 @@ class Platform(Protocol):
         ...
 
     async def labelled(
-        self, caller: Caller, namespace: str, kinds: Sequence[str], selector: str
+        self, caller: Caller, namespace: str, selectors: Mapping[str, str]
     ) -> list[Obj]:
-        """Objects of these kinds that the caller may list."""
+        """Objects that the caller may list, by the selector of labels of each kind."""
         ...
 
     async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
@@ -141,17 +141,12 @@ class Submitter:
 
     async def find(self, caller: Caller, namespace: str, workflow: str, identity: str) -> list[Obj]:
         """The objects that a submission has made, or changed. Raises `Problem`."""
-        ending = [kind for kind in self.kinds if records.ends(kind)]
-        lasting = [kind for kind in self.kinds if not records.ends(kind)]
-        made = await self.platform.labelled(
-            caller, namespace, ending, f"{submissions.ID_LABEL}={identity}"
-        )
-        changed = await self.platform.labelled(
-            caller, namespace, lasting, f"{submissions.WORKFLOW_LABEL}={workflow}"
-        )
+        made = f"{submissions.ID_LABEL}={identity}"
+        changed = f"{submissions.WORKFLOW_LABEL}={workflow}"
+        selectors = {kind: made if records.ends(kind) else changed for kind in self.kinds}
         return [
             obj
-            for obj in (*made, *changed)
+            for obj in await self.platform.labelled(caller, namespace, selectors)
             if any(
                 each.id == identity and each.workflow == workflow for each in submissions.read(obj)
             )

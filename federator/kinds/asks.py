@@ -73,6 +73,7 @@ def ask(
         disruptions=verbs.disruptions(obj),
         own=own_requests(obj, verbs, shape) if profile is not None else None,
         stated=stated,
+        named=True,
     )
 
 

@@ -163,7 +163,7 @@ def _unselected(place: Place) -> bool:
 
 def _in_order(ask: Ask, joining: Sequence[_Part]) -> list[_Part]:
     """Clusters that are to get it, in an order that favours no name where quota is short."""
-    mine = names.stable_order(ask.uid)
+    mine = names.stable_order(ask.tie_break)
     return sorted(
         joining,
         key=lambda part: (candidates.tie_break(part.place, mine, by_name=False), part.name),

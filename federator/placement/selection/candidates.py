@@ -334,7 +334,7 @@ class _Maker:
 
     def __init__(self, ask: Ask, *, by_name: bool) -> None:
         self._ask, self._by_name = ask, by_name
-        self._mine = names.stable_order(ask.uid)
+        self._mine = names.stable_order(ask.tie_break)
         self._weigh = DIVIDERS[ask.policy.division.strategy].weigh
         self._general = percluster.general(ask.policy)
 

@@ -63,7 +63,7 @@ def leavers(
         return []
     # Behind all groups: copies stay in clusters of the policy's groups before they stay in one that
     # it does not admit.
-    last, mine = len(ask.policy.division.groups), names.stable_order(ask.uid)
+    last, mine = len(ask.policy.division.groups), names.stable_order(ask.tie_break)
     return [
         Candidate(
             _behind(place, last),

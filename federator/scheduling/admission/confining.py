@@ -198,7 +198,7 @@ class _Search:
         """What is left, to the clusters that would grow: as evenly as it goes; one after the other
         where each is to have the whole count."""
         ask, given = self.entry.ask, dict[str, int]()
-        in_turn = sorted(growth, key=lambda name: names.stable_order(ask.uid, name))
+        in_turn = sorted(growth, key=lambda name: names.stable_order(ask.tie_break, name))
         if ask.shape.every_node or leaving.everywhere(ask):
             for name in in_turn:
                 fits = min(growth[name], room)

@@ -6,11 +6,14 @@ decisions takes it anew, and says so.
 """
 
 import hashlib
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
 from federator.api.placement import placementdecision
-from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.hub.records import decisions
+from federator.model.decision import Decision
+from federator.model.fleet import ClusterView, Commitment, FleetSnapshot
 from federator.model.kubernetes import selectors
 from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.policy import Division, Group, Policy, SpreadRule, Strategy, Weight
@@ -82,3 +85,31 @@ def test_policies_without_the_new_fields_decide_as_before() -> None:
         verdicts = [(each.cluster, each.message, each.terms) for each in made.verdicts]
         digest.update(repr((recorded, verdicts, made.inputs_hash)).encode())
     assert digest.hexdigest() == FORMER
+
+
+def test_the_tie_break_of_this_release_moves_no_copy() -> None:
+    """Ties were broken by the uid alone before."""
+    moved = chosen_otherwise = 0
+    for seed in range(600):
+        rng = Random(seed)
+        snapshot, policy, copies = _fleet(rng), _policy(rng), rng.randint(0, 40)
+        more: dict[str, Any] = {"policy": policy}
+        before = service(copies, **more) if seed % 3 else jobs(copies, copies // 2, **more)
+        now = replace(before, named=True)
+        first = engine.decide(before, (), snapshot, Commitments().open(snapshot), seq=7)
+        commitments = Commitments()
+        commitments.record(Commitment.of(before, first.shares))
+        for ask in (before, now):
+            ledger = commitments.open(snapshot)
+            again = engine.decide(
+                ask, decisions.holdings(first.shares, None), snapshot, ledger, seq=7
+            )
+            moved += _counts(again) != _counts(first)
+        new = engine.decide(now, (), snapshot, Commitments().open(snapshot), seq=7)
+        chosen_otherwise += _counts(new) != _counts(first)
+    assert chosen_otherwise > 5
+    assert not moved
+
+
+def _counts(made: Decision) -> dict[str, tuple[int, int]]:
+    return {share.cluster: (share.count, share.slots) for share in made.shares}
