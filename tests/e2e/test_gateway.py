@@ -10,13 +10,14 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 
 from federator.cli.running import sandbox
 from federator.embedded import http
@@ -29,12 +30,13 @@ from federator.gateway.options import GatewayOptions
 from federator.gateway.server import Gateway
 from federator.hub.query.announcing import Announcement
 from federator.kinds import registry
-from federator.kube import selfsigned
+from federator.kube import errors, selfsigned
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.login import connect, tls
 from federator.kube.tlsserver import Listen
 from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.wire.transport import Transport
 from federator.model.steps import ObjectRef
 from federator.process.oidc import issuer
 from federator.process.oidc.issuer import Issuer, Issuers
@@ -43,16 +45,21 @@ from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation
 from tests.artifacts import made, repository
 from tests.artifacts.repository import ArtifactRepository
+from tests.house.sources import ROOT
 from tests.npm import provider
 from tests.unit.deploy import manifests
+from tests.unit.gateway.authorities import Authority, write
+from tests.unit.gateway.disks import Disk
 
 pytestmark = [pytest.mark.e2e]
 ACCOUNT = "federator-gateway"
 OWN = "of-the-gateway"
+CI = ROOT / "config" / "examples" / "submission" / "ci"
 DEADLINE_S = 90.0
 EXAMPLES = "15"
 """Requests that are drawn for each operation, in each of several ways."""
 RBAC = "rbac.authorization.k8s.io"
+Wrap = Callable[[Transport], Transport]
 DEPLOYER = [
     {
         "apiGroups": ["pinterest.com", "apps"],
@@ -72,19 +79,26 @@ class Grounds:
     home: Path
     token: str
     source: str
+    gateway: Gateway
+    files: ArtifactRepository
 
-    async def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
-        """A command without a kubeconfig."""
-        (self.home / "token").write_text(self.token)
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands find: no kubeconfig, and no token."""
+        return {
             "PATH": os.environ.get("PATH", ""),
             "HOME": str(self.home),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             "FEDERATOR_GATEWAY": self.base,
-            "FEDERATOR_TOKEN_FILE": str(self.home / "token"),
             "FEDERATOR_CA_FILE": str(self.home / "ca"),
             "FEDERATOR_NAMESPACE": "ads",
         }
+
+    async def run(self, *arguments: str, code: int = 0, **more: str) -> tuple[str, str]:
+        """A command, with the token of the CI system where `more` names no certificate."""
+        (self.home / "token").write_text(self.token)
+        own = more or {"FEDERATOR_TOKEN_FILE": str(self.home / "token")}
+        environment = self.environment | own
         return await _run(
             sys.executable, "-m", "federator", *arguments, code=code, environment=environment
         )
@@ -104,8 +118,11 @@ async def _run(*command: str, code: int, environment: dict[str, str]) -> tuple[s
 
 
 @contextlib.asynccontextmanager
-async def grounds(home: Path, **options: Any) -> AsyncIterator[Grounds]:
-    """A federation, a provider, a repository with a workflow, and a gateway between them."""
+async def grounds(
+    home: Path, *, wrap: Wrap = lambda own: own, **options: Any
+) -> AsyncIterator[Grounds]:
+    """A federation, a provider, a repository with a workflow, and a gateway between them. `wrap`:
+    the gateway's own connection to the host."""
     federation = Federation(
         fleet=fleetfile.generated(2), clock=RealClock(), rng=random.Random(5), election=True
     )
@@ -129,7 +146,7 @@ async def grounds(home: Path, **options: Any) -> AsyncIterator[Grounds]:
         own = await connect.from_kubeconfig(str(home / "kubeconfig"))
         own = HttpTransport(_as(own.endpoint, OWN))
         opened.push_async_callback(own.close)
-        gateway = await _gateway(opened, own, issued, home, options)
+        gateway = await _gateway(opened, own, issued, home, options, wrapped=wrap(own))
         signed = selfsigned.made("gateway", dns=(), addresses=("127.0.0.1",), now_s=time.time())
         for name, pem in (("cert", signed.cert_pem), ("key", signed.key_pem)):
             (home / name).write_bytes(pem)
@@ -137,7 +154,7 @@ async def grounds(home: Path, **options: Any) -> AsyncIterator[Grounds]:
         listen = Listen(cert_file=str(home / "cert"), key_file=str(home / "key"))
         base, _ = await opened.enter_async_context(server.running(gateway, listen))
         await gateway.policies.read()
-        yield Grounds(federation, base, home, await _token(issued), source)
+        yield Grounds(federation, base, home, await _token(issued), source, gateway, files)
 
 
 def _as(endpoint: Endpoint, token: str) -> Endpoint:
@@ -151,9 +168,11 @@ async def _gateway(
     issued: provider.Provider,
     home: Path,
     options: dict[str, Any],
+    *,
+    wrapped: Transport,
 ) -> Gateway:
     clock = RealClock()
-    client = Client(own, "host", field_manager=ACCOUNT)
+    client = Client(wrapped, "host", field_manager=ACCOUNT)
     trust = Trust(
         issued.issuer,
         frozenset({"urn:federator"}),
@@ -289,13 +308,119 @@ async def test_a_ci_job_submits_with_its_own_token_and_no_kubeconfig(tmp_path: P
         what = [json.loads(line)["what"] for line in text.splitlines()]
         assert what[0] == "start"
         assert what[-1] == "cancelled"
-        await found.run("audit", "verify", str(written))
+        out, _ = await found.run("audit", "verify", str(tmp_path / "audit"))
+        assert "whole" in out
         written.write_text(text.replace('"ci:ci"', '"ci:me"', 1))
         _, err = await found.run("audit", "verify", str(written), code=1)
         assert "line 2" in err
+        written.write_text(text)
         host = found.federation.client("host")
         events = await host.list("events.k8s.io/v1", "events", "ads")
         assert {"Submitted", "Cancelled"} <= {each["reason"] for each in events.items}
+
+
+async def test_the_example_of_a_ci_job_runs_as_it_is(tmp_path: Path) -> None:
+    """The lines of config/examples/submission/ci/gitlab-ci.yml, in a shell with the variables that
+    GitLab sets."""
+    job = yaml.safe_load((CI / "gitlab-ci.yml").read_text())["submit"]
+    program = tmp_path / "bin" / "federator"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m federator "$@"\n')
+    program.chmod(0o755)
+    async with grounds(tmp_path) as found:
+        given = {
+            "CI_COMMIT_SHA": "v1",
+            "CI_JOB_ID": "1841",
+            "FEDERATOR_TOKEN": found.token,
+            "WORKFLOW": found.source,
+        }
+        environment = {**job["variables"], **found.environment, **given}
+        environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+        script = "\n".join(["set -e", *job["script"]])
+        for said in ("submission ", "submitted before"):  # a retry of the job
+            out, _ = await _run("bash", "-c", script, code=0, environment=environment)
+            assert out.startswith("placed: PinterestService serving: 6 of 6 copies: ")
+            assert said in out
+        assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+        after = "\n".join(job["after_script"])
+        await _run("bash", "-c", after, code=0, environment=environment)
+        assert not (tmp_path / "token").exists()
+        out, _ = await found.run("submissions", "list", "serving")
+        assert [line.split()[3] for line in out.splitlines()[1:]] == ["ci:ci"]
+
+
+async def test_a_client_certificate_stands_in_for_a_token(tmp_path: Path) -> None:
+    people = Authority()
+    (tmp_path / "clients").write_bytes(people.pem)
+    clients = str(tmp_path / "clients")
+    async with grounds(tmp_path, clients_ca_file=clients, clients_groups_prefix="ci:") as found:
+        artifact = f"{found.source}@v1"
+
+        async def run(pair: tuple[bytes, bytes], *arguments: str, code: int) -> tuple[str, str]:
+            cert, key = write(tmp_path, pair)
+            files = {"FEDERATOR_CERT_FILE": cert, "FEDERATOR_KEY_FILE": key}
+            return await found.run(*arguments, code=code, **files)
+
+        ana = people.signed("ana", groups=["ads-deploy"])
+        out, _ = await run(ana, "submit", artifact, "--key", "by-ana", code=0)
+        assert out.startswith("placed: ")
+        out, _ = await run(ana, "submissions", "list", "serving", code=0)
+        assert out.splitlines()[1].split()[3] == "x509:ana"
+        ben = people.signed("ben", groups=["feed"])
+        _, err = await run(ben, "submit", artifact, code=3)
+        assert "may not create workloads in the namespace ads" in err
+        # Tokens count as before, and no certificate is asked of them.
+        await found.run("submissions", "list", "serving")
+        _, err = await found.run("submit", artifact, code=2, FEDERATOR_CERT_FILE="x")
+        assert "--cert-file and --key-file are needed together" in err
+
+
+async def test_nothing_is_acknowledged_without_its_line_in_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with grounds(tmp_path) as found:
+        disk = Disk(monkeypatch)
+        path = f"{found.base}/v1/workflows/ads/serving/submissions"
+        body = {"artifact": found.source, "version": "v1", "idempotencyKey": "full"}
+        host = found.federation.client("host")
+        ref = registry.KINDS["PinterestService"].ref("ads", "serving")
+        headers = {"Authorization": f"Bearer {found.token}"}
+        secure = tls.client_context(ca_pem=(tmp_path / "ca").read_bytes())
+
+        async def ask(method: str, at: str, **more: Any) -> tuple[int, str]:
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.request(method, at, ssl=secure, **more) as answer,
+            ):
+                document = await answer.json(content_type=None)
+                return answer.status, document.get("title") or document["id"]
+
+        # The disk is full before anything is written: nothing is stored.
+        disk.failing("part", "part")
+        assert await ask("POST", path, json=body) == (503, "AuditUnavailable")
+        with pytest.raises(errors.NotFound):
+            await host.get(ref)
+        # It becomes full after that line: the object is stored, and not acknowledged.
+        # The third line: the first one of another file is before it.
+        disk.failing_at(3, "fdatasync")
+        assert await ask("POST", path, json=body) == (503, "AuditUnavailable")
+        assert await host.get(ref)
+        status, identity = await ask("POST", path, json=body)
+        assert status == 200
+        # The same of a cancel.
+        disk.failing("write", "write")
+        assert await ask("DELETE", f"{path}/{identity}") == (503, "AuditUnavailable")
+        assert await host.get(ref)
+        assert (await ask("DELETE", f"{path}/{identity}"))[0] == 200
+    out, _ = await found.run("audit", "verify", str(tmp_path / "audit"))
+    assert "; ended; " in out
+    lines = [
+        json.loads(line)["what"]
+        for file in sorted((tmp_path / "audit").iterdir())
+        for line in file.read_text().splitlines()
+    ]
+    acknowledged = [each for each in lines if each in ("created", "repeated", "cancelled")]
+    assert acknowledged == ["repeated", "cancelled"]
 
 
 async def _logs_of(found: Grounds, identity: str) -> int:

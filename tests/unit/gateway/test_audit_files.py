@@ -1,10 +1,8 @@
 """The audit over several files: rotation, crashes, a full disk, and what a check of a folder finds."""
 
 import asyncio
-import errno
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from click.testing import CliRunner
 from federator.cli.main import cli
 from federator.gateway import audit, chains
 from federator.gateway.audit import Audit
+from tests.unit.gateway.disks import Disk
 
 DAY = "2026-12-01T{:02}:00:00.000000Z"
 
@@ -199,7 +198,7 @@ async def test_the_command_fails_for_each_chain_that_is_not_whole(written: Writt
 
     result = CliRunner().invoke(cli, ["audit", "verify", str(written.folder)])
     assert result.exit_code == 1
-    assert "process two: whole, 2 lines in 1 files" in result.output
+    assert "process two: whole, 2 lines in 1 file from" in result.output
     assert "file 2 is missing" in result.output
     empty = written.folder / "empty"
     empty.mkdir()
@@ -209,34 +208,6 @@ async def test_the_command_fails_for_each_chain_that_is_not_whole(written: Writt
 
 
 # -- a disk that is full, or fails ---------------------------------------------
-
-
-class Disk:
-    """Fails calls of the system, in the order that a test says. Real files otherwise."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.fails: Iterator[str] = iter(())
-        self.real = {name: getattr(os, name) for name in ("write", "fdatasync", "fsync")}
-        for name in self.real:
-            monkeypatch.setattr(os, name, self._wrapped(name))
-        self._next = ""
-
-    def failing(self, *names: str) -> None:
-        """The next calls of these names fail, one after the other. `part`: a write of a part."""
-        self.fails = iter(names)
-        self._next = next(self.fails, "")
-
-    def _wrapped(self, name: str) -> Callable[..., Any]:
-        def called(*arguments: Any) -> Any:
-            part = name == "write" and self._next == "part"
-            if name == self._next or part:
-                self._next = next(self.fails, "")
-                if part:
-                    return self.real["write"](arguments[0], arguments[1][:30])
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return self.real[name](*arguments)
-
-        return called
 
 
 @pytest.mark.parametrize(
