@@ -34,7 +34,8 @@ def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _archive(**files: str) -> bytes:
+def archive(**files: str) -> bytes:
+    """A tar.gz with these files."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as made:
         for name, text in files.items():
@@ -107,13 +108,13 @@ async def stored(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     room.mkdir()
     async with registry.serving(room) as host:
 
-        async def push(name: str, data: bytes) -> tuple[str, str]:
-            return f"oci://{host}/ads/config", await _push(host, "ads/config", name, data)
+        async def upload(name: str, data: bytes) -> tuple[str, str]:
+            return f"oci://{host}/ads/config", await push(host, "ads/config", name, data)
 
-        yield Stored(push)
+        yield Stored(upload)
 
 
-async def _push(host: str, where: str, name: str, data: bytes) -> str:
+async def push(host: str, where: str, name: str, data: bytes) -> str:
     """As `oras push` does: one layer with the name of the file. Returns the manifest's digest."""
     base = f"http://{host}/v2/{where}"
     async with aiohttp.ClientSession() as session:
@@ -162,7 +163,7 @@ async def _reason(made: Configuration) -> tuple[str, str]:
 
 async def test_files_and_archives_are_there_together(stored: Stored, tmp_path: Path) -> None:
     flags = await stored.upload("flags.json", b'{"a": 1}')
-    models = await stored.upload("models.tar.gz", _archive(**{"m/one": "1", "two": "2"}))
+    models = await stored.upload("models.tar.gz", archive(**{"m/one": "1", "two": "2"}))
     made = _part(tmp_path / "c", (*flags, "flags.json"), (*models, "ml/models"))
 
     await made.prepare()
@@ -191,7 +192,7 @@ async def test_nothing_is_shown_before_all_artifacts_are_there(
     stored: Stored, tmp_path: Path
 ) -> None:
     flags = await stored.upload("flags.json", b"{}")
-    evil = await stored.upload("evil.tar.gz", _archive(**{"../../evil": "x"}))
+    evil = await stored.upload("evil.tar.gz", archive(**{"../../evil": "x"}))
     made = _part(tmp_path / "c", (*flags, "flags.json"), (*evil, "models"))
 
     assert await _reason(made) == (
@@ -353,6 +354,53 @@ async def test_a_login_is_sent_to_its_own_host_only(tmp_path: Path) -> None:
             await part.make(Pod(env=env)).prepare()
 
     assert shown == {"repository": "Basic Y2k6cA==", "blobs": ""}
+
+
+async def test_a_registry_that_wants_a_token_gets_one(tmp_path: Path) -> None:
+    """As registries with a token server do: a challenge, a token for the login, a retry."""
+    layer = {"mediaType": "application/json", "digest": _digest(DATA), "size": len(DATA)}
+    manifest = json.dumps({"schemaVersion": 2, "layers": [layer]}).encode()
+    asked: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        shown = request.headers.get("Authorization", "")
+        if request.path == "/token":
+            asked.append(f"{shown} {request.query['service']} {request.query['scope']}")
+            return web.json_response({"token": "t0ken"})
+        if shown != "Bearer t0ken":
+            realm = f'Bearer realm="http://{request.host}/token",service="store"'
+            return web.Response(status=401, headers={"WWW-Authenticate": realm})
+        return web.Response(body=manifest if "/manifests/" in request.path else DATA)
+
+    async with repository.listening(handle) as host:
+        logins = tmp_path / "config.json"
+        logins.write_text(json.dumps({"auths": {f"https://{host}/v1/": {"auth": "Y2k6cA=="}}}))
+        listed = [{"artifact": f"oci://{host}/ads/c", "digest": _digest(manifest), "path": "c"}]
+        env = {
+            wanted.CONFIG: json.dumps(listed),
+            "FEDERATOR_CONFIG_DIR": str(tmp_path / "c"),
+            "FEDERATOR_CONFIG_LOGINS": str(logins),
+        }
+        await part.make(Pod(env=env)).prepare()
+
+    assert (tmp_path / "c" / "c").read_bytes() == DATA
+    assert asked == ["Basic Y2k6cA== store repository:ads/c:pull"]
+
+
+async def test_a_slow_server_costs_time_only(tmp_path: Path) -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for begin in range(0, len(DATA), 30_000):
+            await answer.write(DATA[begin : begin + 30_000])
+            await asyncio.sleep(0.01)
+        return answer
+
+    async with repository.listening(handle) as host:
+        made = _part(tmp_path / "c", (f"http://{host}/data", _digest(DATA), "data"))
+        await made.prepare()
+
+    assert (tmp_path / "c" / "data").read_bytes() == DATA
 
 
 def test_settings_that_cannot_be_used_are_named() -> None:

@@ -1,6 +1,8 @@
 """One contract for all stores of secrets: a folder, and a real OpenBao."""
 
+import asyncio
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,11 +15,12 @@ from federator.runtime.backends import Away, Refusal
 from federator.runtime.secrets.folder import READERS, FolderStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
 from federator.runtime.secrets.store import SECRET_MAX, SecretStore
-from tests.openbao import pods, server
+from tests.openbao import pods, program, server
 from tests.openbao.server import OpenBao
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("openbao")]
 
+ROOT = Path(__file__).resolve().parents[2]
 POD = "spiffe://example.org/ns/ads/sa/web"
 OTHER = "spiffe://example.org/ns/search/sa/web"
 CANARY = "canary-5d1e"
@@ -214,3 +217,27 @@ async def test_a_deleted_version_counts_as_changed_and_is_missing(
     assert await store.changed({"ads/db": "1"}) == {"ads/db"}
     with pytest.raises(Refusal, match="newest version is deleted"):
         await store.read("ads/db")
+
+
+async def test_the_commands_of_the_documents_set_up_a_server(
+    openbao: OpenBao, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "operating" / "runtime-backends.md").read_text("utf-8")
+    commands = page.split("```text\n")[1].split("```")[0]
+    (tmp_path / "pods-ca.pem").write_text(pods.authority(openbao), "ascii")
+    env = {
+        "PATH": f"{program.needed().parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "BAO_ADDR": openbao.address,
+        "BAO_CACERT": str(openbao.ca_file),
+        "BAO_TOKEN": openbao.token,
+    }
+    done = await asyncio.create_subprocess_exec("sh", "-e", "-c", commands, cwd=tmp_path, env=env)
+    assert await done.wait() == 0
+    openbao.put("ads/db", {"password": "one", "key": "base64:AAEC"})
+    store = _store(openbao, tmp_path / "identity")
+
+    secret = await store.read("ads/db")
+
+    assert secret.values == {"password": b"one", "key": b"\x00\x01\x02"}
+    assert await store.changed({"ads/db": secret.version}) == frozenset()

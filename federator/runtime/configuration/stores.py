@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from federator.model import sources
 from federator.model.sources import Reference
 from federator.runtime.backends import Away, Refusal
-from federator.runtime.configuration.getting import Answer, Web
+from federator.runtime.configuration.getting import Answer, Web, host_of
 
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 DOCKER: Final = "application/vnd.docker.distribution.manifest.v2+json"
@@ -122,7 +122,10 @@ class OciStore:
             return basic
         asked = dict(_CHALLENGE.findall(rest))
         realm = asked.get("realm", "")
-        if kind.lower() != "bearer" or not realm.startswith(("https://", "http://127.0.0.1")):
+        safe = realm.startswith("https://") or (
+            realm.startswith("http://") and sources.is_loopback(host_of(realm))
+        )
+        if kind.lower() != "bearer" or not safe:
             raise Refusal(
                 "ConfigDenied", f"{artifact.host} wants a login, and the pod has none for it"
             )
