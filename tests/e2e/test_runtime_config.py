@@ -387,6 +387,35 @@ async def test_a_registry_that_wants_a_token_gets_one(tmp_path: Path) -> None:
     assert asked == ["Basic Y2k6cA== store repository:ads/c:pull"]
 
 
+async def test_a_token_service_elsewhere_gets_no_login(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.StreamResponse:
+        shown.append(request.headers.get("Authorization", ""))
+        return web.json_response({"token": "t0ken"})
+
+    async with repository.listening(elsewhere) as tokens:
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            realm = f'Bearer realm="http://{tokens}/token",service="store"'
+            return web.Response(status=401, headers={"WWW-Authenticate": realm})
+
+        async with repository.listening(handle) as host:
+            logins = tmp_path / "config.json"
+            logins.write_text(json.dumps({"auths": {host: {"auth": "Y2k6cA=="}}}))
+            entry = {"artifact": f"oci://{host}/ads/c", "digest": _digest(DATA), "path": "c"}
+            env = {
+                wanted.CONFIG: json.dumps([entry]),
+                "FEDERATOR_CONFIG_DIR": str(tmp_path / "c"),
+                "FEDERATOR_CONFIG_LOGINS": str(logins),
+            }
+            made = part.make(Pod(env=env))
+            assert isinstance(made, Configuration)
+            assert (await _reason(made))[0] == "ConfigDenied"
+
+    assert shown == [""]
+
+
 async def test_a_slow_server_costs_time_only(tmp_path: Path) -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()

@@ -3,10 +3,14 @@ where to begin.
 """
 
 import base64
+import gzip
+import io
 import json
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from federator import settings
@@ -37,6 +41,9 @@ from federator.kube.wire import decode
 from federator.model import shards, sources
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
+from federator.runtime import wanted
+from federator.runtime.backends import Refusal
+from federator.runtime.configuration import stores, unpacking
 from federator.sandbox import fleetfile
 from tests.artifacts import made
 from tests.hostile import cases_members, cases_objects, cases_texts
@@ -132,6 +139,41 @@ def _observed(kind: str) -> Callable[[dict[str, Any]], object]:
 
 def _workflow(data: bytes) -> object:
     return workflows.render(workflows.load(data), {}, "ads")
+
+
+def _archive(data: bytes) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "archive"
+        source.write_bytes(data)
+        return unpacking.unpack(source, Path(folder) / "out")
+
+
+def _layer(data: bytes) -> object:
+    return stores.layer(data, "an artifact")
+
+
+def _archives() -> tuple[bytes, ...]:
+    """A tar file with an entry of each kind, in both forms."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, kind, link in (
+            ("a", tarfile.DIRTYPE, ""),
+            ("a/" + "f" * 120, tarfile.REGTYPE, ""),
+            ("link", tarfile.SYMTYPE, "a"),
+            ("hard", tarfile.LNKTYPE, "a/" + "f" * 120),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = kind, link
+            entry.size = 3 if kind == tarfile.REGTYPE else 0
+            archive.addfile(entry, io.BytesIO(b"abc"))
+    return plain.getvalue(), gzip.compress(plain.getvalue(), mtime=0)
+
+
+ARCHIVES = _archives()
+LAYER = b'{"layers": [{"digest": "sha256:' + b"a" * 64 + b'", "size": 3, "mediaType": "x"}]}'
+CONFIG_LIST = (
+    b'[{"artifact": "oci://a.example/b", "digest": "sha256:' + b"a" * 64 + b'", "path": "c"}]'
+)
 
 
 def _statement(data: bytes) -> object:
@@ -381,6 +423,14 @@ TARGETS: Mapping[str, Target] = {
             (ValueError,),
             (b'{"auths": {"https://a.example/v1/": {"auth": "Y2k6eA=="}}}',),
         ),
+        Target("archives of configuration", _archive, (Refusal,), ARCHIVES),
+        Target("manifests of configuration", _layer, (Refusal,), (LAYER,)),
+        Target(
+            "secrets of a pod",
+            _text(wanted.secrets),
+            seeds=(b'[{"name": "ads/db#key", "path": "a/b", "mode": 256}]',),
+        ),
+        Target("configuration of a pod", _text(wanted.config), seeds=(CONFIG_LIST,)),
         Target("fleet files", _text(fleetfile.parse), (ValueError,), FLEET),
         Target(
             "settings files",

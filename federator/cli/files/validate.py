@@ -71,7 +71,7 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
             )
             continue
         problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
-        problems += _unknown_profiles(manifest.obj, profiles)
+        problems += _of_profiles(manifest.obj, profiles)
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
         wrong += len(problems)
@@ -138,22 +138,31 @@ def _about_autoscaler(obj: Mapping[str, Any], given: Set[Identity]) -> list[str]
     ]
 
 
-def _profiles(objs: "Sequence[Mapping[str, Any]]") -> frozenset[str]:
-    """The names of the RuntimeProfiles among the objects."""
-    return frozenset(
-        raw.text(obj, "metadata", "name") for obj in objs if obj.get("kind") == "RuntimeProfile"
-    )
+def _profiles(objs: "Sequence[Mapping[str, Any]]") -> dict[str, Mapping[str, Any]]:
+    """The RuntimeProfiles among the objects by name, those of the first files before others."""
+    every = [obj for obj in objs if obj.get("kind") == "RuntimeProfile"]
+    return {raw.text(obj, "metadata", "name"): obj for obj in reversed(every)}
 
 
-def _unknown_profiles(obj: Mapping[str, Any], profiles: frozenset[str]) -> "list[FieldError]":
-    """A RuntimeProfile that a workload names and that is not among those of the files. Without any
-    in the files, they are those of the host, which are not known here. Decision 0167."""
+def _of_profiles(
+    obj: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]
+) -> "list[FieldError]":
+    """A RuntimeProfile that a workload names and that is not among those of the files, and secrets
+    or configuration that no container of its profile reads. Without any in the files, they are
+    those of the host, which are not known here. Decision 0167."""
+    from federator.kinds.shared import runtimefields
     from federator.kinds.verbs import DEFAULT_PROFILE
     from federator.model.errors import FieldError
 
     problems = []
     for path in (("spec",), ("spec", "jobTemplate", "spec")):
         named = raw.text(obj, *path, "runtimeProfile") if _is_ours(obj) else ""
+        if (profile := profiles.get(named or DEFAULT_PROFILE)) is not None and _is_ours(obj):
+            try:
+                runtimefields.check({"spec": raw.mapping(obj, *path)}, profile)
+            except FieldError as bad:
+                field = bad.path.replace("spec", ".".join(path), 1)
+                problems.append(FieldError(field, bad.message))
         if profiles and named not in ("", DEFAULT_PROFILE, *profiles):
             shown = ", ".join(sorted(profiles)[:10])
             message = (

@@ -81,16 +81,16 @@ class OciStore:
             raise Refusal(
                 "ConfigDigestWrong", f"{artifact.host} sends a manifest with {actual} for {digest}"
             )
-        layer = _layer(body, f"{artifact}@{digest}")
-        url = f"{_base(artifact)}/blobs/{layer['digest']}"
-        kind = str(layer.get("mediaType", ""))
-        title = str(_mapping(layer.get("annotations")).get("org.opencontainers.image.title", ""))
+        entry = layer(body, f"{artifact}@{digest}")
+        url = f"{_base(artifact)}/blobs/{entry['digest']}"
+        kind = str(entry.get("mediaType", ""))
+        title = str(_mapping(entry.get("annotations")).get("org.opencontainers.image.title", ""))
         if kind.endswith("zstd"):
             raise Refusal(
                 "ConfigUnreadable", f"{artifact} is {kind}: tar and tar+gzip are accepted"
             )
         archive = ".tar" in kind or title.endswith(ARCHIVES)
-        return Blob(url, layer["digest"], archive, layer["size"])
+        return Blob(url, entry["digest"], archive, entry["size"])
 
     @contextlib.contextmanager
     def opened(self, blob: Blob, offset: int) -> Iterator[Answer]:
@@ -130,7 +130,9 @@ class OciStore:
                 "ConfigDenied", f"{artifact.host} wants a login, and the pod has none for it"
             )
         query = {"service": asked.get("service", ""), "scope": f"repository:{artifact.path}:pull"}
-        fields = {"Authorization": basic} if basic else {}
+        # A registry gets no login of its own sent to another host.
+        at_realm = self._web.basic(host_of(realm))
+        fields = {"Authorization": at_realm} if at_realm else {}
         with self._web.opened(f"{realm}?{urlencode(query)}", fields) as answer:
             body = _good(answer, realm).body(TOKEN_MAX, "a token")
         token = _object(body).get("token") or _object(body).get("access_token")
@@ -161,20 +163,20 @@ def _good(answer: Answer, url: str) -> Answer:
     raise Away(f"{url} answers {answer.status}")
 
 
-def _layer(body: bytes, what: str) -> dict[str, Any]:
+def layer(body: bytes, what: str) -> dict[str, Any]:
     """The one layer of a manifest. Raises Refusal."""
     layers = _object(body).get("layers")
     if not isinstance(layers, list) or len(layers) != 1 or not isinstance(layers[0], dict):
         raise Refusal(
             "ConfigUnreadable", f"{what} is no artifact with one layer: push one file or one tar"
         )
-    layer: dict[str, Any] = layers[0]
-    digest, size = layer.get("digest"), layer.get("size")
+    entry: dict[str, Any] = layers[0]
+    digest, size = entry.get("digest"), entry.get("size")
     if not isinstance(digest, str) or not sources.DIGEST.fullmatch(digest):
         raise Refusal("ConfigUnreadable", f"{what} has a layer without a sha256 digest")
     if type(size) is not int or size < 0:
         raise Refusal("ConfigUnreadable", f"{what} has a layer without a size")
-    return layer
+    return entry
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -192,6 +192,20 @@ def test_a_runtime_profile_that_is_not_among_those_of_the_files_is_a_problem(
     assert done.exit_code == 0, "the host may have it"
 
 
+def test_secrets_that_the_profile_of_the_files_does_not_read_are_a_problem(tmp_path: Path) -> None:
+    named = obj("PinterestService", replicas=1, runtime={"secrets": [{"name": "a", "path": "a"}]})
+    files = write(tmp_path, "all.yaml", named)
+    bare, reads = profile("default"), profile("default")
+    reads["spec"]["sidecars"][0]["container"]["args"] = ["runtime", "--roles=identity,secrets"]
+
+    problem, *_ = errors_of("-f", files, "-f", write(tmp_path, "bare.yaml", bare))
+
+    assert "PinterestService/x: spec.runtime.secrets: RuntimeProfile 'default' has no" in problem
+    done = run("validate", "-f", files, "-f", write(tmp_path, "reads.yaml", reads))
+    assert done.exit_code == 0, done.stderr
+    assert run("validate", "-f", files).exit_code == 0, "the host's profile may read them"
+
+
 def deployment(containers: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
     labels = {"app": "v"}
     return {
