@@ -32,7 +32,6 @@ class LogsPart:
         self._folder = folder
         self._labels = labels
         self._write = write
-        self._printed = 0
         self._reading = threading.Lock()
 
     @property
@@ -65,13 +64,10 @@ class LogsPart:
         if folder.trouble:
             return PartState(NAME, ready=True, reason="FolderMissing", message=f"{folder.trouble}.")
         skipped = f", {folder.skipped} not followed" if folder.skipped else ""
-        message = (
-            f"{len(folder.files)} files of {folder.path}{skipped}; {self._printed} records printed."
-        )
+        message = f"{len(folder.files)} files of {folder.path}{skipped}."
         return PartState(NAME, ready=True, reason="Printing", message=message)
 
     def _show(self, file: str, text: str, partial: bool) -> None:
-        self._printed += 1
         self._write(record(text, self._labels, file, partial=partial))
 
 

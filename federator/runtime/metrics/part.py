@@ -42,7 +42,7 @@ class MetricsPart:
         self.port = port
         """0 until it listens, when any port may be taken."""
         self._trouble = ""
-        self._dropped = 0
+        self._drops = False
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class MetricsPart:
         if self._trouble:
             message = f"The last scrape failed: {self._trouble}."
             return PartState(NAME, ready=True, reason="ScrapeFailed", message=message)
-        dropped = f"; {self._dropped} lines were no samples" if self._dropped else ""
+        dropped = "; lines that are no samples are left out" if self._drops else ""
         message = f"Port {self.port} serves those of port {target.port}{dropped}."
         return PartState(NAME, ready=True, reason="Serving", message=message)
 
@@ -132,7 +132,7 @@ class MetricsPart:
     async def _pass_on(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         out = labelled(line.decode("utf-8", "replace").rstrip("\r\n"), self._labels)
         if out is None:
-            self._dropped += 1
+            self._drops = True
             return
         writer.write(f"{out}\n".encode())
         await writer.drain()

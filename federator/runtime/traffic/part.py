@@ -60,7 +60,6 @@ class TrafficPart:
         self._standing = Standing()
         self._drains_s: float | None = None
         self._draining: asyncio.Task[None] | None = None
-        self._down_s: float | None = None
         self._resumed = False
         self._moved = asyncio.Event()
         self._gone = asyncio.Event()
@@ -76,11 +75,8 @@ class TrafficPart:
     def state(self) -> PartState:
         standing, member = self._standing, self.settings.member
         reason, message = standing.phase.value, ""
-        trouble = standing.why or (
-            f"the registry was not reached for {self._clock() - self._down_s:.0f} s"
-            if self._down_s is not None
-            else ""
-        )
+        # No figure that grows: the runner logs each change of a state.
+        trouble = standing.why or ("" if self._registry.up else "the registry does not answer")
         match standing.phase:
             case Phase.WAITING:
                 waits = "; ".join(f"{n}: {a.why}" for n, a in self._asked.items() if a.why)
@@ -107,8 +103,6 @@ class TrafficPart:
     async def run(self) -> None:
         self._resume()
         self._registry.watch(self._session_changed)
-        if not self._registry.up:
-            self._down_s = self._clock()
         try:
             async with asyncio.TaskGroup() as group:
                 for name, asked in self._asked.items():
@@ -196,14 +190,11 @@ class TrafficPart:
     # -- signs ----------------------------------------------------------------
 
     def _session_changed(self, lost: bool) -> None:
-        now_s = self._clock()
         if lost:
+            log.warning("the session at the registry has ended, and its entry with it")
             self._sign(Sign.LOST)
         if self._registry.up:
-            self._down_s = None
-            self._standing = self._standing.hurried(now_s, self._chance())
-        elif self._down_s is None:
-            self._down_s = now_s
+            self._standing = self._standing.hurried(self._clock(), self._chance())
         self._moved.set()
 
     def _sign(self, sign: Sign) -> None:

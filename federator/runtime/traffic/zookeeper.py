@@ -93,12 +93,15 @@ class ZooKeeperRegistry:
             certificate, key, bundle = map(str, self._server.certificates)
             tls = {"use_ssl": True, "certfile": certificate, "keyfile": key, "ca": bundle}
         self._shown = self._logins()
+        # It would log each of its tries while the registry is away; the part's state says it once.
+        logger = logging.getLogger("federator.traffic.kazoo")
+        logger.setLevel(logging.ERROR)
         self._client = KazooClient(
             hosts=self._server.hosts,
             timeout=self._server.session_s,
             connection_retry=RETRY,
             auth_data=[("digest", f"{login.name}:{login.secret}") for login in self._shown],
-            logger=logging.getLogger("federator.traffic.kazoo"),
+            logger=logger,
             **tls,
         )
         self._client.add_listener(self._heard)

@@ -197,7 +197,6 @@ def test_the_part_prints_records_with_the_labels_of_the_workload(
             await asyncio.sleep(0.01)
         running.cancel()  # what is there by then is printed before the process ends
         await asyncio.gather(running, return_exceptions=True)
-        assert "2 records printed" in made.state().message
 
     asyncio.run(main())
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

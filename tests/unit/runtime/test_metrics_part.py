@@ -119,7 +119,7 @@ def test_a_scrape_is_answered_with_the_applications_samples() -> None:
             assert head.startswith(b"HTTP/1.0 200 OK")
             assert b'up{workload="web",cluster="use1-a"} 1\n' in text
             assert text.count(b"\n") == 5002
-            assert "1 lines were no samples" in made.state().message
+            assert "lines that are no samples are left out" in made.state().message
 
     asyncio.run(main())
 
