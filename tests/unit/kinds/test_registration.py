@@ -1,15 +1,20 @@
 """A profile's sidecar with `drain`: what the workload's containers and the sidecar are given, and
 what is refused because the sidecar can neither ask nor call it."""
 
+import inspect
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from federator.kinds import read
 from federator.kinds.pods import registration
 from federator.kinds.pods.inject import inject
 from federator.model.errors import FieldError
-from federator.runtime.traffic import settings
+from federator.runtime.traffic import part, settings
 from tests.unit.kinds.podshapes import pod_shape
 
 PROFILE: dict[str, Any] = {
@@ -192,3 +197,21 @@ def test_templates_that_differ_in_their_probes_alone_are_each_looked_at() -> Non
     """Shapes are remembered by what they depend on, which a probe is not part of."""
     pod_shape(template(), PROFILE)
     refusal(template({**WEB, "readinessProbe": {"exec": {"command": ["x"]}}}))
+
+
+def test_the_profile_and_the_workload_of_the_documents_work_together() -> None:
+    page = (Path(__file__).parents[3] / "docs/using/traffic.md").read_text(encoding="utf-8")
+    profile, service = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    for obj in (profile, service):
+        read.check(obj)
+    spec = service["spec"]
+    pod = inject(spec["template"], profile, spec["sidecars"])
+    environ = {each["name"]: each.get("value", "") for each in sidecar_of(pod)["env"]}
+    seen = settings.read(
+        {**environ, "POD_UID": "u", "POD_IP": "10.4.0.17", "PINTEREST_WORKLOAD_NAME": "search"}
+    )
+    assert (seen.member.folder, seen.member.port) == ("/discovery/search/staging", 8080)
+    assert (seen.drain_s, seen.hooks_s) == (20.0, 5.0)
+    variables = set(re.findall(r"^\| `(FEDERATOR_\w+)`", page, re.MULTILINE))
+    source = inspect.getsource(settings) + inspect.getsource(part)
+    assert variables == set(re.findall(r'"(FEDERATOR_\w+)"', source)) - {settings.APPLICATION}
