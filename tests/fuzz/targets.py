@@ -44,6 +44,12 @@ from federator.model.kubernetes import quantity, selectors, taints
 from federator.runtime import wanted
 from federator.runtime.backends import Refusal
 from federator.runtime.configuration import stores, unpacking
+from federator.runtime.logs.records import Lines, record
+from federator.runtime.metrics.samples import labelled
+from federator.runtime.traffic import members
+from federator.runtime.traffic import settings as pod_settings
+from federator.runtime.traffic.registry import logins
+from federator.runtime.traffic.settings import Unusable
 from federator.sandbox import fleetfile
 from tests.artifacts import made
 from tests.hostile import cases_members, cases_objects, cases_texts
@@ -274,10 +280,55 @@ DECISION = (
     b'"quotaGenerations":{"a":1},"charge":{"project":"p","tier":"Reserved","shape":{"requests":{"cpu":"1"}}}}}',
 )
 
+
+def _traffic_settings(text: str) -> object:
+    given = {"POD_UID": "u", "POD_IP": "10.0.0.1", "FEDERATOR_ZOOKEEPER": "zk:2181"}
+    named = {"FEDERATOR_TRAFFIC_SERVICE": "a", "FEDERATOR_APPLICATION": text}
+    return pod_settings.read({**given, **named})
+
+
+def _log_lines(data: bytes) -> object:
+    """However the bytes arrive, the records are the same."""
+    whole, apart = Lines(), Lines()
+    records = [*whole.feed(data), *whole.end()]
+    half = len(data) // 2
+    assert records == [*apart.feed(data[:half]), *apart.feed(data[half:]), *apart.end()]
+    return [record(text, {}, "a", partial=partial) for text, partial in records]
+
+
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
         Target("quantities", _text(quantity.parse), seeds=QUANTITIES),
+        Target(
+            "entries of a registry",
+            lambda data: members.read("/discovery/a/b", f"{'a' * 32}-10.0.0.1:80", data),
+            (),
+            (b'{"ip":"10.0.0.1","port":80,"weight":1,"metadata":{"cluster":"a"}}',),
+        ),
+        Target(
+            "names of entries",
+            _text(lambda name: members.read("/discovery/a/b", name, b"")),
+            (),
+            (b"0f8e8a3e8f0a4c5b9c1e2b7d6a5f4c3d-10.4.0.17:8080", b"-[fd00::1]:80"),
+        ),
+        Target("logins", _text(logins), (ValueError,), (b"search:secret\n", b":")),
+        Target(
+            "pods of the traffic part",
+            _text(_traffic_settings),
+            (Unusable,),
+            (
+                b'{"port":80,"probes":{"a":{"httpGet":{"port":80}}},"preStop":{"a":{"sleep":{}}}}',
+                b'{"probes":{"a":{"grpc":{"port":1,"service":"x"},"periodSeconds":true}}}',
+            ),
+        ),
+        Target(
+            "samples",
+            _text(lambda text: [labelled(line, {"cluster": "a"}) for line in text.splitlines()]),
+            (),
+            (b'req{path="/a}b\\"c",} 2 1700000000', b"# HELP a b", b'a{cluster="x"} NaN'),
+        ),
+        Target("log lines", _log_lines, (), (b"one\r\ntwo\xff\n", b"x" * 20_000)),
         Target(
             "resource vectors",
             _json(lambda v: quantity.vector(v) if isinstance(v, dict) else None),

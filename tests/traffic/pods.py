@@ -77,6 +77,8 @@ class Pod:
     """How long the application takes until it accepts connections."""
     ready_s: float = 0.0
     listed_s: float = 0.0
+    listed_at_end: bool | None = None
+    """Whether its entry may still have been there when the application was told to end."""
     _sidecar: "asyncio.Task[None] | None" = None
 
     @property
@@ -97,6 +99,7 @@ class Pod:
     async def end(self) -> None:
         """As a kubelet: preStop, SIGTERM to the application, then to the sidecar."""
         await self.part.drain()
+        self.listed_at_end = self.part.state().reason != "Gone"
         await self.application.end()
         await self.crash()
 

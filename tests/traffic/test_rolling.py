@@ -27,7 +27,9 @@ class Outcome:
     delays_s: Sequence[float]
     """From the first connection that an application accepts until its entry is written."""
     left: set[str]
-    """Addresses in the registry at the end."""
+    """Addresses in the registry at the end that are not those of new pods, and the reverse."""
+    late: int
+    """Old pods that were told to end before their entry was gone."""
 
 
 async def _rolled(seed: int, *, delay_s: float = 0.0, faults: bool = False) -> Outcome:
@@ -67,7 +69,8 @@ async def _rolled(seed: int, *, delay_s: float = 0.0, faults: bool = False) -> O
     for each in new:
         await each.crash()
     await reader.close()
-    return Outcome(client, delays_s, left ^ {each.application.ip for each in new})
+    late = sum(each.listed_at_end is not False for each in old)
+    return Outcome(client, delays_s, left ^ {each.application.ip for each in new}, late)
 
 
 def test_300_pods_are_rolled_without_a_refused_request() -> None:
@@ -75,6 +78,7 @@ def test_300_pods_are_rolled_without_a_refused_request() -> None:
     assert outcome.client.refused == []
     assert outcome.client.asked > 10_000
     assert outcome.left == set()
+    assert outcome.late == 0
     assert percentile(outcome.delays_s, 0.99) < 1.0
 
 
@@ -83,6 +87,7 @@ def test_lost_sessions_and_a_slow_registry_refuse_no_request_in_a_roll() -> None
     assert outcome.client.refused == []
     assert outcome.client.asked > 10_000
     assert outcome.client.empty == 0
+    assert outcome.late == 0
 
 
 @pytest.mark.parametrize("drain_s", [0.0])
@@ -164,6 +169,7 @@ def test_300_pods_are_rolled_with_zookeeper_and_sockets(tmp_path: Path) -> None:
         p99_s = percentile(delays_s, 0.99)
         print(f"{client.asked} requests, {len(client.refused)} refused, p99 {p99_s:.3f} s")
         assert client.refused == []
+        assert not any(each.listed_at_end for each in old)
         assert client.asked > 1000
         assert left == {each.application.ip for each in new}
         assert p99_s < 1.0
