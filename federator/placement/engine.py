@@ -120,9 +120,10 @@ def _grown(ask: Ask, request: Request) -> Decision:
 
 
 def _by_kind(rows: tuple[Kind, ...], ask: Ask, request: Request) -> Decision:
-    for at, kind in enumerate(rows):
+    for kind in rows:
         if kind.applies(ask):
-            return kind.decide(ask, request, functools.partial(_by_kind, rows[at + 1 :]))
+            after = rows[rows.index(kind) + 1 :]
+            return kind.decide(ask, request, functools.partial(_by_kind, after))
     return _divided(ask, request)
 
 

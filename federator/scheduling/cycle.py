@@ -197,6 +197,8 @@ def _result(
     batch: "_Batch", queue: Queue, said: "_Nominated", due: Container[WorkloadKey], claims: Claims
 ) -> Cycle:
     decided, evictions, kept, now_s = batch.decided, said.evictions, said.kept, batch.snapshot.as_of
+    if said is _ALL_ADMITTED:  # nobody leaves, and no room is kept or claimed
+        return _cycle(tuple(decided), *_requeues(decided, queue, evictions.later), batch.failed)
     unkept: tuple[str, ...] = ()
     if kept is not None:
         unkept = (*kept.ended(queue.kept), *given_up(queue.room_claims, due, claims))

@@ -127,9 +127,12 @@ class Charged:
     def forget(self, uid: str, said: Mapping[str, Step]) -> bool:
         """Nothing is charged for this workload anywhere; its commitment, which is gone, said so
         much. Returns whether there was anything."""
-        left = [name for name, leaving in self._leaving.items() if uid in leaving]
+        clusters: Iterable[str] = said  # nothing is charged for it anywhere else
+        if self._leaving:
+            left = [name for name, leaving in self._leaving.items() if uid in leaving]
+            clusters = dict.fromkeys((*said, *left))
         any_trail = False
-        for cluster in dict.fromkeys((*said, *left)):  # nothing is charged for it anywhere else
+        for cluster in clusters:
             trail = self._trails.get(cluster, {}).pop(uid, None)
             if trail is None:
                 trail = (said[cluster],) if cluster in said else ()

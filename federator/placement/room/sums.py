@@ -75,7 +75,8 @@ class Sums:
     def count(self, commitment: Commitment, sign: int) -> None:
         """Counts a commitment in (+1), or out again (-1)."""
         copies = commitment.copies
-        self.charge(commitment.former, sign)
+        if commitment.former:
+            self.charge(commitment.former, sign)
         if copies:
             key = (commitment.project, commitment.tier)
             self._add(key, commitment.shape.requests, sign * copies)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from federator.model import names
 from federator.model.ask import Ask
 from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.neighbours import NOBODY
 from federator.model.policy import Policy
 from federator.placement.policy import tolerating
 from federator.placement.room.ledger import Ledger
@@ -33,6 +34,8 @@ def judged(
     """Both `memo_of` and `likeness`, which a decision asks for together."""
     ask = tolerating.resolved(ask, snapshot)
     memo, alike = memo_apart(ask, snapshot, ledger), likeness_apart(ask, snapshot, ledger)
+    if snapshot.peers is NOBODY and not ask.policy.workloads:
+        return memo, alike  # as nearly always: no other workload decides
     around = neighbours.resolved(ask, ledger).policy.around
     if around is None:
         return memo, alike

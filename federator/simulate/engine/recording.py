@@ -9,7 +9,7 @@ import numpy as np
 
 from federator.model.ask import PodShape
 from federator.model.decision import Share
-from federator.model.quickly import quickly
+from federator.model.quickly import likewise, quickly
 from federator.model.resources import CPU, GPU, MEMORY
 from federator.simulate import grown
 from federator.simulate.demand import Work
@@ -40,7 +40,7 @@ _UNITS: Final = {CPU: 1, MEMORY: MIB, GPU: 1}
 _SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
 
 
-_life = quickly(Life)
+_life, _at = quickly(Life), likewise(Sample, "at_s")
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -83,7 +83,7 @@ class Recording:
         """Time goes on to `now_s`: what stands now stood at every instant before it."""
         standing: Sample | None = None
         while self._next_s < now_s:
-            standing = replace(standing or self._sample(simulation), at_s=self._next_s)
+            standing = _at(standing or self._sample(simulation), self._next_s)
             self._samples.append(standing)
             if len(self._samples) >= SAMPLES_MAX:
                 self._thin()
