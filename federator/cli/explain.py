@@ -45,47 +45,69 @@ def explain(
     runs, what keeps it from making one, and where its runs went. Of a policy (pp/NAME, cpp/NAME):
     which workloads follow it, which clusters it chooses, conflicts, and names and labels that no
     cluster has. Of a cluster (mc/NAME): what it holds, and which policies choose it."""
-    from federator.cli import explaining, views
-    from federator.cli.leader import asking
-    from federator.cli.leader import history as histories
-    from federator.cli.leader.logs import seconds
-
     if at:
-        ago_s = seconds(at, "--at")
-        past = histories.fetch(
-            workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, connection
-        )
-        common.show(
-            common.dump(past, output)
-            if output != "text"
-            else histories.state_text(past["entries"], ago_s, past["begins"])
-        )
+        _show_past(workload, name, namespace, at, output, connection)
         return
-    named, slash, after = workload.partition("/")
-    kind = views.kind_named(named)
-    chosen = after if slash else name
-    if kind.verbs is None and kind.recurring is None and kind.kind not in standing.KINDS:
-        others = "a policy (pp, cpp) or a cluster (mc)"
-        common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}, {others}")
-    if not chosen:
-        common.fail("name a workload, a policy or a cluster, such as psvc/web or pp/zonal")
+    kind, chosen = _named(workload, name)
     kubeconfig, context = connection["kubeconfig"], connection["context"]
-    where = namespace or common.default_namespace(kubeconfig, context)
-    about = kind, where, chosen
+    about = kind, namespace or common.default_namespace(kubeconfig, context), chosen
     if kind.kind in standing.KINDS:
         _show(standing.gathered, standing.text, about, output, connection)
-        return
-    if kind.recurring is not None:
+    elif kind.recurring is not None:
         if cluster:
             common.fail(f"a {kind.kind} is in no cluster; explain one of its runs")
         from federator.cli import recurrences
 
         _show(recurrences.gathered, recurrences.text, about, output, connection)
-        return
+    else:
+        _show_placed(about, cluster, output, connection)
+
+
+def _show_past(
+    workload: str, name: str, namespace: str, at: str, output: str, connection: Mapping[str, str]
+) -> None:
+    """The state so long ago."""
+    from federator.cli.leader import history as histories
+    from federator.cli.leader.logs import seconds
+
+    ago_s = seconds(at, "--at")
+    past = histories.fetch(
+        workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, connection
+    )
+    common.show(
+        common.dump(past, output)
+        if output != "text"
+        else histories.state_text(past["entries"], ago_s, past["begins"])
+    )
+
+
+def _named(workload: str, name: str) -> tuple["Kind", str]:
+    """The kind and the name in `psvc/web`, or in `psvc` and `web`."""
+    from federator.cli import views
+
+    named, slash, after = workload.partition("/")
+    kind = views.kind_named(named)
+    if kind.verbs is None and kind.recurring is None and kind.kind not in standing.KINDS:
+        others = "a policy (pp, cpp) or a cluster (mc)"
+        common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}, {others}")
+    chosen = after if slash else name
+    if not chosen:
+        common.fail("name a workload, a policy or a cluster, such as psvc/web or pp/zonal")
+    return kind, chosen
+
+
+def _show_placed(
+    about: tuple["Kind", str, str], cluster: str, output: str, connection: Mapping[str, str]
+) -> None:
+    """A workload that clusters hold."""
+    from federator.cli import explaining
+    from federator.cli.leader import asking
+
+    kubeconfig, context = connection["kubeconfig"], connection["context"]
 
     async def work(client: "Client") -> dict[str, Any]:
         leader = asking.Leader(kubeconfig, context, connection["leader_address"])
-        return await gathered(client, kind, where, chosen, leader)
+        return await gathered(client, *about, leader)
 
     # What all decisions of the host hold is read once and kept until the end: the collector would
     # look through it again and again, for a third of the time.

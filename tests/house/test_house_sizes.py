@@ -55,11 +55,9 @@ LARGEST_FILES = {
     "federator/member/cache/caches.py",
     "federator/member/expansion/comparing.py",
     "federator/member/expansion/expanding.py",
-    "federator/placement/placing.py",
     "federator/placement/room/columns.py",
     "federator/placement/room/nodes.py",
     "federator/placement/verdicts.py",
-    "federator/scheduling/admission/stage.py",
     "federator/scheduling/cycle.py",
     "federator/simulate/report/figures.py",
     "federator/status/verdict.py",
@@ -87,7 +85,6 @@ LARGEST_FUNCTIONS = {
     "federator/api/placement/placementdecision.py::to_spec",
     "federator/cli/clusters/cluster.py::remove",
     "federator/cli/clusters/joining.py::hub_account",
-    "federator/cli/explain.py::explain",
     "federator/cli/explain.py::gathered",
     "federator/cli/files/crd.py::install",
     "federator/cli/planning/simulate.py::simulate",
@@ -100,7 +97,6 @@ LARGEST_FUNCTIONS = {
     "federator/member/process.py::MemberProcess.__init__",
     "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
-    "federator/simulate/engine/members/member.py::Member.__init__",
     "federator/simulate/report/charts.py::heat",
     "federator/simulate/report/forms.py::document",
     "federator/status/fold.py::_shards",
@@ -116,7 +112,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (36, 21, 8)
+LISTED = (34, 19, 8)
 """How long the three lists may be. Only falls."""
 
 

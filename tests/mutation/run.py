@@ -27,7 +27,7 @@ from tests.mutation.mutants import Mutant, mutants
 ROOT: Final = Path(__file__).parents[2]
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "division": ("placement/division", "placement/webster"),
-    "spread": ("placement/spread", "placement/filling", "placement/placing", "placement/domains"),
+    "spread": ("placement/spread", "placement/filling", "placement/seating", "placement/domains"),
     "ledger": ("placement/ledger",),
     "quota": ("placement/quota",),
     "fold": ("status/fold", "status/aggregate"),

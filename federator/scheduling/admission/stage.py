@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from federator.model.accounts import QuotaAccount
-from federator.model.ask import Ask, Former, Tier
+from federator.model.ask import Ask, Tier
 from federator.model.decision import TAKES, Reason
-from federator.model.fleet import Commitment, copies_of
+from federator.model.fleet import copies_of
 from federator.model.kubernetes import quantity
-from federator.model.resources import Resources, cell, domain_of, resource_of
+from federator.model.resources import domain_of, resource_of
 from federator.placement.contradictions import contradiction
 from federator.placement.quota import quota
 from federator.placement.quota.quota import Admission
@@ -25,14 +25,14 @@ from federator.placement.room.ledger import Ledger
 from federator.placement.room.world import PENDING
 from federator.placement.selection import candidates, neighbours
 from federator.scheduling import editing
-from federator.scheduling.admission import budgets, domains, edits, everywhere, holders
+from federator.scheduling.admission import budgets, domains, edits, everywhere
 from federator.scheduling.admission.admitting import Judged, Queues, Round, Status, age
 from federator.scheduling.admission.budgets import NO_BUDGETS, Budgets
 from federator.scheduling.admission.domains import Mode, Want
 from federator.scheduling.admission.everywhere import is_everywhere
 from federator.scheduling.admission.following import Following
-from federator.scheduling.admission.holders import Holder, Victim
-from federator.scheduling.admission.tree_usage import leaf
+from federator.scheduling.admission.holders import Victim
+from federator.scheduling.admission.tree_holders import TreeHolders
 from federator.scheduling.editing import Proposed
 from federator.scheduling.entry import Entry
 
@@ -200,30 +200,18 @@ class _Tree:
         spare: Budgets,
         edited: Mapping[str, Proposed],
     ) -> None:
-        self.tree, self.root, self.tier, self.spare = ledger.tree, root, tier, spare
+        self.tree, self.tier = ledger.tree, tier
         self.edited = edited
         self.ledger, self.heads = ledger, heads
         self.domains = domains.of_tree(self.tree, root)
-        self._limited = {
-            name: domain.limited.get(tier, frozenset()) for name, domain in self.domains.items()
-        }
-        self.within = {
-            name: frozenset(
-                cluster
-                for cluster, view in ledger.snapshot.clusters.items()
-                if domain.selector.matches(view.labels)
-            )
-            for name, domain in self.domains.items()
-        }
         self.commitments = commitments
         self.got: dict[str, int] = {}
         """uid -> copies that were admitted in earlier rounds of this cycle."""
-        self.places = edits.Places(self._domains_of, self._limited)
-        self.projects = set(self.tree.under(root))
-        self.round = Round.of(self.tree, root, tier, self._all_holders())
-        self.round.terminating = holders.of_terminating(
-            commitments.terminating.values(), self._leaf_of, self._cells_in
-        )
+        held = TreeHolders.of(ledger, root, tier, commitments, named=self.domains, spare=spare)
+        self.within, self._domains_of = held.within, held.domains_of
+        self.places = edits.Places(held.domains_of, held.limited)
+        self.round = Round.of(self.tree, root, tier, held.holders())
+        self.round.terminating = held.terminating()
 
     def run(self, staged: Admissions) -> None:
         wants = ((uid, want) for uid, entry in self.heads.items() for want in self._wants(entry))
@@ -383,95 +371,6 @@ class _Tree:
         within = self.within.get(domain, frozenset())
         holds = {holding.cluster for holding in entry.standing.held if copies_of(holding)}
         return holds <= within if holds else bool(within & places[""])
-
-    def _all_holders(self) -> Iterator[Holder]:
-        for commitment in self.commitments:
-            if commitment.project in self.projects and commitment.tier is self.tier:
-                yield from self._holders(commitment)
-                continue  # the tree as a whole is charged for its copies by these holders
-            yield from holders.of_former(commitment, self._leaf_of, self._cells_in)
-
-    def _leaf_of(self, left: Former) -> str | None:
-        here = left.project in self.projects and left.tier is self.tier
-        return leaf(self.tree, left.project) if here else None
-
-    def _cells_in(self, amounts: Resources, cluster: str) -> Mapping[str, int]:
-        return self._cells(amounts, self._domains_of(cluster))
-
-    def _holders(self, commitment: Commitment) -> Iterator[Holder]:
-        """What a commitment uses: replicas in clusters of different domains apart, as only they
-        leave apart."""
-        node = leaf(self.tree, commitment.project)
-        if node is None:
-            return
-        parts: dict[tuple[str, ...], int] = {}
-        for holding in commitment.holdings:
-            if copies := copies_of(holding):
-                at = self._domains_of(holding.cluster)
-                parts[at] = parts.get(at, 0) + copies
-        seq = max((holding.seq for holding in commitment.holdings), default=0)
-        make = partial(
-            Holder,
-            key=commitment.key,
-            node=node,
-            priority=commitment.priority,
-            created_s=commitment.created_s,
-            seq=seq,
-            stays=commitment.shape.every_node,
-        )
-        requests = commitment.shape.requests
-        if commitment.whole:
-            total: dict[str, int] = {}
-            for at, copies in parts.items():
-                for name, amount in self._cells(requests * copies, at).items():
-                    total[name] = total.get(name, 0) + amount
-            if parts:
-                yield make(uid=commitment.uid, each=total)
-            return
-        for number, (at, copies) in enumerate(sorted(parts.items())):
-            uid = commitment.uid if not number else f"{commitment.uid} {number}"
-            holder = make(uid=uid, each=self._cells(requests, at), copies=copies)
-            if len(parts) > 1:
-                holder = replace(holder, clusters=self._there(commitment, at))
-            yield from self._by_budget(commitment, at, holder)
-
-    def _by_budget(
-        self, commitment: Commitment, at: tuple[str, ...], holder: Holder
-    ) -> Iterator[Holder]:
-        """The holder, where its workload has a disruption budget as what may leave now and what may
-        not. Work of tier Preemptible leaves at once, whatever its budget."""
-        may_leave = self.spare.allowed(commitment)
-        if may_leave is None or self.tier is Tier.PREEMPTIBLE or holder.stays:
-            yield holder
-            return
-        held = self._there(commitment, at)
-        most = {name: copies for name, copies in may_leave.items() if name in held}
-        kept = budgets.kept(most, held)
-        if most:
-            yield replace(holder, copies=sum(most.values()), clusters=most)
-        if kept:
-            uid = f"{commitment.uid} {holder.uid} kept"
-            count = sum(kept.values())
-            yield replace(holder, uid=uid, copies=count, clusters=kept, spared=True)
-
-    def _there(self, commitment: Commitment, at: tuple[str, ...]) -> dict[str, int]:
-        """Cluster -> its copies there, in the clusters of just these domains."""
-        return {
-            holding.cluster: copies
-            for holding in commitment.holdings
-            if (copies := copies_of(holding)) and self._domains_of(holding.cluster) == at
-        }
-
-    def _domains_of(self, cluster: str) -> tuple[str, ...]:
-        return tuple(name for name, clusters in self.within.items() if cluster in clusters)
-
-    def _cells(self, amounts: Resources, domains: tuple[str, ...]) -> dict[str, int]:
-        cells = dict(amounts.items())
-        for name in domains:
-            for resource in self._limited[name]:
-                if amounts[resource]:
-                    cells[cell(resource, name)] = amounts[resource]
-        return cells
 
     def _note(self, uid: str, want: Want, verdict: Judged, staged: Admissions) -> None:
         entry, assignment = self.heads[uid], verdict.assignment

@@ -28,6 +28,7 @@ WAY = [
     "federator.scheduling.cycle",
     "federator.placement.engine",
     "federator.placement.placing",
+    "federator.placement.seating",
     "federator.placement.division.spread",
     "federator.placement.division.division",
     "federator.hub.host.decision_writer",

@@ -68,6 +68,25 @@ class Member:
         """What ResourceQuotas leave before the simulation places anything, by namespace."""
         self._counted: dict[str, Resources] = {}
         """What copies count for in these."""
+        self._lay_out(rows)
+        self._takes: dict[int, _Take] = {}
+        """By the identity of the shape: hashing one costs more than all that is looked up."""
+        self._group()
+        self._reported: ClusterView | None = None
+        self.moves = 0
+        """How often copies were bound or unbound."""
+        self.resized = 0
+        """How often nodes came or went."""
+        self._rooms: dict[int, tuple[int, int]] = {}
+        """Identity of a shape -> (moves, copies that it had room for then)."""
+        self._gangs: dict[int, Sequence[tuple[PodShape, Bound]]] = {}
+        """Number of a gang -> where its pods are."""
+        self._last_gang = 0
+        self._copies = _Copies(self, shapes)
+        self._tell()
+
+    def _lay_out(self, rows: Sequence[NodeRow]) -> None:
+        """Columns of all nodes, by make."""
         self._makes = [replace(row, count=1, free=row.allocatable) for row in rows]
         self._make_of = np.repeat(np.arange(len(rows)), [row.count for row in rows])
         limited = any(PODS in row.allocatable or row.podless for row in rows)
@@ -93,8 +112,9 @@ class Member:
             len(self._scored), self._free.shape[1]
         )
         self._one_each = np.ones(self._free.shape[1], dtype=np.int64)
-        self._takes: dict[int, _Take] = {}
-        """By the identity of the shape: hashing one costs more than all that is looked up."""
+
+    def _group(self) -> None:
+        """Equal nodes as rows, in the order in which they are reported."""
         self._at: list[Row] = list(
             zip(self._make_of.tolist(), map(tuple, self._free.T.tolist()), strict=True)
         )
@@ -111,18 +131,6 @@ class Member:
         """The rows in this order."""
         self._nodes_of = [self._rows[row] for _, row in self._listed]
         """The nodes of each of them."""
-        self._reported: ClusterView | None = None
-        self.moves = 0
-        """How often copies were bound or unbound."""
-        self.resized = 0
-        """How often nodes came or went."""
-        self._rooms: dict[int, tuple[int, int]] = {}
-        """Identity of a shape -> (moves, copies that it had room for then)."""
-        self._gangs: dict[int, Sequence[tuple[PodShape, Bound]]] = {}
-        """Number of a gang -> where its pods are."""
-        self._last_gang = 0
-        self._copies = _Copies(self, shapes)
-        self._tell()
 
     @staticmethod
     def _size(row: NodeRow, name: str) -> int:
