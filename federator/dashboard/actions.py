@@ -141,7 +141,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "Undo the last roll-out",
         WORKLOAD,
         "The pods of the revision before are written back. They roll out like any other change.",
-        lambda kind, obj: edits.rolls_out(kind),
+        # One that nobody has edited has no revision before.
+        lambda kind, obj: edits.rolls_out(kind) and raw.integer(obj, "metadata", "generation") > 1,
         _undone,
         "federator rollout undo {short}/{name} -n {namespace}",
         revisions=True,

@@ -84,6 +84,7 @@ class Page(Generic[R]):
         begin = (query.page - 1) * query.size
         return {
             "total": self.total,
+            "narrowed": bool(query.text or any(query.filters.values())),
             "from": begin + 1 if self.rows else 0,
             "to": begin + len(self.rows) if self.rows else 0,
             "page": query.page,

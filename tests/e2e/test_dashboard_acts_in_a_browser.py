@@ -30,13 +30,20 @@ from tests.browser.devtools import Page
 from tests.e2e.shells import psvc
 from tests.e2e.test_dashboard_in_a_browser import (
     DESK,
+    FOCUSED,
+    PHONE,
     SETTLE_S,
+    VIOLATIONS,
     WEB,
     create,
     federation_of,
     keep,
     looks_right,
+    press,
+    tab_to,
+    until_plans,
 )
+from tests.npm import modules
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 LOST = "document.querySelector('main').textContent.includes('Unreachable')"
@@ -118,6 +125,55 @@ async def test_a_service_is_scaled_with_the_mouse(page: Page, tmp_path: Path) ->
         await page.until("document.querySelector('main').textContent.includes('Done: scale')")
         assert (await web(run.federation))["spec"]["replicas"] == 6
         await page.until("document.querySelector('.lead').textContent.includes('6 of 6')")
+        assert page.complaints == []
+
+
+ACTIONS = "[...document.querySelectorAll('main a[href*=\"/act/\"]')].map(a => a.pathname)"
+
+
+async def test_axe_finds_no_violation_on_the_page_of_any_action(page: Page, tmp_path: Path) -> None:
+    rules = (modules.needed() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    async with operated(tmp_path) as run:
+        await page.open(run.link, width=DESK)
+        await until_plans(page, run.base)
+        template = psvc("web", 4, cpu="200m")["spec"]["template"]
+        ref = registry.KINDS["PinterestService"].ref("default", "web")
+        await run.federation.client("host").patch(ref, {"spec": {"template": template}})
+        await run.federation.until_settled(SETTLE_S)
+        cluster = f"/clusters/{next(iter(run.federation.members))}"
+        paths = [f"{WEB}/act/scale?given=6"]
+        for subject in (WEB, cluster, "/"):
+            await page.open(run.base + subject, width=DESK)
+            paths += await page.value(ACTIONS)
+        named = {path.partition("?")[0].rpartition("/")[2] for path in paths}
+        assert named >= {"scale", "suspend", "restart", "undo", "cordon", "drain", "pause"}
+        for path in paths:
+            await looks_right(page, run.base, path)
+            for width, dark in ((DESK, False), (DESK, True), (PHONE, False), (PHONE, True)):
+                await page.open(run.base + path, width=width, dark=dark)
+                await page.value(f"{rules}; 0")
+                assert await page.value(VIOLATIONS) == [], (path, width, dark)
+
+
+async def test_a_service_is_scaled_by_keyboard_alone(page: Page, tmp_path: Path) -> None:
+    async with operated(tmp_path) as run:
+        await page.open(run.link, width=DESK)
+        await until_plans(page, run.base)
+        await page.open(f"{run.base}{WEB}?live=off", width=DESK)
+        await tab_to(page, "Scale")
+        await press(page, "Enter")
+        await page.until(f"location.pathname === '{WEB}/act/scale'")
+        while (await page.value(FOCUSED))[0] != "INPUT":
+            await press(page, "Tab")
+        await page.call("Input.insertText", text="6")  # the tab key has selected what was there
+        await press(page, "Enter")
+        await page.until("location.search === '?given=6'")
+        assert "1 workload changes" in await page.value("document.body.textContent")
+        await tab_to(page, "Scale (6)")
+        await press(page, "Enter")
+        await page.until(f"location.pathname === '{WEB}'")
+        await page.until("document.querySelector('main').textContent.includes('Done: scale')")
+        assert (await web(run.federation))["spec"]["replicas"] == 6
         assert page.complaints == []
 
 

@@ -225,6 +225,10 @@ def test_suspend_resume_restart_and_undo() -> None:
         await people(world)
         async with dashboard_of(world, leader=True, settings=ACTS) as dashboard:
             alice = await reader(world, dashboard, "alice")
+            assert (await alice.get(f"{WEB}/act/undo")).status == 409
+            ref = registry.KINDS["PinterestService"].ref("feed", "web")
+            await world.host.patch(ref, {"spec": {"replicas": 5}})
+            await world.settle()
             nothing = await alice.get(f"{WEB}/act/undo")
             assert nothing.status == 422
             assert b"no rollout history found" in nothing.body

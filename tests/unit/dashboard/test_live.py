@@ -131,7 +131,7 @@ def test_a_stream_ends_with_the_session_the_token_and_the_right(way: str) -> Non
                 del world.federation.host.tokens.admins[asking.token("alice")]
             else:
                 ref = ObjectRef(asking.RBAC, "rolebindings", "feed", "alice", "RoleBinding")
-                await world.host.delete(ref, uid=None)
+                await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
             await asyncio.sleep(REMEMBERED_S + 1)
             await report(world, "PinterestService", "feed", "web", summary="later")
 

@@ -138,7 +138,8 @@ def test_who_may_not_read_the_whole_history_sees_the_own_workloads_only(tmp_path
     async def scenario(world: World) -> None:
         await rolled(world)
         await remembered(world, tmp_path)
-        await asking.grant(world, "alice", "feed", LIST)
+        await asking.grant(world, "alice", "feed", LIST, DECISIONS)
+        await asking.grant(world, "bob", "feed", LIST)
         await asking.grant(world, "olga", "feed")
         await asking.grant_everywhere(world, "olga", EVERYTHING)
         async with dashboard_of(world, leader=True) as dashboard:
@@ -149,6 +150,10 @@ def test_who_may_not_read_the_whole_history_sees_the_own_workloads_only(tmp_path
                 assert "newest decision of each workload that you may list" in page
             seen = await alice.json("/changes")
             assert {row["what"] for row in seen["rows"]} == {"Decision", "Edit"}
+            bob = await reader(world, dashboard, "bob")
+            assert {row["what"] for row in (await bob.json("/changes"))["rows"]} == {"Edit"}
+            page = (await bob.get("/changes")).body.decode()
+            assert "Of 1 workload no decision is shown: you may not list placementdecisions" in page
             olga = await reader(world, dashboard, "olga")
             assert "secret-of-ads" in (await olga.get("/changes")).body.decode()
             line = await alice.get(f"{WEB}/timeline")
