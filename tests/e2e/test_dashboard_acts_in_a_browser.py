@@ -148,11 +148,14 @@ async def test_axe_finds_no_violation_on_the_page_of_any_action(page: Page, tmp_
         named = {path.partition("?")[0].rpartition("/")[2] for path in paths}
         assert named >= {"scale", "suspend", "restart", "undo", "cordon", "drain", "pause"}
         for path in paths:
-            await looks_right(page, run.base, path)
+            await page.open(run.base + path, width=DESK)
+            await page.value(f"{rules}; 0")
             for width, dark in ((DESK, False), (DESK, True), (PHONE, False), (PHONE, True)):
-                await page.open(run.base + path, width=width, dark=dark)
-                await page.value(f"{rules}; 0")
+                await page.resize(width, dark=dark)
                 assert await page.value(VIOLATIONS) == [], (path, width, dark)
+                assert await page.value("document.documentElement.scrollWidth") <= width, path
+            await keep(page, path, PHONE)
+        assert page.complaints == []
 
 
 async def test_a_service_is_scaled_by_keyboard_alone(page: Page, tmp_path: Path) -> None:

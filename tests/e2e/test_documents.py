@@ -252,6 +252,10 @@ GATEWAY = DEPLOYED.format("tests/e2e/test_gateway.py")
 OF_WORKFLOWS = "oci://registry.example/ads/serving@v1"
 OF_SUBMISSIONS = "oci://registry.example/ads/serving@v7"
 SUBMITTED = "gateway and store are a reader's own: tests/e2e/test_gateway.py runs the command"
+STAGED = (
+    "a script of the reader's own, over member processes in Deployments: those of a demo run in its"
+    " process"
+)
 NOT_RUN = {
     (
         "export FEDERATOR_GATEWAY=https://gateway.example FEDERATOR_TOKEN_FILE=token"
@@ -320,6 +324,8 @@ NOT_RUN = {
     "federator cluster drain us-east-1a --timeout 30m": EMPTIES,
     "federator cluster undrain us-east-1a": EMPTIES,
     "federator probe run us-east-1a --wait": PROBED,
+    "cat upgrade-members.sh": STAGED,
+    './upgrade-members.sh registry.example/federator:0.2.0 us-west-2a "us-east-1a us-east-1b"': STAGED,
     (
         "federator probe run us-east-1a --wait && kubectl --context us-east-1b apply --server-side"
         " -k deploy/member"

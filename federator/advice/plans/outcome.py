@@ -216,12 +216,12 @@ class _Beside:
         return then is now or _asks_alike(then, now)
 
 
-def _asks_alike(one: Ask | None, other: Ask | None) -> bool:
+def _asks_alike(then: Ask | None, now: Ask | None) -> bool:
     """Whether as many copies are missing under both asks, where the decision is the same."""
-    if one is None or other is None:
-        return one is other
-    same = (one.slots, one.count, one.suspended) == (other.slots, other.count, other.suspended)
-    return same and one.unit is other.unit
+    if then is None or now is None:
+        return then is now
+    same = (then.slots, then.count, then.suspended) == (now.slots, now.count, now.suspended)
+    return same and then.unit is now.unit
 
 
 class _Preempted(TypedDict):

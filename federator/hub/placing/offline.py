@@ -83,7 +83,7 @@ class Situation:
     None: by the objects."""
 
     stands: frozenset[WorkloadKey] = frozenset()
-    """Workloads whose decisions are known to stand (`hub.snapshot.prepared`)."""
+    """Workloads with decisions that are known to stand (`hub.snapshot.prepared`)."""
 
     empty: EmptyFleet = field(default_factory=EmptyFleet)
     """The same clusters, empty."""

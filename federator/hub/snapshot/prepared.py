@@ -46,7 +46,7 @@ class Inputs(Protocol):
 
 @dataclass(slots=True)
 class Prepared:
-    """The asks, and the workloads whose decisions stand."""
+    """The asks, and the workloads with decisions that stand."""
 
     stands: set[WorkloadKey] = field(default_factory=set)
     asks: policying.Asks = field(default_factory=lambda: policying.Asks(KEPT_MAX))
