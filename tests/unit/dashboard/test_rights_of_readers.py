@@ -1,15 +1,22 @@
 """Readers see what the host's RBAC shows them: in lists, counts, facets, searches and single pages."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from federator.dashboard.routes import gathering
 from federator.dashboard.sources import rights
+from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.rows import WorkloadRow
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.dashboard.asking import (
     CLUSTERS,
     LIST,
     Browser,
+    at_once,
     dashboard_of,
     play,
     reader,
@@ -38,37 +45,61 @@ async def tenants(world: World) -> None:
     await asking.grant_everywhere(world, "olga", LIST, CLUSTERS)
 
 
-def test_a_reader_sees_and_counts_the_own_namespaces_only() -> None:
-    async def scenario(world: World) -> None:
-        await tenants(world)
-        async with dashboard_of(world) as dashboard:
-            alice, olga = (
-                await reader(world, dashboard, "alice"),
-                await reader(world, dashboard, "olga"),
-            )
-            seen = await alice.json("/workloads")
-            assert [row["name"] for row in seen["rows"]] == ["web"]
-            assert seen["paging"]["total"] == 1
-            options = {each["name"]: each["options"] for each in seen["filters"]}
-            assert options["namespace"] == [{"value": "feed", "count": 1}]
-            assert [option["value"] for option in options["health"]] == ["Pending"]
-            for path in (
-                "/workloads?q=secret",
-                "/workloads?namespace=ads",
-                "/workloads?health=Short",
-            ):
-                assert (await alice.json(path))["paging"]["total"] == 0, path
-                assert (await olga.json(path))["paging"]["total"] == 1, path
-            overview = await alice.json("/")
-            assert (overview["workloads"], overview["needs"]) == (1, [])
-            assert overview["clusters"] is None
-            assert overview["heat"] is None
-            assert (await olga.json("/"))["workloads"] == 2
-            assert (await alice.json("/quota"))["waitingCount"] == 0
-            assert (await olga.json("/quota"))["waitingCount"] == 1
-            await nothing_of_ads(alice)
+async def counts_the_own(world: World) -> None:
+    """The rule: a reader sees, counts and searches the own namespaces only."""
+    await tenants(world)
+    async with dashboard_of(world) as dashboard:
+        alice, olga = (
+            await reader(world, dashboard, "alice"),
+            await reader(world, dashboard, "olga"),
+        )
+        seen = await alice.json("/workloads")
+        assert [row["name"] for row in seen["rows"]] == ["web"]
+        assert seen["paging"]["total"] == 1
+        options = {each["name"]: each["options"] for each in seen["filters"]}
+        assert options["namespace"] == [{"value": "feed", "count": 1}]
+        assert [option["value"] for option in options["health"]] == ["Pending"]
+        for path in (
+            "/workloads?q=secret",
+            "/workloads?namespace=ads",
+            "/workloads?health=Short",
+        ):
+            assert (await alice.json(path))["paging"]["total"] == 0, path
+            assert (await olga.json(path))["paging"]["total"] == 1, path
+        overview = await alice.json("/")
+        assert (overview["workloads"], overview["needs"]) == (1, [])
+        assert overview["clusters"] is None
+        assert overview["heat"] is None
+        assert (await olga.json("/"))["workloads"] == 2
+        assert (await alice.json("/quota"))["waitingCount"] == 0
+        assert (await olga.json("/quota"))["waitingCount"] == 1
+        await nothing_of_ads(alice)
 
-    play(scenario)
+
+def test_a_reader_sees_and_counts_the_own_namespaces_only() -> None:
+    play(counts_the_own)
+
+
+def everything(fleet: Fleet, _: rights.Scope) -> Iterable[WorkloadRow]:
+    return fleet.workloads()
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "plant"),
+    [
+        (gathering, "visible", everything),
+        (rights.Scope, "shows", lambda *_: True),
+        (gathering, "clusters", lambda sources, _: at_once(sources.fleet.clusters)),
+    ],
+    ids=["lists", "scopes", "clusters"],
+)
+def test_a_planted_page_that_shows_the_counts_of_another_tenant_is_caught(
+    where: Any, name: str, plant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, plant)
+
+    with pytest.raises(AssertionError):
+        play(counts_the_own)
 
 
 async def nothing_of_ads(alice: Browser) -> None:
