@@ -143,7 +143,8 @@ class Submitter:
         """The objects that a submission has made, or changed. Raises `Problem`."""
         made = f"{submissions.ID_LABEL}={identity}"
         changed = f"{submissions.WORKFLOW_LABEL}={workflow}"
-        selectors = {kind: made if records.ends(kind) else changed for kind in self.kinds}
+        kinds = sorted(self.kinds, key=records.ends, reverse=True)  # what it made comes first
+        selectors = {kind: made if records.ends(kind) else changed for kind in kinds}
         return [
             obj
             for obj in await self.platform.labelled(caller, namespace, selectors)

@@ -104,14 +104,14 @@ class RealFleet:
 
     async def start_hub(self) -> None:
         """Starts a hub and waits until it takes all members for ready."""
-        self._start("hub", "hub", "--allow-loopback", "--kubeconfig", str(self.host.kubeconfig()))
+        self.start("hub", "hub", "--allow-loopback", "--kubeconfig", str(self.host.kubeconfig()))
         await self._until_ready()
 
     async def start_hub_and_members(self) -> None:
         """The same with a member process in each member."""
-        self._start("hub", "hub", "--allow-loopback", "--kubeconfig", str(self.host.kubeconfig()))
+        self.start("hub", "hub", "--allow-loopback", "--kubeconfig", str(self.host.kubeconfig()))
         for name, cluster in self.members.items():
-            self._start(
+            self.start(
                 f"member-{name}",
                 "member",
                 "--cluster",
@@ -121,7 +121,8 @@ class RealFleet:
             )
         await self._until_ready()
 
-    def _start(self, name: str, *command: str) -> None:
+    def start(self, name: str, *command: str) -> None:
+        """Starts one of our processes."""
         # This checkout's package, whatever the environment has installed.
         program = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "federator"]
         self.plane.family.start(name, [*program, *command])

@@ -244,7 +244,7 @@ async def _running(cluster: Cluster, home: Path, issued: provider.Provider) -> A
 async def test_the_hosts_own_word_and_the_rights_of_deploy_carry_a_submission(
     host: Cluster, tmp_path: Path
 ) -> None:
-    none = {"parameters": {"replicas": 0}}
+    none: dict[str, Any] = {"parameters": {"replicas": 0}}
     async with grounds(host, tmp_path) as found:
         ci = await found.ci_token()
         begun_s = time.monotonic()

@@ -96,6 +96,8 @@ class Access:
         self._cached_users: OrderedDict[bytes, tuple[float, User | None]] = OrderedDict()
         self._known: OrderedDict[bytes, float] = OrderedDict()
         """Hashes of tokens that the host accepted, until when they keep their place."""
+        self._had: OrderedDict[bytes, float] = OrderedDict()
+        """Hashes of users with a right that they had, until when it counts for `had_lately`."""
         self._reviews_of_known = _Places(REVIEWS_AT_ONCE - UNKNOWN_AT_ONCE, REVIEWS_WAITING_MAX)
         self._reviews_of_unknown = _Places(UNKNOWN_AT_ONCE, UNKNOWN_WAITING_MAX)
         self._unknown: Counter[str] = Counter()
@@ -133,9 +135,14 @@ class Access:
             )
         return User(name, (*groups, AUTHENTICATED))
 
-    async def allow(self, user: User, rights: tuple[Right, ...], namespace: str) -> None:
+    async def allow(
+        self, user: User, rights: tuple[Right, ...], namespace: str, *, lately: bool = False
+    ) -> None:
         """Returns when the user has all these rights in the namespace; "" for rights on what has
-        none. Raises `Refused` 403 otherwise."""
+        none. With `lately` a right counts that the user had within the last seconds. Raises
+        `Refused` 403 otherwise."""
+        if lately and all(self.had_lately(user, right, namespace) for right in rights):
+            return
         allowed = await asyncio.gather(*(self.may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
@@ -193,6 +200,11 @@ class Access:
             raw.mapping(user, "extra"),
         )
 
+    def had_lately(self, user: User, right: Right, namespace: str) -> bool:
+        """Whether the host said within the last `REMEMBERED_S` that the user has this right. Only
+        for rights that the host checks again, and for those of the gateway's own account."""
+        return self._had.get(_digest(user, right, namespace), 0.0) > self._clock.monotonic()
+
     async def may(self, user: User, right: Right, namespace: str) -> bool:
         """Whether the user has this right. Raises `Refused` 503 while the host does not answer."""
         attributes = {
@@ -217,7 +229,13 @@ class Access:
             {"apiVersion": _RIGHTS.api_version, "kind": _RIGHTS.kind, "spec": spec},
             self._reviews_of_known,
         )
-        return status.get("allowed") is True and status.get("denied") is not True
+        allowed = status.get("allowed") is True and status.get("denied") is not True
+        if allowed:
+            until_s = self._clock.monotonic() + REMEMBERED_S
+            _remember(self._had, _digest(user, right, namespace), until_s)
+        else:
+            self._had.pop(_digest(user, right, namespace), None)
+        return allowed
 
     async def _asked(
         self, ref: ObjectRef, body: Mapping[str, Any], places: "_Places"
@@ -248,6 +266,11 @@ class _Places:
         self.gate = asyncio.Semaphore(at_once)
         self.waiting_max = waiting_max
         self.waiting = 0
+
+
+def _digest(user: User, right: Right, namespace: str) -> bytes:
+    shown = (user.name, user.groups, user.uid, sorted(user.extra.items()), right, namespace)
+    return hashlib.sha256(repr(shown).encode()).digest()
 
 
 def _remember(cache: OrderedDict[bytes, T], digest: bytes, value: T) -> None:

@@ -235,7 +235,8 @@ async def subject_of(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Subje
     )
     ask = policying.asked(workload, state.rules, state.bindings())
     mine = [{**obj, "apiVersion": registry.KINDS[kind].api_version, "kind": kind}]
-    if (recorded := await inputs.read(decision)) is not None:
+    known = workload.key in state.workloads  # nothing has been decided about a new one
+    if known and (recorded := await inputs.read(decision)) is not None:
         mine.append({**recorded, "kind": decision.kind})
     mine += _holding(inputs, workload)
     if ask is not None and ask.policy.namespace:

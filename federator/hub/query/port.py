@@ -133,7 +133,9 @@ class QueryPort:
         self._by_object += int(route.by_object)
         try:
             rights = tuple(right.filled(given) for right in route.rights)
-            await self._access.allow(user, rights, given["namespace"])
+            # The gateway asks for each of its submissions, with one account.
+            lately = route.kind is Kind.VERDICT
+            await self._access.allow(user, rights, given["namespace"], lately=lately)
             may = functools.partial(self._access.may, user)
             question = Question(given, router.parameters(route, request.query), may=may)
             if route.body_max and request.read_body:

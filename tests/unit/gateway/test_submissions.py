@@ -3,12 +3,15 @@ request once more.
 """
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
 from federator.embedded.storage.messages import Caller
+from federator.hub.query.access import REMEMBERED_S
+from federator.model.steps import ObjectRef
 from tests.unit.gateway import gating
 from tests.unit.gateway.gating import SUBMISSIONS, Kept
 from tests.unit.hub.world import World
@@ -237,6 +240,51 @@ def test_a_service_account_submits_with_its_own_token() -> None:
         await asking.grant(world, user, "ads", gating.RIGHTS)
         code, made = await door.submit("v2", token=asking.token(user))
         assert (code, made["submittedBy"]) == (201, user)
+
+    gating.play(scenario)
+
+
+def test_a_caller_with_rights_on_one_kind_submits_that_kind() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        user = "system:serviceaccount:ads:narrow"
+        rights = {**gating.RIGHTS, "resources": ["pinterestservices"]}
+        await asking.grant(world, user, "ads", rights)
+        token = asking.token(user)
+        code, made = await door.submit("v2", token=token, idempotencyKey="k")
+        assert code == 201, made
+        again = await door.submit("v2", token=token, idempotencyKey="k")
+        assert (again[0], again[1]["id"]) == (200, made["id"])
+
+    gating.play(scenario)
+
+
+def test_rights_are_reviewed_once_for_submissions_in_a_row_and_again_later() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+
+        def reviews() -> int:
+            return sum(
+                number
+                for key, number in world.writes.items()
+                if key[3].startswith("subjectaccessreviews")
+            )
+
+        assert (await door.submit("v2", idempotencyKey="a"))[0] == 201
+        first = reviews()
+        assert first > 0
+        assert (await door.submit("v2", idempotencyKey="b"))[0] == 201
+        assert reviews() <= first + 1  # of the query port, which is another one each time here
+        await asyncio.sleep(REMEMBERED_S + 1)
+        assert (await door.submit("v2", idempotencyKey="c"))[0] == 201
+        assert reviews() > first + 2
+        # The host checks each create: a right that is gone counts there immediately.
+        row = ObjectRef(f"{asking.RBAC}", "rolebindings", "ads", "", "RoleBinding")
+        listed = await world.host.list(row.api_version, row.plural, "ads")
+        for obj in listed.items:
+            await world.remove(dataclasses.replace(row, name=obj["metadata"]["name"]))
+        code, problem = await door.submit("v2", idempotencyKey="d")
+        assert (code, problem["title"]) == (403, "Forbidden"), problem
 
     gating.play(scenario)
 
