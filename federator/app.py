@@ -256,21 +256,13 @@ async def serving_gateway(
 ) -> "AsyncIterator[tuple[Gateway, str, asyncio.Task[None]]]":
     """A gateway that listens, its address, and the task that ends only when it breaks. Raises as
     `run_gateway`."""
-    from federator.gateway import issuers, server
+    from federator.gateway import server
     from federator.gateway.artifacts import artifacts
     from federator.gateway.leader import Leader
     from federator.process.oidc.issuer import Issuers
 
     options, clock = settings.gateway, RealClock()
-
-    def trusted() -> list["Issuer"]:
-        people = issuer_of(
-            settings.oidc, frozenset(options.audiences), allow_loopback=allow_loopback
-        )
-        file = options.issuers_file
-        others = issuers.load(file, clock, allow_loopback=allow_loopback) if file else ()
-        return [*([people] if people is not None else []), *others]
-
+    trusted = functools.partial(_trusted, settings, clock, allow_loopback=allow_loopback)
     async with contextlib.AsyncExitStack() as opened:
         known = Issuers(await asyncio.to_thread(trusted))
         opened.push_async_callback(known.close)
@@ -338,6 +330,17 @@ async def run_signer(
                 await signer.close()
 
         await _serve(settings, metrics, work(), lambda: {"authority": signer.trouble()})
+
+
+def _trusted(settings: Settings, clock: RealClock, *, allow_loopback: bool) -> list["Issuer"]:
+    """The issuers of tokens for the gateway. Raises FieldError."""
+    from federator.gateway import issuers
+
+    options = settings.gateway
+    people = issuer_of(settings.oidc, frozenset(options.audiences), allow_loopback=allow_loopback)
+    file = options.issuers_file
+    others = issuers.load(file, clock, allow_loopback=allow_loopback) if file else ()
+    return [*([people] if people is not None else []), *others]
 
 
 async def _until(work: "asyncio.Task[None]") -> None:

@@ -59,7 +59,7 @@ def listed(paths: Iterable[Path]) -> Iterator[Path]:
 def verify(paths: Iterable[Path], *, archived: bool = False) -> tuple[list[Chain], list[str]]:
     """(chains, sentences about files that cannot be read or are changed). `archived`: earlier
     files of a chain may be elsewhere."""
-    found: dict[str, list[File]] = defaultdict(list)
+    by_process: dict[str, list[File]] = defaultdict(list)
     unreadable = []
     for path in paths:
         try:
@@ -67,10 +67,10 @@ def verify(paths: Iterable[Path], *, archived: bool = False) -> tuple[list[Chain
         except (OSError, Broken) as bad:
             unreadable.append(f"{path}: {bad}")
         else:
-            found[file.process].append(file)
+            by_process[file.process].append(file)
     chains = [
         Chain(process, tuple(files), _trouble(files, archived=archived))
-        for process, unsorted in sorted(found.items())
+        for process, unsorted in sorted(by_process.items())
         if (files := sorted(unsorted, key=lambda each: (each.number, str(each.path))))
     ]
     return chains, unreadable

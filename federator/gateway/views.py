@@ -79,7 +79,7 @@ def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
         desired=raw.integer(status, "desired"),
         placed=raw.integer(status, "placed"),
         ready=max(raw.integer(status, each) for each in ("ready", "readyReplicas", "done")),
-        clusters=plaintext.visible(raw.text(status, "clusters")),
+        clusters=str(raw.integer(status, "clusters") or ""),
         message=plaintext.clipped(message),
     )
 

@@ -119,7 +119,7 @@ def server_context(cert_pem: bytes, key_pem: bytes, clients_pem: bytes = b"") ->
     try:
         tls.load_certificate(context, cert_pem, key_pem)
         if clients_pem:
-            # A resumed session would keep a certificate whose authority is removed. Without
+            # A resumed session would keep a certificate of a removed authority. Without
             # tickets TLS 1.3 resumes none; TLS 1.2 has a cache that cannot be turned off here.
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.num_tickets = 0

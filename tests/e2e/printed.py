@@ -34,6 +34,11 @@ CHANCE: Final[Sequence[tuple[str, str]]] = (
     (r"\bseq \d+", "seq N"),
     (r"\bv\d+\.\d+\.\d+\b", "VERSION"),
     (r"(?<=submission )[0-9a-f]{20}\b", "SUBMISSION"),
+    (
+        r"^process [0-9a-f]{12}(: .* from )\d{4}-\d\d-\d\dT\d{6}\.\d+Z-[0-9a-f]{12}-",
+        r"process PROCESS\1FILE-",
+    ),
+    (r"(?<=last digest )[0-9a-f]{64}\b", "DIGEST"),
     (r"\b127\.0\.0\.1:\d+", "ADDRESS"),
 )
 """Never the same twice: ages, times, names with chance in them, numbers of decisions, versions,

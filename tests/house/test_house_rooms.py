@@ -345,6 +345,7 @@ SMALL_WITH_REASON: Mapping[str, str] = {
     "federator.cli.running.newcomers": (
         "a hook of the host's API; the demo is a program that runs and prints"
     ),
+    "federator.sandbox.repository": "a server of its own; the demo starts it beside others",
     "federator.cli.files.objects": (
         "creating objects from files; the demo is only its first user in time"
     ),

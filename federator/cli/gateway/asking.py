@@ -179,14 +179,14 @@ class Gateway:
         """The document of an answer. A gateway that is busy or does not answer is asked again for
         a while; every request may be repeated. Exits with an error for a refusal."""
         loop = asyncio.get_running_loop()
-        until_s, told = loop.time() + PATIENCE_S, ""
+        until_s, said = loop.time() + PATIENCE_S, ""
         while True:
             answer = await self._once(method, path, body, query or {})
             if not answer.passes or loop.time() + answer.retry_after_s >= until_s:
                 break
-            if (sentence := f"{_sentence(answer)} Trying again.") != told:
+            if (sentence := f"{_sentence(answer)} Trying again.") != said:
                 common.say(sentence, err=True)
-                told = sentence
+                said = sentence
             await asyncio.sleep(answer.retry_after_s)
         if not 200 <= answer.status < 300:
             refuse(answer)
@@ -286,7 +286,7 @@ def submission_lines(shown: Mapping[str, Any]) -> list[str]:
         if each.get("desired"):
             line += f", {each['placed']} of {each['desired']} placed, {each['ready']} ready"
         if each.get("clusters"):
-            line += f", in {each['clusters']}"
+            line += f", in {each['clusters']} cluster{'' if each['clusters'] == '1' else 's'}"
         lines.append(line)
         if each.get("message"):
             lines.append(f"    {each['message']}")

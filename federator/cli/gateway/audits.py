@@ -28,20 +28,25 @@ def verify(paths: tuple[str, ...], archived: bool) -> None:
     from federator.gateway import chains
 
     try:
-        found, unreadable = chains.verify(chains.listed(map(Path, paths)), archived=archived)
+        checked, unreadable = chains.verify(chains.listed(map(Path, paths)), archived=archived)
     except OSError as bad:
         common.fail(str(bad))
-    for chain in found:
+    for chain in checked:
         if chain.trouble or chain.last is None:
             continue
         first = chain.files[0]
         after = f" after {first.checked.before}" if archived and first.checked else ""
         ended = "ended" if chain.ended else "running, or ended without its last line"
         common.say(
-            f"process {chain.process}: whole, {chain.lines} lines in {len(chain.files)} files from"
-            f" {first.path.name}{after}; {ended}; last digest {chain.last.last}"
+            f"process {chain.process}: whole, {_many(chain.lines, 'line')} in"
+            f" {_many(len(chain.files), 'file')} from {first.path.name}{after}; {ended}; last"
+            f" digest {chain.last.last}"
         )
-    if not found and not unreadable:
+    if not checked and not unreadable:
         common.fail("there are no files of an audit (*.jsonl)")
-    if troubles := [*unreadable, *(each.trouble for each in found if each.trouble)]:
+    if troubles := [*unreadable, *(each.trouble for each in checked if each.trouble)]:
         common.fail(*troubles)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

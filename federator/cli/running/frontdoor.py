@@ -3,7 +3,6 @@ the account of a CI job, and a file with the environment variables that `federat
 
 import asyncio
 import contextlib
-import json
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from federator.cli.running.sandbox import Served
+    from federator.embedded.server import EmbeddedCluster
 
 ENVIRONMENT: Final = "federator-demo.env"
 TOKEN: Final = "federator-demo.token"
@@ -68,7 +68,7 @@ async def opened(served: "Served", manifests: str, workflow: bytes) -> AsyncIter
         await gateway.policies.read()
         for file in files:
             stack.callback(file.unlink, missing_ok=True)
-        token = await _token(host)
+        token = _token(served.federation.host)
         variables = {
             "FEDERATOR_GATEWAY": base,
             "FEDERATOR_TOKEN_FILE": str(files[1].absolute()),
@@ -85,7 +85,7 @@ def stored(source: str, workflow: bytes, keys: Mapping[str, bytes]) -> dict[str,
     """Path in the repository -> file: both versions of the workflow, and the signed statements."""
     from federator.gateway.artifacts import envelopes, registry, repository, statements
 
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for version, commit in COMMITS.items():
         file = workflow.replace(b'version: "1"', f'version: "{version[1:]}"'.encode())
         digest = registry.digest_of(file)
@@ -101,9 +101,9 @@ def stored(source: str, workflow: bytes, keys: Mapping[str, bytes]) -> dict[str,
             for name, kind, predicate in said
         ]
         folder = f"/{WORKFLOWS}/ranker/{version}"
-        found[f"{folder}/{repository.FILE}"] = file
-        found[f"{folder}/{repository.STATEMENTS}"] = b"\n".join(lines) + b"\n"
-    return found
+        files[f"{folder}/{repository.FILE}"] = file
+        files[f"{folder}/{repository.STATEMENTS}"] = b"\n".join(lines) + b"\n"
+    return files
 
 
 def _provenance(commit: str) -> dict[str, Any]:
@@ -198,16 +198,17 @@ async def _account(served: "Served", folder: Path) -> Path:
     return path
 
 
-async def _token(host: Any) -> str:
+def _token(host: "EmbeddedCluster") -> str:
     """A token of the CI job's account, as `kubectl create token ci -n ads` prints it."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/ci/token"
-    asked = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": TOKEN_S},
-    }
-    answer = json.loads(await host.raw("POST", path, body=json.dumps(asked).encode()))
-    return str(answer["status"]["token"])
+    from federator.embedded.auth.tokens import AUDIENCE
+
+    accounts = host.store.items(host.registry.get("", "serviceaccounts"))
+    account = next(
+        each.obj
+        for each in accounts
+        if (each.obj["metadata"]["namespace"], each.obj["metadata"]["name"]) == (NAMESPACE, "ci")
+    )
+    return host.tokens.issue(account, audiences=[AUDIENCE], lifetime_s=TOKEN_S, bound=None)
 
 
 def _write_keys(folder: Path, keys: Mapping[str, bytes]) -> None:

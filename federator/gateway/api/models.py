@@ -149,7 +149,7 @@ class Member(Shown):
     ready: int = 0
     """Copies that are ready; of a job set the shards that are done."""
     clusters: str = ""
-    """Clusters that hold it, as `kubectl get` shows them."""
+    """Number of clusters that hold it, as `kubectl get` shows it. Empty for none."""
     message: str = ""
     """Why it is not as wanted, from its conditions."""
     queue: Queue | None = None

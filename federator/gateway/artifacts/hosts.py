@@ -30,7 +30,7 @@ TOTAL_S: Final = 15.0
 CONNECTED_MAX: Final = 64
 """Hosts with kept connections."""
 PARTS_MAX: Final = 4
-"""Requests for one artifact at most, within `TOTAL_S`, as long as each of them brings bytes."""
+"""A download has so many parts at most, within `TOTAL_S`. Each part must bring bytes."""
 SHORTEST_S: Final = 1.0
 """With less time left, a broken download is not continued."""
 LANES: Final = 16
@@ -143,8 +143,8 @@ class _Download:
         return errors.Malformed(f"the answer is beyond the limit of {self._limit} bytes.")
 
     def _is_next(self, text: str) -> bool:
-        found = _CONTENT_RANGE.fullmatch(text)
-        return found is not None and int(found[1]) == len(self.body)
+        match = _CONTENT_RANGE.fullmatch(text)
+        return match is not None and int(match[1]) == len(self.body)
 
     def goes_on(self, trouble: errors.ApiError, left_s: float) -> bool:
         """Whether to ask for the rest after a break, and makes that request."""

@@ -56,10 +56,18 @@ KINDS: Final = tuple(
 )
 """What people write; native cron jobs are the hub's."""
 _METADATA: Final = ("name", "labels", "annotations")
-_RESERVED: Final = (names.FEDERATION, "submission.pinterest.com")
-"""Domains of the marks with which the federation and the gateway know their objects again."""
-_HARMLESS: Final = (names.CONVERTED_FROM,)
-"""What `federator convert` writes for people."""
+_OURS: Final = (names.FEDERATION, "submission.pinterest.com", "pod-security.kubernetes.io")
+"""Domains, with those below them, of the marks with which the federation, the gateway and admission
+know their objects again."""
+_RESERVED: Final = "kubernetes.io"
+"""Reserved for Kubernetes. Domains below it, such as app.kubernetes.io, are for everybody."""
+_HARMLESS: Final = (
+    names.CONVERTED_FROM,
+    "kubernetes.io/change-cause",
+    "kubernetes.io/ingress-bandwidth",
+    "kubernetes.io/egress-bandwidth",
+)
+"""What people write, or what `federator convert` writes for people."""
 _REFERENCE: Final = re.compile(r"(\$?)\$\{parameters\.([^}]*)\}")
 _NAME: Final = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
@@ -236,7 +244,7 @@ def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
 
 
 def _mark_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Labels and annotations of the object and of its templates that are ours to write."""
+    """Labels and annotations of the object and of its templates that a file must not set."""
     if isinstance(value, list):
         for index, entry in enumerate(value):
             yield from _mark_problems(entry, f"{path}[{index}]")
@@ -248,14 +256,15 @@ def _mark_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
             for field in ("labels", "annotations"):
                 for name in filter(_is_reserved, raw.mapping(entry, field)):
                     domain = name.partition("/")[0]
-                    yield f"{under}.{field}[{name}]", f"{domain} is for the federation's own marks"
+                    message = f"labels and annotations of {domain} are not for workflow files"
+                    yield f"{under}.{field}[{name}]", message
         yield from _mark_problems(entry, under)
 
 
 def _is_reserved(name: str) -> bool:
     domain, slash, _ = name.lower().partition("/")
-    ours = any(domain == each or domain.endswith(f".{each}") for each in _RESERVED)
-    return bool(slash) and ours and name not in _HARMLESS
+    ours = any(domain == each or domain.endswith(f".{each}") for each in _OURS)
+    return bool(slash) and (ours or domain == _RESERVED) and name not in _HARMLESS
 
 
 def _reference_problems(value: Any, path: str, declared: set[str]) -> Iterator[tuple[str, str]]:

@@ -181,8 +181,15 @@ def test_long_values_cannot_be_multiplied_by_many_references() -> None:
 def test_marks_that_look_like_ours_and_are_not_stay() -> None:
     file = yaml.safe_load(made.WORKFLOW)
     file["objects"][0]["metadata"] |= {
-        "labels": {"federation.pinterest.com": "x", "notfederation.pinterest.com/a": "x"},
-        "annotations": {"federation.pinterest.com/converted-from": "Chart.yaml"},
+        "labels": {
+            "federation.pinterest.com": "x",
+            "notfederation.pinterest.com/a": "x",
+            "app.kubernetes.io/name": "serving",
+        },
+        "annotations": {
+            "federation.pinterest.com/converted-from": "Chart.yaml",
+            "kubernetes.io/change-cause": "a larger model",
+        },
     }
     workflow = workflows.load(json.dumps(file).encode())
 
@@ -205,7 +212,7 @@ def test_marks_that_look_like_ours_and_are_not_stay() -> None:
         (
             {"metadata": {"name": "a", "labels": {"federation.pinterest.com/fleet": "x"}}},
             "workflow.objects[0].metadata.labels[federation.pinterest.com/fleet]:"
-            " federation.pinterest.com is for the federation's own marks",
+            " labels and annotations of federation.pinterest.com are not for workflow files",
         ),
         (
             {"metadata": {"name": "a", "annotations": {"Federation.Pinterest.com/slice": "{}"}}},
@@ -218,6 +225,14 @@ def test_marks_that_look_like_ours_and_are_not_stay() -> None:
         (
             {"metadata": {"name": "a", "labels": {"submission.pinterest.com/id": "0" * 20}}},
             "workflow.objects[0].metadata.labels[submission.pinterest.com/id]: ",
+        ),
+        (
+            {"metadata": {"name": "a", "labels": {"pod-security.kubernetes.io/enforce": "x"}}},
+            "workflow.objects[0].metadata.labels[pod-security.kubernetes.io/enforce]: ",
+        ),
+        (
+            {"metadata": {"name": "a", "labels": {"kubernetes.io/metadata.name": "x"}}},
+            "workflow.objects[0].metadata.labels[kubernetes.io/metadata.name]: ",
         ),
         (
             {"spec": {"template": {"metadata": {"labels": {"federation.pinterest.com/a": ""}}}}},
