@@ -202,6 +202,9 @@ AROUND = {
         "kubectl delete psts kv -n storage; federator wait psts/kv -n storage --for=deleted;"
         " kubectl delete fq storage",
     ),
+    "docs/using/submit.md": Around(
+        after="kubectl delete psvc ranker -n ads; federator wait psvc/ranker -n ads --for=deleted",
+    ),
     "docs/using/first-service.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
     "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
