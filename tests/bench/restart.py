@@ -77,7 +77,7 @@ async def _run(count: int, room: Path) -> list[Result]:
         await hub.start()
         try:
             await hub.until_ready(300.0)
-            took, at_ready = time.perf_counter() - begun, hub.memory_mb
+            took, at_ready, ready_cpu_s = time.perf_counter() - begun, hub.memory_mb, hub.cpu_s
             await asyncio.sleep(LINGER_S)
             memory, begun, spent = hub.memory_mb, time.perf_counter(), hub.cpu_s
             await asyncio.sleep(REST_S)
@@ -96,7 +96,12 @@ async def _run(count: int, room: Path) -> list[Result]:
             "R1",
             ours=took,
             floor=floor,
-            notes={"workloads": count, "seconds_to_set_up": round(made_s, 1)},
+            notes={
+                "workloads": count,
+                "seconds_to_set_up": round(made_s, 1),
+                "hub_cpu_s": round(ready_cpu_s, 1),
+                "hub_cpu_s_when_compared": round(spent, 1),
+            },
         ),
         Result(
             "R1w",

@@ -221,7 +221,7 @@ async def run(members: int, workloads: int, within_s: float, room: Path) -> Repo
         try:
             await hub.until_ready(within_s)
             # A hub does not wait for every member before it decides.
-            everybody = functools.partial(_all_ready, federation)
+            everybody = functools.partial(standins.all_ready, federation)
             await hub.until(everybody, within_s=within_s, said="in touch with all members")
             started_s = time.perf_counter() - begun
             phases = await _phases(Bench(federation, hub, seen), members, workloads, within_s)
@@ -283,11 +283,6 @@ async def _phases(bench: Bench, members: int, workloads: int, within_s: float) -
             within_s=within_s,
         ),
     ]
-
-
-async def _all_ready(federation: Federation) -> bool:
-    """Whether the host's objects say of every member that it is ready."""
-    return standins.ready_members(federation) == len(federation.members)
 
 
 def _ref(name: str) -> ObjectRef:

@@ -73,3 +73,8 @@ def ready_members(federation: Federation) -> int:
         (found.obj.get("status") or {}).get("summary") == "Ready"
         for found in federation.host.store.items(resource)
     )
+
+
+async def all_ready(federation: Federation) -> bool:
+    """Whether the host's objects say of every member that it is ready."""
+    return ready_members(federation) == len(federation.members)

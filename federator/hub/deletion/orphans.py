@@ -57,8 +57,9 @@ class Orphans:
             self.queue.add((member.name, key))
 
     def look_at(self, member: Member, key: WorkloadKey) -> None:
-        """Queues one slice that has changed."""
-        if restored.is_stranger(self.state, member, key):
+        """Queues one slice that has changed. When this hub begins to lead it looks at all of them:
+        until then each of the first lists is one that nothing accounts for yet."""
+        if self.state.ready and restored.is_stranger(self.state, member, key):
             self.queue.add((member.name, key))
 
     async def turn(self, place: Place) -> RequeueAfter | None:

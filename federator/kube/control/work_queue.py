@@ -13,7 +13,7 @@ import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from federator.kube import backoff, cancelling, errors
 from federator.kube.control.fair_queue import FairQueue
@@ -28,6 +28,10 @@ Answer = RequeueAfter | Iterable[RequeueAfter] | None
 MIN_DELAY_S = 0.001
 """Floor for delays, in seconds: a shorter timer can fire before its due time and be set again for
 ever."""
+
+LARGE_BYTES: Final = 1 << 16
+"""A dict of this size gives its memory back when it is empty. It keeps by itself what the most keys
+took that it ever had: a hub that starts queues every workload."""
 
 BURST = 4
 """A batch lingers when the one before it was begun less than so many times the lingering ago."""
@@ -416,6 +420,7 @@ class WorkQueue(Generic[K]):
     def _take(self, *, starved: bool = False) -> K:
         key = self._ready.popleft(starved=starved)
         signalled = self._waiting.pop(key)
+        _give_back(self._waiting)
         now = asyncio.get_running_loop().time()
         self._running[key] = now
         if self._metrics is not None:
@@ -447,7 +452,13 @@ class WorkQueue(Generic[K]):
             if self._due.get(key) == due:
                 del self._due[key]
                 self.add(key)
+        _give_back(self._due)
         self._set_timer()
+
+
+def _give_back(keys: dict[K, float]) -> None:
+    if not keys and keys.__sizeof__() > LARGE_BYTES:
+        keys.clear()
 
 
 def _wake(waiters: collections.deque[asyncio.Future[None]]) -> bool:

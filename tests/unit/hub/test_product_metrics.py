@@ -146,6 +146,20 @@ def test_workloads_copies_quota_and_room_are_published_by_the_leader_alone() -> 
     play(scenario)
 
 
+def test_a_hub_that_starts_queues_no_slice_that_a_decision_accounts_for() -> None:
+    async def scenario(world: World) -> None:
+        for number in range(4):
+            await world.create(PSVC, "feed", f"w{number}", service(3))
+        await world.settle()
+        world.hold_up("host", "/pinterestservices", 3.0)  # members answer first
+        world.hold_up("host", "/placementdecisions", 3.0)
+        sample = await measured(world)
+        assert sample('workqueue_adds_total{name="orphans"}') is None
+        assert sample('workqueue_adds_total{name="placing"}')
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("worker", [False, True], ids=["on the loop", "next to the loop"])
 def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) -> None:
     drilled = list[str]()

@@ -5,6 +5,7 @@ is lost.
 import asyncio
 import collections
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -31,6 +32,31 @@ async def test_nine_signals_during_a_turn_make_exactly_one_more_turn() -> None:
         work.add("a")
     await asyncio.sleep(10)
     assert [key for key, _ in served.turns] == ["a", "a"]
+    await served.stop()
+
+
+@on_virtual_time
+async def test_an_empty_queue_keeps_no_memory_of_the_many_keys_that_it_had() -> None:
+    work = queue()
+
+    async def handler(_key: str) -> None:
+        await asyncio.sleep(0)
+
+    served = Served(work, handler)
+    tracemalloc.start()
+    try:
+        keys = [f"w{number}" for number in range(20_000)]
+        before, _ = tracemalloc.get_traced_memory()
+        for number, key in enumerate(keys):
+            work.add_after(key, 1 + number % 3)
+        most, _ = tracemalloc.get_traced_memory()
+        await asyncio.sleep(10)
+        served.turns.clear()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert work.pending == 0
+    assert after - before < (most - before) / 5
     await served.stop()
 
 
