@@ -454,6 +454,9 @@ ROWS: tuple[Row, ...] = (
         "%",
         preview=True,
     ),
+    Row("RT1", "runtimes", "memory of a pod's sidecar with all roles", Against.MOST, 40, "MB"),
+    Row("RT1k", "runtimes", "most memory of the child with the key", Against.MOST, 40, "MB"),
+    Row("RT2", "runtimes", "10,000 certificates with OpenBao, 2 cores", Against.MOST, 60, "s"),
 )
 
 
