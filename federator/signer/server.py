@@ -153,13 +153,14 @@ class Signer:
             await self._certify()
 
     async def _publishing(self) -> None:
+        await self.requests.reflector.answered.wait()
         while True:
             if self.requests.reflector.served:
                 try:
                     await self._bundle.turn()
                 except (errors.ApiError, Away) as bad:
                     log.warning("the ClusterTrustBundle cannot be written: %s", bad)
-            await asyncio.sleep(BUNDLE_S if self.requests.reflector.served else RETRY_S)
+            await asyncio.sleep(BUNDLE_S)
 
 
 def authority_of(
