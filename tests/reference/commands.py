@@ -41,7 +41,8 @@ MORE: Final[Mapping[str, str]] = {
     "submit": "../using/submit.md",
     "submissions": "../using/submit.md",
     "audit": "../operating/gateway.md",
-    "runtime": "../operating/fence.md",
+    "runtime": "../using/runtime.md",
+    "signer": "../operating/identity.md",
     "config": "settings.md",
     "crd": "objects.md",
 }
