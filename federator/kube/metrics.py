@@ -113,16 +113,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_signer_certificates_total",
         Counter,
-        "Requests for certificates of pods by way (token, podcertificaterequest) and outcome:"
-        " Issued, or the reason.",
+        "Requests for certificates of pods by way and outcome: Issued, or the reason.",
         ("way", "outcome"),
     ),
-    Row(
-        "federator_signer_seconds",
-        Histogram,
-        "Time that the signer takes for a certificate of a pod, its authority included.",
-        ("way",),
-    ),
+    Row("federator_signer_seconds", Histogram, "Time for a certificate of a pod.", ("way",)),
     Row(
         "federator_gateway_requests_total",
         Counter,

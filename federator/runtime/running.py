@@ -101,7 +101,7 @@ def _failed(part: Part, bad: Exception) -> PartState:
     return PartState(part.name, ready=False, reason="Failed", message=message)
 
 
-async def _prepared(kept: _Kept, pod: Pod, told: Callable[[], None]) -> None:
+async def _prepared(kept: _Kept, pod: Pod, changed: Callable[[], None]) -> None:
     """Returns once the part is prepared."""
     delay = Delay(pod.chance)
     while True:
@@ -114,9 +114,9 @@ async def _prepared(kept: _Kept, pod: Pod, told: Callable[[], None]) -> None:
             kept.over = _failed(kept.part, bad)
         else:
             kept.over = None
-            told()
+            changed()
             return
-        told()
+        changed()
         await asyncio.sleep(delay.next())
 
 
@@ -125,7 +125,7 @@ async def init(parts: Sequence[Part], pod: Pod, folder: Path | None, within_s: f
     `within_s`; the kubelet then starts it again, and what is prepared is kept."""
     kept = [_Kept(part) for part in parts]
 
-    def told() -> None:
+    def changed() -> None:
         for each in kept:
             if each.over is not None:
                 each.tell()
@@ -135,7 +135,7 @@ async def init(parts: Sequence[Part], pod: Pod, folder: Path | None, within_s: f
     try:
         async with asyncio.timeout(within_s):
             for now in kept:
-                await _prepared(now, pod, told)
+                await _prepared(now, pod, changed)
                 log.info("%s is prepared", now.part.name)
     except TimeoutError:
         assert now is not None
@@ -249,7 +249,7 @@ class Sidecar:
 
     async def drain(self) -> None:
         """Returns when every part has drained, or after `drain_s`. May be asked for many times: it
-        happens once, and goes on when the one who asked hangs up."""
+        happens once, and goes on when a caller hangs up."""
         if self._drain is None:
             self._drain = asyncio.create_task(self._drained(), name="drain")
         await asyncio.shield(self._drain)

@@ -30,10 +30,10 @@ class Answer:
     def json(self) -> dict[str, Any]:
         """The object in the body; empty for anything else."""
         try:
-            found = json.loads(self.body)
+            document = json.loads(self.body)
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
 
 def trusting(pem: str) -> ssl.SSLContext:

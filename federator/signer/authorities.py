@@ -23,6 +23,17 @@ from federator.runtime.identity.spiffe import SpiffeId
 log = logging.getLogger(__name__)
 
 COMMON_NAME_MAX: Final = 64
+SIGNS_HANDSHAKES: Final = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=False,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 BEFORE_S: Final = 30
 """A certificate begins so many seconds before now: clocks of pods may be behind."""
 READ_S: Final = 30.0
@@ -51,7 +62,7 @@ class Wanted:
 
 
 class CertificateAuthority(Protocol):
-    """Signs. Its caller has checked who asks, and for what."""
+    """Signs. Its caller has checked the identity and the request."""
 
     async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
         """The certificate and its intermediates, PEM. Raises Refused for what the authority will
@@ -167,56 +178,44 @@ def issued(pair: Pair, csr: x509.CertificateSigningRequest, wanted: Wanted, now_
             f"the intermediate certificate begins at {issuing.not_valid_before_utc:%FT%TZ}, and the"
             f" clock of the signer says {now:%FT%TZ}"
         )
-    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(str(wanted.id))]
-    names += [x509.DNSName(name) for name in wanted.dns]
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, wanted.common_name),
-            *(x509.NameAttribute(NameOID.USER_ID, each) for each in wanted.claims),
-        ]
-    )
     begins = now - datetime.timedelta(seconds=BEFORE_S)
     key = csr.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuing.subject)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begins)
-        .not_valid_after(min(begins + datetime.timedelta(seconds=wanted.lifetime_s), ends))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.KeyUsage(
-                digital_signature=True,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                key_cert_sign=False,
-                crl_sign=False,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-            critical=True,
-        )
-        .add_extension(
-            x509.ExtendedKeyUsage(
-                [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-            ),
-            critical=False,
-        )
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(pair.key.public_key()),
-            critical=False,
-        )
-        .sign(pair.key, hashes.SHA256())
+    lifetime = datetime.timedelta(seconds=wanted.lifetime_s)
+    builder = x509.CertificateBuilder(
+        issuer_name=issuing.subject,
+        subject_name=_subject(wanted),
+        public_key=key,
+        serial_number=x509.random_serial_number(),
+        not_valid_before=begins,
+        not_valid_after=min(begins + lifetime, ends),
     )
+    for extension, critical in _extensions(wanted, pair):
+        builder = builder.add_extension(extension, critical)
+    made = builder.sign(pair.key, hashes.SHA256())
     roots = certificates.read_chain(pair.bundle, "ca.crt")
     chain = [made, *(each for each in pair.chain if each not in roots)]
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in chain)
+
+
+def _subject(wanted: Wanted) -> x509.Name:
+    claims = [x509.NameAttribute(NameOID.USER_ID, each) for each in wanted.claims]
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wanted.common_name), *claims])
+
+
+def _extensions(wanted: Wanted, pair: Pair) -> list[tuple[x509.ExtensionType, bool]]:
+    """(extension, whether it is critical): those of an X.509-SVID of SPIFFE."""
+    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(str(wanted.id))]
+    names += [x509.DNSName(name) for name in wanted.dns]
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+    above = x509.AuthorityKeyIdentifier.from_issuer_public_key(pair.key.public_key())
+    return [
+        (x509.SubjectAlternativeName(names), False),
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (SIGNS_HANDSHAKES, True),
+        (x509.ExtendedKeyUsage(uses), False),
+        (above, False),
+    ]
 
 
 def _name(certificate: x509.Certificate) -> str:

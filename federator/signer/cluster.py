@@ -1,4 +1,4 @@
-"""What the signer asks the API server of its cluster: whose a token is, and the project of a
+"""What the signer asks the API server of its cluster: the pod of a token, and the project of a
 namespace."""
 
 import asyncio
@@ -49,10 +49,10 @@ class Cluster:
         }
         try:
             async with asyncio.timeout(REVIEW_S):
-                found = await self._client.create(_TOKENS, body)
+                document = await self._client.create(_TOKENS, body)
         except (errors.ApiError, TimeoutError) as bad:
             raise Away(f"the API server does not review tokens: {type(bad).__name__}") from None
-        return attested(found.get("status") or {}, self._audience)
+        return attested(document.get("status") or {}, self._audience)
 
     async def project_of(self, namespace: str) -> str:
         """The label of the namespace; the last one known while the API server does not answer.

@@ -193,8 +193,8 @@ class Issuer:
 
     async def _claims(self, namespace: str) -> tuple[str, ...]:
         project = await self._project_of(namespace)
-        found = {"cluster": self._options.cluster, "project": project}
-        return tuple(f"{name}={value}" for name, value in found.items() if value)
+        claims = {"cluster": self._options.cluster, "project": project}
+        return tuple(f"{name}={value}" for name, value in claims.items() if value)
 
 
 def _who(pod: Attested) -> dict[str, str]:

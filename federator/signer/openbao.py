@@ -100,10 +100,10 @@ class OpenBaoAuthority:
         for key in sorted(keys):
             data = await self._ask("GET", f"{mount}/issuer/{key}/json")
             pems = [str(data.get("certificate", "")), *map(str, data.get("ca_chain") or ())]
-            found = certificates.read_chain("\n".join(pems).encode(), f"issuer {key} in OpenBao")
+            chain = certificates.read_chain("\n".join(pems).encode(), f"issuer {key} in OpenBao")
             roots += [
                 each.public_bytes(serialization.Encoding.PEM)
-                for each in found
+                for each in chain
                 if each.subject == each.issuer
             ]
         if not roots:
@@ -121,14 +121,14 @@ class OpenBaoAuthority:
     ) -> dict[str, Any]:
         """The `data` of an answer. A token that is refused is replaced once. Raises Refused,
         Away."""
-        status, found = await self._once(method, path, body, query, await self._present())
+        status, document = await self._once(method, path, body, query, await self._present())
         if status in _GONE:
             self._token_until_s = 0.0
-            status, found = await self._once(method, path, body, query, await self._present())
+            status, document = await self._once(method, path, body, query, await self._present())
         if status < 300:
-            data = found.get("data")
+            data = document.get("data")
             return data if isinstance(data, dict) else {}
-        why = _why(found)
+        why = _why(document)
         where = f"OpenBao ({self._options.openbao_mount}/{self._options.openbao_role})"
         if status == 400:
             raise Refused("AuthorityRefuses", f"{where} refuses: {why}")
@@ -157,10 +157,10 @@ class OpenBaoAuthority:
         except errors.ApiError as bad:
             raise Away(f"OpenBao does not answer: {bad}") from None
         try:
-            found = msgspec.json.decode(content) if content else {}
+            document = msgspec.json.decode(content) if content else {}
         except msgspec.DecodeError:
-            found = {}
-        return response.status, found if isinstance(found, dict) else {}
+            document = {}
+        return response.status, document if isinstance(document, dict) else {}
 
     async def _present(self) -> str:
         """The token to show. Raises Away."""
@@ -175,11 +175,11 @@ class OpenBaoAuthority:
             jwt = await asyncio.to_thread(_text, self._options.openbao_login_token_file)
             path = f"/v1/auth/{self._options.openbao_login_mount}/login"
             body = {"role": self._options.openbao_login_role, "jwt": jwt}
-            status, found = await self._once("POST", path, body, (), "")
-            auth = found.get("auth") if status < 300 else None
+            status, document = await self._once("POST", path, body, (), "")
+            auth = document.get("auth") if status < 300 else None
             if not isinstance(auth, dict) or not isinstance(auth.get("client_token"), str):
                 role = self._options.openbao_login_role
-                raise Away(f"OpenBao refuses the login as {role} ({status}): {_why(found)}")
+                raise Away(f"OpenBao refuses the login as {role} ({status}): {_why(document)}")
             lease = auth.get("lease_duration")
             lease_s = float(lease) if isinstance(lease, int) and lease > 0 else BUNDLE_S
             self._token = auth["client_token"]
@@ -187,9 +187,9 @@ class OpenBaoAuthority:
             return self._token
 
 
-def _why(found: Mapping[str, Any]) -> str:
+def _why(document: Mapping[str, Any]) -> str:
     """The errors of an answer on one line."""
-    said = "; ".join(str(each) for each in found.get("errors") or ())
+    said = "; ".join(str(each) for each in document.get("errors") or ())
     return " ".join(said.split())[:300] or "no reason given"
 
 

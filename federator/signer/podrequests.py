@@ -193,7 +193,7 @@ class TrustBundle:
         ref = ObjectRef(GROUP, "clustertrustbundles", "", self._name, "ClusterTrustBundle")
         spec = {"signerName": self._signer, "trustBundle": bundle}
         try:
-            found = await self._client.get(ref)
+            document = await self._client.get(ref)
         except errors.NotFound:
             body = {
                 "apiVersion": GROUP,
@@ -204,6 +204,6 @@ class TrustBundle:
             await self._client.create(ref, body)
             log.info("the ClusterTrustBundle %s is published", self._name)
             return
-        if found.get("spec", {}).get("trustBundle") != bundle:
-            await self._client.replace(ref, {**found, "spec": spec})
+        if document.get("spec", {}).get("trustBundle") != bundle:
+            await self._client.replace(ref, {**document, "spec": spec})
             log.info("the ClusterTrustBundle %s has other roots now", self._name)

@@ -91,8 +91,8 @@ async def _csr(request: Incoming) -> x509.CertificateSigningRequest:
         raise Refused("NotReadable", "csr is no certificate request in PEM") from None
 
 
-def _document(found: Mapping[str, Any], status: int = 200) -> Outgoing:
-    return Outgoing(status, msgspec.json.encode(found))
+def _document(document: Mapping[str, Any], status: int = 200) -> Outgoing:
+    return Outgoing(status, msgspec.json.encode(document))
 
 
 def _refused(status: int, reason: str, detail: str, *, retry_s: int = 0) -> Outgoing:

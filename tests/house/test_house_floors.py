@@ -22,6 +22,7 @@ FLOORS = {
     "scheduling": 3,
     "embedded": 4,
     "member": 5,
+    "signer": 5,
     "hub": 5,
     "advice": 6,
     "sandbox": 7,

@@ -3,7 +3,9 @@ imported here."""
 
 import asyncio
 import functools
+import json
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -11,6 +13,8 @@ from federator.runtime import fencing, running
 from federator.runtime.parts import Part
 from federator.runtime.roles import BadSetting, Pod, made
 
+ASK_S: Final = 5.0
+BODY_MAX: Final = 1 << 20
 PROBES = "FEDERATOR_GUARD_PROBES"
 """Variable with the probes of the pod's containers, as JSON: container -> livenessProbe,
 startupProbe."""
@@ -48,8 +52,7 @@ def runtime(
             raise click.UsageError("--roles stands alone, without a command")
         return
     if not roles:
-        click.echo(ctx.get_help())
-        return
+        raise click.UsageError("name --roles, or a command (--help lists them)")
     pod, folder = Pod(), Path(state) if state else None
     try:
         parts = roles_of(roles, pod)
@@ -84,19 +87,58 @@ def check(ctx: click.Context, port: int, state: str, as_json: bool) -> None:
     """Show what works of this pod's runtime, and what does not. Run it in the pod.
 
     Exit status 0: all parts are ready; 1: some are not; 2: no runtime answers."""
-    import json
-
-    from federator.runtime import checking
+    from federator.cli import common
 
     try:
-        found, note = checking.asked(port, Path(state) if state else None)
-    except checking.NoRuntime as bad:
-        click.echo(f"Error: {bad}", err=True)
-        ctx.exit(2)
+        state_now, note = asked(port, Path(state) if state else None)
+    except NoRuntime as bad:
+        common.fail(str(bad), code=2)
     if note:
-        click.echo(note, err=True)
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(checking.table(found)))
-    ctx.exit(0 if found.get("ready") is True and not note else 1)
+        common.say(note, err=True)
+    if as_json:
+        common.data(json.dumps(state_now, indent=2) + "\n")
+    else:
+        rows = [("PART", "READY", "REASON", "MESSAGE")]
+        for each in state_now["parts"]:
+            ready = "yes" if each["ready"] else "no"
+            rows.append((each["part"], ready, each["reason"], each["message"]))
+        columns = common.widths(rows)
+        common.show("\n".join(common.aligned(row, columns) for row in rows))
+    ctx.exit(0 if state_now.get("ready") is True and not note else 1)
+
+
+class NoRuntime(Exception):
+    """Neither the sidecar nor its file can be read; the message says why."""
+
+
+def asked(port: int, folder: Path | None) -> tuple[dict[str, Any], str]:
+    """What the sidecar of this pod says, and ""; without it what the last one left in its file,
+    and a note about that. Raises NoRuntime."""
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ASK_S)
+    try:
+        connection.request("GET", "/state")
+        return _read(connection.getresponse().read(BODY_MAX)), ""
+    except (OSError, http.client.HTTPException, ValueError) as bad:
+        trouble = f"the sidecar does not answer at port {port}: {bad}"
+    finally:
+        connection.close()
+    if folder is None:
+        raise NoRuntime(trouble)
+    path = folder / running.STATE_FILE
+    try:
+        return _read(path.read_bytes()), f"{trouble}; this is what {path} says"
+    except (OSError, ValueError) as bad:
+        raise NoRuntime(f"{trouble}; and {path} cannot be read: {bad}") from None
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    """Raises ValueError for what is not the state of a runtime."""
+    read = json.loads(body)
+    if not isinstance(read, dict) or not isinstance(read.get("parts"), list):
+        raise ValueError("the answer is not that of a runtime")
+    return read
 
 
 @runtime.command()

@@ -65,8 +65,8 @@ class Signer:
             raise Away(f"the token of the pod cannot be read: {bad}") from None
         body = json.dumps({"csr": csr}).encode()
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        found = await self._ask("POST", CERTIFICATES, headers, body)
-        return Issued(_pem(found, "chain"), _pem(found, "bundle"))
+        document = await self._ask("POST", CERTIFICATES, headers, body)
+        return Issued(_pem(document, "chain"), _pem(document, "bundle"))
 
     async def bundle(self) -> str:
         return _pem(await self._ask("GET", BUNDLE, {}, b""), "bundle")
@@ -90,17 +90,17 @@ class Signer:
             )
         except Unreached as bad:
             raise Away(f"the signer does not answer: {bad}") from None
-        found = got.json()
+        document = got.json()
         if got.status == 200:
-            return found
-        message = str(found.get("detail") or f"the signer answered {got.status}")[:TEXT_MAX]
+            return document
+        message = str(document.get("detail") or f"the signer answered {got.status}")[:TEXT_MAX]
         if got.status in (400, 401, 403):
-            raise Denied(str(found.get("reason") or "Denied")[:80], message)
+            raise Denied(str(document.get("reason") or "Denied")[:80], message)
         raise Away(message)
 
 
-def _pem(found: dict[str, object], name: str) -> str:
-    value = found.get(name)
+def _pem(document: dict[str, object], name: str) -> str:
+    value = document.get(name)
     if not isinstance(value, str) or "BEGIN CERTIFICATE" not in value:
         raise Away(f"the answer of the signer has no {name}")
     return value

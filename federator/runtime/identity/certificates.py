@@ -110,10 +110,9 @@ def _named(name: x509.GeneralName) -> str:
 def read_chain(pem: bytes, what: str) -> list[x509.Certificate]:
     """The certificates in a text, at most `CHAIN_MAX` of a chain. Raises Refused."""
     try:
-        found = x509.load_pem_x509_certificates(pem)
+        return x509.load_pem_x509_certificates(pem)
     except ValueError:
         raise Refused("NotReadable", f"{what} holds no certificates in PEM") from None
-    return found
 
 
 def checked(
@@ -132,15 +131,15 @@ def checked(
     leaf = chain[0]
     if key is not None and leaf.public_key() != key:
         raise Refused("ForeignKey", "the certificate is for another key than the one made here")
-    found = _identity_of(leaf)
-    if found != identity:
-        raise Refused("ForeignName", f"the certificate is that of {found}, not of {identity}")
+    named = _identity_of(leaf)
+    if named != identity:
+        raise Refused("ForeignName", f"the certificate is that of {named}, not of {identity}")
     _check_use(leaf)
     _check_times(leaf, "the certificate", now_s)
     _check_path(chain, roots, now_s)
     claims = tuple(str(each.value) for each in leaf.subject.get_attributes_for_oid(NameOID.USER_ID))
     return Facts(
-        id=str(found),
+        id=str(named),
         begin_s=leaf.not_valid_before_utc.timestamp(),
         end_s=leaf.not_valid_after_utc.timestamp(),
         serial=f"{leaf.serial_number:x}",
@@ -244,9 +243,9 @@ def _subject(certificate: x509.Certificate) -> str:
 def joined(*bundles: bytes) -> bytes:
     """One bundle with each certificate once, in a stable order: the same roots give the same
     bytes. Raises Refused."""
-    found = {
+    roots = {
         hashlib.sha256(each.public_bytes(serialization.Encoding.DER)).digest(): each
         for bundle in bundles
         for each in read_chain(bundle, "the trust bundle")
     }
-    return b"".join(found[key].public_bytes(serialization.Encoding.PEM) for key in sorted(found))
+    return b"".join(roots[key].public_bytes(serialization.Encoding.PEM) for key in sorted(roots))

@@ -1,4 +1,4 @@
-"""Several files that change together: a folder with links, whose target is switched by one rename.
+"""Several files that change together: a folder with links to a set, switched by one rename.
 
 The layout is that of a kubelet's volumes (its AtomicWriter), which libraries that follow files
 know: `tls.crt -> ..data/tls.crt`, `..data -> ..2026-12-01T08-00-00.000000`. A reader that resolves

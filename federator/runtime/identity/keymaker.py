@@ -33,9 +33,9 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def _heard() -> dict[str, Any]:
-    found = json.loads(sys.stdin.readline())
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(sys.stdin.readline())
+    assert isinstance(document, dict)
+    return document
 
 
 def renew(order: dict[str, Any]) -> dict[str, Any]:

@@ -60,11 +60,11 @@ class _Child:
             stdin.write(json.dumps(words).encode() + b"\n")
             await stdin.drain()
             line = await stdout.readline()
-            found = json.loads(line)
+            document = json.loads(line)
         except (OSError, ValueError) as bad:
             raise Away(f"the process that makes the key ended: {type(bad).__name__}") from None
-        assert isinstance(found, dict)
-        return found
+        assert isinstance(document, dict)
+        return document
 
 
 @contextlib.asynccontextmanager

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from federator.runtime import checking, roles, running
+from federator.cli.running import runtime as command
+from federator.runtime import roles, running
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.running import Sidecar
@@ -164,15 +166,20 @@ async def test_the_port_tells_the_state_and_stops_when_told(tmp_path: Path) -> N
     stop, port = asyncio.Event(), await free_port()
     work = asyncio.create_task(sidecar.run("127.0.0.1", port, stop))
     await part.begun.wait()
-    found, note = await asyncio.to_thread(checking.asked, port, tmp_path)
+    found, note = await asyncio.to_thread(command.asked, port, tmp_path)
     assert (found["ready"], note) == (True, "")
-    assert checking.table(found)[1].split() == ["a", "yes", "Fine", "a", "sentence"]
+    check = ["check", f"--port={port}"]
+    shown = await asyncio.to_thread(CliRunner().invoke, command.runtime, check)
+    assert (shown.exit_code, shown.output.splitlines()[1].split()) == (
+        0,
+        ["a", "yes", "Fine", "a", "sentence"],
+    )
     assert await raw(port, b"POST /drain HTTP/1.1\r\n\r\n") == b"405"
     stop.set()
     await work
 
     assert log[-2:] == ["drain a", "drained a"]
-    left, note = await asyncio.to_thread(checking.asked, port, tmp_path)
+    left, note = await asyncio.to_thread(command.asked, port, tmp_path)
     assert left["drained"] is True
     assert "does not answer" in note
 
