@@ -68,12 +68,7 @@ TABLE: tuple[Row, ...] = (
         ("cluster",),
     ),
     Row("federator_lane_running", Gauge, "Calls that run in a cluster's lane.", ("cluster",)),
-    Row(
-        "federator_lane_waiting",
-        Gauge,
-        "Calls that wait for a slot in a cluster's lane.",
-        ("cluster",),
-    ),
+    Row("federator_lane_waiting", Gauge, "Calls that wait for a slot in a lane.", ("cluster",)),
     Row(
         "federator_task_restarts_total",
         Counter,
@@ -110,12 +105,7 @@ TABLE: tuple[Row, ...] = (
         "Requests to the query port by question and answer.",
         ("question", "code"),
     ),
-    Row(
-        "federator_signer_certificates_total",
-        Counter,
-        "Requests for certificates of pods by way and outcome: Issued, or the reason.",
-        ("way", "outcome"),
-    ),
+    Row("federator_signer_certificates_total", Counter, "Answers to pods.", ("way", "outcome")),
     Row("federator_signer_seconds", Histogram, "Time for a certificate of a pod.", ("way",)),
     Row(
         "federator_gateway_requests_total",
