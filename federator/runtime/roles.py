@@ -14,6 +14,11 @@ from federator.runtime.parts import Part
 
 PARTS: Final[Mapping[str, str]] = {
     "identity": "federator.runtime.identity.part",
+    "secrets": "federator.runtime.secrets.part",
+    "config": "federator.runtime.configuration.part",
+    "traffic": "federator.runtime.traffic.part",
+    "logs": "federator.runtime.logs.part",
+    "metrics": "federator.runtime.metrics.part",
 }
 """Role -> the module with its `make`. In this order the init run prepares them: each may use the
 files of those before it."""

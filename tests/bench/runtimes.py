@@ -43,11 +43,12 @@ SIDECAR = (
     "import importlib, sys\n"
     "from federator.cli.running.runtime import runtime\n"
     "from federator.runtime import roles\n"
-    "for module in roles.PARTS.values():\n"
+    "for module in (*roles.PARTS.values(), 'federator.runtime.traffic.zookeeper'):\n"
     "    importlib.import_module(module)\n"
     "runtime(sys.argv[1:])\n"
 )
-"""The sidecar with the modules of all roles. Only identity runs: the others have no backend here."""
+"""The sidecar with the modules of all roles, and the client of ZooKeeper. Only identity runs: the
+others have no backend here."""
 READY_S = 60.0
 ROLE = {
     "allowed_uri_sans": [f"spiffe://{DOMAIN}/*"],

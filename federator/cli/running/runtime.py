@@ -24,8 +24,8 @@ startupProbe."""
 @click.option(
     "--roles",
     default="",
-    help="Parts to run, separated by commas: identity, ... Everything else is set by variables of"
-    " the container.",
+    help="Parts to run, separated by commas: identity, secrets, config, traffic, logs, metrics."
+    " Everything else is set by variables of the container.",
 )
 @click.option("--init", is_flag=True, help="Only prepare the parts, then exit.")
 @click.option("--port", default=running.PORT, show_default=True, help="Port of the sidecar.")
