@@ -3,7 +3,6 @@
 
 import base64
 import json
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from federator.runtime import web
 from federator.runtime.backends import Away, Refusal
+from federator.runtime.secrets import mutual
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.web import Answer, Unreached
 
@@ -26,7 +26,7 @@ BASE64: Final = "base64:"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store is, and as whom a pod asks it."""
+    """Where a store is, and the identity of the pod that asks it."""
 
     url: str
     mount: str
@@ -53,7 +53,7 @@ class OpenBaoStore:
     def __init__(
         self, place: Place, identity: Path, trust: str, monotonic: Callable[[], float]
     ) -> None:
-        """`trust`: PEM of the roots of the server's certificate; "" for the pod's trust bundle."""
+        """`trust` as in `mutual.context`."""
         self._place, self._identity, self._trust = place, identity, trust
         self._monotonic = monotonic
         self._token: _Token | None = None
@@ -147,25 +147,12 @@ class OpenBaoStore:
                 f"{self._place.url}/v1/{path}",
                 headers=headers,
                 body=body,
-                context=self._context(),
+                context=mutual.context(self._identity, self._trust),
                 within_s=ASK_S,
                 most=ANSWER_MAX,
             )
         except Unreached as bad:
             raise Away(str(bad)) from None
-
-    def _context(self) -> ssl.SSLContext:
-        """With the certificate and its key of one moment. Raises Away."""
-        try:
-            folder = self._identity.resolve()
-            pair = (folder / "..data").resolve() if (folder / "..data").exists() else folder
-            roots = self._trust or (pair / "ca.crt").read_text("ascii")
-            context = ssl.create_default_context(cadata=roots)
-            context.load_cert_chain(pair / "tls.crt", pair / "tls.key")
-        except (OSError, ValueError) as bad:
-            what = bad.strerror if isinstance(bad, OSError) and bad.strerror else type(bad).__name__
-            raise Away(f"the identity in {self._identity} cannot be used: {what}") from None
-        return context
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -234,12 +234,18 @@ def _store(pod: Pod) -> SecretStore:
     kind = pod.text("FEDERATOR_SECRETS_FROM", "openbao")
     if kind == "folder":
         return FolderStore(Path(pod.text("FEDERATOR_SECRETS_FOLDER")), str(principal))
-    if kind != "openbao":
-        raise BadSetting(f"FEDERATOR_SECRETS_FROM is {kind!r}; openbao and folder are accepted")
+    if kind not in ("openbao", "knox"):
+        raise BadSetting(
+            f"FEDERATOR_SECRETS_FROM is {kind!r}; openbao, knox and folder are accepted"
+        )
     url = pod.text("FEDERATOR_SECRETS_URL").rstrip("/")
     if not url.startswith("https://"):
         raise BadSetting(f"FEDERATOR_SECRETS_URL is {url[:80]!r}; an https:// address is accepted")
+    trust = pod.env.get("FEDERATOR_SECRETS_TRUST_BUNDLE", "")
+    if kind == "knox":
+        from federator.runtime.secrets.knox import KnoxStore
+
+        return KnoxStore(url, pod.identity, trust, str(principal))
     mount = pod.text("FEDERATOR_SECRETS_MOUNT", "secret").strip("/")
     place = Place(url, mount, pod.env.get("FEDERATOR_SECRETS_ROLE", ""), str(principal))
-    trust = pod.env.get("FEDERATOR_SECRETS_TRUST_BUNDLE", "")
     return OpenBaoStore(place, pod.identity, trust, pod.monotonic)

@@ -327,7 +327,7 @@ def test_settings_that_cannot_be_used_are_named() -> None:
         part.make(Pod(env=env))
     with pytest.raises(BadSetting, match="an https:// address"):
         part.make(Pod(env={**env, "FEDERATOR_SECRETS_URL": "http://bao:8200"}))
-    with pytest.raises(BadSetting, match="openbao and folder are accepted"):
+    with pytest.raises(BadSetting, match="openbao, knox and folder are accepted"):
         part.make(Pod(env={**env, "FEDERATOR_SECRETS_FROM": "vault"}))
     with pytest.raises(BadSetting, match=r"FEDERATOR_SECRETS\[0\].name: is needed"):
         part.make(Pod(env={**env, wanted.SECRETS: "[{}]"}))
