@@ -254,8 +254,7 @@ class RollUp:
             unschedulable = int(bool(unschedulable or own_trouble[0]))
             unbound_s = unbound_s or figures["gang"].since_s
         figures |= nativefigures.rollout(row, natives, live, observed)
-        figures["terminating"] = self._terminating.of(row, crews, figures)
-        figures["deregistered"] = self._terminating.deregistered(row, crews)
+        figures |= self._terminating.of(row, crews, figures)
         return SliceObservation(
             cluster="",
             known=True,

@@ -36,22 +36,16 @@ class Terminating:
         """The slice is gone."""
         self._crews.pop(key, None)
 
-    def of(self, row: SliceRow, crews: Sequence[str], figures: Mapping[str, Any]) -> int:
-        """Of a slice of one of our kinds. `crews`: controllers of its pods; `figures`: what its
-        status counts."""
+    def of(self, row: SliceRow, crews: Sequence[str], figures: Mapping[str, Any]) -> dict[str, int]:
+        """`terminating` and `deregistered` of a slice of one of our kinds. `crews`: controllers of
+        its pods; `figures`: what its status counts."""
         alive, terminating = self._alive(row, crews)
         if not alive:
-            return 0
-        return beyond(alive, terminating, *_counted(row, figures, alive - terminating))
-
-    def deregistered(self, row: SliceRow, crews: Sequence[str]) -> int:
-        """Terminating pods of a slice that have left the registry of their service. Called after
-        `of`, which remembers the controllers of terminating pods."""
+            return {}
+        more = beyond(alive, terminating, *_counted(row, figures, alive - terminating))
         books = self._caches.commitments
-        return sum(
-            books.deregistered(crew)
-            for crew in dict.fromkeys((*crews, *self._crews.get(row.key, ())))
-        )
+        left = sum(map(books.deregistered, self._crews.get(row.key, ())))
+        return {"terminating": more, "deregistered": left}
 
     def of_carried(self, row: SliceRow, crews: Sequence[str], obj: Mapping[str, Any]) -> int:
         """Of a carried Deployment in a cluster that does not count them itself."""

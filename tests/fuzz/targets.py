@@ -45,7 +45,7 @@ from federator.runtime import wanted
 from federator.runtime.backends import Refusal
 from federator.runtime.configuration import stores, unpacking
 from federator.runtime.logs.records import Lines, record
-from federator.runtime.metrics.samples import labelled
+from federator.runtime.metrics.part import labelled
 from federator.runtime.traffic import members
 from federator.runtime.traffic import settings as pod_settings
 from federator.runtime.traffic.registry import logins

@@ -3,12 +3,12 @@ labels of its identity on each sample. It holds one line at a time, whatever the
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from federator.runtime.logs.following import labels
-from federator.runtime.metrics.samples import labelled
 from federator.runtime.parts import PartState, Waiting
 
 NAME: Final = "metrics"
@@ -19,6 +19,38 @@ LINE_MAX: Final = 1 << 16
 HEAD_MAX: Final = 100
 TARGET: Final = "FEDERATOR_METRICS_APPLICATION"
 """Variable: where the application serves its metrics, PORT/PATH."""
+
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+_SAMPLE: Final = re.compile(
+    rf"([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*(?:\{{((?:[^\"}}]|{_QUOTED})*+)\}})?[ \t]*([^ \t{{].*)"
+)
+_LABEL: Final = re.compile(rf"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*({_QUOTED})\s*(?:,|$)")
+EXPORTED: Final = "exported_"
+"""Before a label of the application that has the name of a label of the identity, as Prometheus
+itself does it. An application cannot claim to be another one."""
+
+
+def labelled(line: str, labels: Mapping[str, str]) -> str | None:
+    """The line with the labels; comments stay as they are. None for a line that is no sample."""
+    if not line.strip() or line.startswith("#"):
+        return line
+    match = _SAMPLE.fullmatch(line)
+    if match is None:
+        return None
+    pairs, at, own = [], 0, match[2] or ""
+    while at < len(own.rstrip()):
+        label = _LABEL.match(own, at)
+        if label is None:
+            return None
+        name = f"{EXPORTED}{label[1]}" if label[1] in labels else label[1]
+        pairs.append(f"{name}={label[2]}")
+        at = label.end()
+    pairs += [f'{name}="{_escaped(value)}"' for name, value in labels.items()]
+    return f"{match[1]}{{{','.join(pairs)}}} {match[3]}" if pairs else line
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from federator.runtime.metrics import part
-from federator.runtime.metrics.samples import labelled
+from federator.runtime.metrics.part import labelled
 
 LABELS = {"workload": "web", "cluster": "use1-a"}
 
