@@ -221,3 +221,49 @@ def reach(url: str, text: str, within: float) -> None:
     trouble = reaching.reach(url, text, within)
     if trouble:
         raise click.ClickException(trouble)
+
+
+@runtime.command()
+@click.argument("service")
+@click.option(
+    "--environment", default="prod", show_default=True, help="Environment of the service."
+)
+@click.option(
+    "--zookeeper",
+    envvar="FEDERATOR_ZOOKEEPER",
+    required=True,
+    help="HOST:PORT of the servers, separated by commas (default: FEDERATOR_ZOOKEEPER).",
+)
+@click.option(
+    "--tls",
+    envvar="FEDERATOR_TRAFFIC_TLS",
+    default="",
+    help="Folder with tls.crt, tls.key and ca.crt (default: FEDERATOR_TRAFFIC_TLS).",
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(min=1),
+    default=15.0,
+    show_default=True,
+    help="Seconds after which it gives up.",
+)
+def registered(service: str, environment: str, zookeeper: str, tls: str, within: float) -> None:
+    """Show the pods of a service in the registry, and the weight of each cluster. Exit 1: there is
+    no entry, or the registry does not answer."""
+    import asyncio
+    from pathlib import Path
+
+    from federator.runtime.traffic import listing, members, settings
+    from federator.runtime.traffic.registry import Refused, Unreachable
+    from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
+
+    try:
+        folder = members.folder(service, environment)
+        certificates = settings.certificates(Path(tls)) if tls else None
+        registry = ZooKeeperRegistry(Server(zookeeper, certificates=certificates))
+        entries = asyncio.run(listing.listed(registry, folder, within))
+    except (Unreachable, Refused, ValueError) as bad:
+        raise click.ClickException(str(bad)) from None
+    if not entries:
+        raise click.ClickException(f"there is no entry in {folder}")
+    click.echo("\n".join(listing.table(entries)))

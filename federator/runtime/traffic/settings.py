@@ -113,11 +113,12 @@ def read(environ: Mapping[str, str]) -> Settings:
         drain_s=_number(environ, "FEDERATOR_TRAFFIC_DRAIN_SECONDS", DRAIN_S, 0, DRAIN_MAX_S),
         session_s=_number(environ, "FEDERATOR_ZOOKEEPER_SESSION_SECONDS", SESSION_S, 1, 300),
         secret=Path(secret) if secret else None,
-        certificates=_certificates(Path(identity)) if identity else None,
+        certificates=certificates(Path(identity)) if identity else None,
     )
 
 
-def _certificates(folder: Path) -> tuple[Path, Path, Path]:
+def certificates(folder: Path) -> tuple[Path, Path, Path]:
+    """Certificate, key and trust bundle in the folder of a pod's identity."""
     return folder / "tls.crt", folder / "tls.key", folder / "ca.crt"
 
 
