@@ -136,6 +136,40 @@ async def test_a_head_that_cannot_be_read_is_not_logged(
     assert "canary" not in caplog.text
 
 
+UNREADABLE = {
+    "a folded header": b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer\r\n canary\r\n\r\n",
+    "a zero": b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer canary\0\r\n\r\n",
+    "two lengths": (
+        b"POST /canary HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: canary\r\n\r\n"
+    ),
+    "a length and chunks": (
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: canary\r\n\r\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_what_cannot_be_read_is_refused_without_its_text(served: Served, name: str) -> None:
+    answer = await served.raw(UNREADABLE[name])
+    assert answer.split()[1] == b"400"
+    assert b"The request cannot be read as HTTP." in answer
+    assert b"canary" not in answer
+    assert not served.asked
+
+
+async def test_two_tokens_count_as_none(served: Served) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    await served.raw(head + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n")
+    assert served.asked[0].authorization == "several"
+
+
+@pytest.mark.parametrize("header", ["User: a", "Group: a", "Uid: a", "Extra-scopes: a"])
+async def test_every_header_of_impersonation_counts(served: Served, header: str) -> None:
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nImpersonate-"
+    await served.raw(head + header.encode() + b"\r\n\r\n")
+    assert served.asked[0].impersonates
+
+
 async def test_a_body_is_told_and_never_read(served: Served) -> None:
     head = b"POST /v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n"
 
