@@ -4,9 +4,13 @@ does not answer.
 
 import asyncio
 import json
+from typing import NoReturn
 
 from federator.dashboard import listing, pages
-from tests.unit.dashboard.asking import dashboard_of, play, reader, report
+from federator.dashboard.sources.leader import LATE_S, PLAN_S, SOON_S
+from federator.kube.client import Client
+from federator.kube.wire.transport import Request
+from tests.unit.dashboard.asking import at_once, dashboard_of, play, reader, report
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
 
@@ -112,6 +116,41 @@ def test_without_a_leader_why_here_says_so_and_shows_what_is_recorded() -> None:
             objects = await admin.get(f"{WEB}/objects")
             assert objects.status == 502
             assert "No hub with a query port" in objects.body.decode()
+
+    worlds.play(scenario)
+
+
+class Late:
+    """A connection to a leader that never answers."""
+
+    async def request(self, _: Request) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None: ...
+
+
+def test_pages_do_not_wait_for_a_leader_that_answers_late() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", worlds.service(6))
+        await world.settle()
+        late = {"connect": lambda _: at_once(Client, Late(), "leader")}
+        async with dashboard_of(world, leader=True, **late) as dashboard:
+            admin, loop = await reader(world, dashboard), asyncio.get_running_loop()
+            for path, status, within_s in (
+                ("/", 200, SOON_S),
+                (WEB, 200, SOON_S),
+                (f"{WEB}/timeline", 200, LATE_S),
+                ("/changes", 200, LATE_S),
+                (f"{WEB}/why", 502, LATE_S),
+                ("/plan?lose=a", 502, PLAN_S),
+            ):
+                begun_s = loop.time()
+                answer = await admin.get(path)
+                assert answer.status == status, path
+                assert loop.time() - begun_s <= within_s + 1, path
+                assert path == WEB or b"does not answer" in answer.body, path
+            assert b"all 6 copies are placed" in (await admin.get(f"{WEB}/why")).body
 
     worlds.play(scenario)
 
