@@ -88,6 +88,10 @@ class Edited:
     restarted: set[WorkloadKey] = field(default_factory=set)
     """Of these, those of which every copy is replaced, wherever it runs."""
     deleted: set[WorkloadKey] = field(default_factory=set)
+    policies: bool = False
+    """Policies are applied or deleted."""
+    same_asks: bool = False
+    """Workloads that are the same ask for the same."""
     rules: list[Rule] = field(default_factory=list)
     """Policies as they were and as they are that may be in force for other workloads than before.
     """
@@ -150,6 +154,10 @@ def after(present: Situation, edits: Edits) -> Edited:
 
 def _keep_asks(made: Edited, present: Situation) -> None:
     """What the edits do not concern is asked for as at present: it is not read again."""
+    made.same_asks = not made.policies and made.situation.snapshot.quotas is present.snapshot.quotas
+    if made.same_asks:
+        made.situation.share_asks(present)
+        return
     bindings = present.bindings()
 
     def concerned(workload: workloads.Workload) -> bool:
@@ -322,6 +330,7 @@ def _scaled(situation: Situation, key: WorkloadKey, count: int) -> dict[str, Any
 
 
 def _apply_policy(made: Edited, obj: Obj, _: Obj | None) -> None:
+    made.policies = True
     made.rules += made.situation.rules.put(policying.rule_of(str(obj["kind"]), obj))
 
 
@@ -439,6 +448,7 @@ def _delete(made: Edited, which: Id) -> None:
         situation.records.pop(key, None)
         made.deleted.add(key)
     elif kind in POLICIES:
+        made.policies = True
         dropped = situation.rules.drop((namespace, name))
         there = bool(dropped)
         made.rules += dropped

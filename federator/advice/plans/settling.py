@@ -135,7 +135,7 @@ def unconcerned(base: Base, edited: Edited) -> frozenset[WorkloadKey]:
         if (workload := after.workloads.get(key)) is not None
         and workload is before.workloads.get(key)
         and (ask := after.ask_of(workload)) is not None
-        and _same(ask, before.ask_of(workload))
+        and (edited.same_asks or _same(ask, before.ask_of(workload)))
         and ((same_workloads and same_rights) or not ask.privileges.hosts)
         and (same_rights or after.refusal(ask, after.snapshot) is None)
         and beside.same_clusters(ask, before.records[key])

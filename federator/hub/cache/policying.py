@@ -108,6 +108,12 @@ class Asks:
         self.keep(workload, rules, bindings, ask)
         return ask
 
+    def copy(self) -> "Asks":
+        """A copy that remembers the same."""
+        made = Asks(self._most)
+        made._made = dict(self._made)
+        return made
+
     def keep(
         self, workload: Workload, rules: Policies, bindings: Bindings, ask: Ask | None
     ) -> None:

@@ -117,6 +117,11 @@ class Situation:
             peers = policying.nearby(self.rules, self.bindings(), workloads_in)
         return replace(snapshot, peers=peers) if peers is not snapshot.peers else snapshot
 
+    def share_asks(self, of: "Situation") -> None:
+        """Takes over the policies and all asks of a situation with the same quotas. What asks for
+        something else is another workload."""
+        self.rules, self._bindings, self._asks = of.rules, of._bindings, of._asks.copy()
+
     def keep_asks(self, of: "Situation", unless: Callable[[Workload], bool]) -> None:
         """Takes over the asks that `of` has computed, of the workloads that are the same here and
         for which the policies that differ say nothing (`unless`)."""
