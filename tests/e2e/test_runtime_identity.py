@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from federator.runtime.identity.spiffe import SpiffeId
+from tests.bench.realfleet import resident_mb
 from tests.unit.signer import cas
 from tests.unit.signer.cas import Ca
 
@@ -174,8 +175,8 @@ class Pod:
             env={**os.environ, **self.env},
         )
 
-    def sidecar(self) -> subprocess.Popen[str]:
-        arguments = ["runtime", "--roles=identity", "--host=127.0.0.1", f"--port={self.port}"]
+    def sidecar(self, roles: str = "identity") -> subprocess.Popen[str]:
+        arguments = ["runtime", f"--roles={roles}", "--host=127.0.0.1", f"--port={self.port}"]
         name = f"sidecar-{self.account}"
         return self.world.start(name, *arguments, f"--state={self.state}", **self.env)
 
@@ -363,6 +364,39 @@ def test_a_foreign_account_is_refused_with_its_reason(world: World) -> None:
         f" {wanted}/web"
     )
     assert not (web.identity / "tls.key").exists()
+
+
+def test_all_roles_run_in_one_sidecar_and_it_ends_in_order(world: World) -> None:
+    """With a registry in memory, and an application that listens: each part says how it is."""
+    world.signer()
+    logs = world.home / "logs"
+    logs.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as application:
+        web = pod(
+            world,
+            "web",
+            FEDERATOR_ZOOKEEPER="embedded",
+            FEDERATOR_TRAFFIC_SERVICE="web",
+            FEDERATOR_TRAFFIC_PORT=str(application.getsockname()[1]),
+            FEDERATOR_TRAFFIC_DRAIN_SECONDS="0",
+            FEDERATOR_METRICS_PORT=str(free_port()),
+            FEDERATOR_SECRETS_DIR=str(world.home / "secrets"),
+            FEDERATOR_CONFIG_DIR=str(world.home / "config"),
+            PINTEREST_LOG_DIR=str(logs),
+            POD_NAME="web-0",
+            POD_UID="1" * 32,
+            POD_IP="127.0.0.1",
+        )
+        sidecar = web.sidecar("identity,secrets,config,traffic,logs,metrics")
+        until(lambda: web.get("/readyz")[0] == 200, f"ready: {web.get('/state')[1]}")
+        parts = [line.split()[:2] for line in web.check().stdout.splitlines()[1:]]
+        roles = ["identity", "secrets", "config", "traffic", "logs", "metrics"]
+        assert parts == [[role, "yes"] for role in roles]
+        assert resident_mb(sidecar.pid) < 40
+        assert web.get("/drain") == (200, "drained\n")
+        assert json.loads(web.get("/state")[1])["drained"] is True
+        sidecar.terminate()
+        assert sidecar.wait(20) == 0
 
 
 def test_neither_keys_nor_tokens_are_in_logs_and_states(world: World) -> None:
