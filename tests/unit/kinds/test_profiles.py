@@ -34,7 +34,7 @@ def runtime(pod: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def wanted(container: dict[str, Any]) -> list[str]:
-    argument = next(each for each in container["args"] if each.startswith("--roles="))
+    argument: str = next(each for each in container["args"] if each.startswith("--roles="))
     return argument.removeprefix("--roles=").split(",")
 
 
