@@ -160,7 +160,9 @@ def _crash(container: Any, text: str) -> str:
         return text
     restarts = _get(container, "restartCount") or 0
     why = f"{ended.get('reason') or 'Error'} with exit code {ended.get('exitCode', 0)}"
-    return f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"
+    ended_so = f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"
+    said = _text(ended.get("message"))  # the termination message: the runtime leaves its reason so
+    return f"{ended_so}: {said}" if said else ended_so
 
 
 def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Finding:

@@ -47,6 +47,17 @@ def test_a_crash_loop_says_how_the_container_ended() -> None:
     assert trouble.detail == "container app: ended OOMKilled with exit code 137 after 7 restarts"
 
 
+def test_a_crash_loop_repeats_the_termination_message() -> None:
+    said = "identity: the signer refuses spiffe://a.example/ns/b/sa/c\nin two lines"
+    ended = {"terminated": {"reason": "Error", "exitCode": 1, "message": said}}
+    trouble = reasons.of_pod(waiting("CrashLoopBackOff", lastState=ended, restartCount=1))
+    assert trouble is not None
+    assert trouble.detail == (
+        "container app: ended Error with exit code 1 after 1 restart: identity: the signer refuses"
+        " spiffe://a.example/ns/b/sa/c in two lines"
+    )
+
+
 def test_an_init_container_counts_as_well() -> None:
     pod = waiting("CrashLoopBackOff")
     pod["status"]["initContainerStatuses"] = pod["status"].pop("containerStatuses")
