@@ -13,7 +13,7 @@ def audit() -> None:
 
 
 @audit.command("verify")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
 @click.option(
     "--archived",
     is_flag=True,

@@ -351,14 +351,15 @@ def test_all_or_nothing_commands_print_nothing_and_name_the_bad_file(
 
 def test_audit_verify_checks_the_other_files_and_fails(tmp_path: Path) -> None:
     for name, more in (("a", b""), ("bad", b"{}\n"), ("z", b"")):
-        text, _ = audit.line({"what": "start"}, audit.ZERO)
+        text, _ = audit.line({"what": "start", "process": name, "file": 1}, audit.ZERO)
         (tmp_path / name).write_bytes(text + more)
 
     done = run("audit", "verify", *(str(tmp_path / name) for name in ("a", "bad", "gone", "z")))
 
     assert done.exit_code == 1
     assert [row.partition(":")[0] for row in done.stdout.splitlines()] == [
-        str(tmp_path / name) for name in ("a", "z")
+        "process a",
+        "process z",
     ]
     assert "bad: line 2: is no line of an audit" in done.stderr
     assert "gone" in done.stderr
