@@ -78,7 +78,8 @@ async def ask(
                 await writer.drain()
                 return await _answer(reader, method, most)
             finally:
-                writer.close()
+                # The answer is whole: nothing waits for the peer to end TLS, which may take 30 s.
+                writer.transport.abort()
     except TimeoutError:
         raise Unreached(f"no answer from {where} within {within_s:g} s") from None
     except ssl.SSLCertVerificationError as bad:
