@@ -16,12 +16,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from federator.runtime import wanted
 from federator.runtime.configuration import downloading, part
 from federator.runtime.configuration.part import Configuration
+from federator.runtime.files import wanted
+from federator.runtime.files.switching import REFRESHED
 from federator.runtime.parts import Waiting
 from federator.runtime.roles import BadSetting, Pod
-from federator.runtime.switching import REFRESHED
 from tests.artifacts import registry, repository
 
 pytestmark = pytest.mark.e2e

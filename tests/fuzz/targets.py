@@ -41,9 +41,9 @@ from federator.kube.wire import decode
 from federator.model import shards, sources
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
-from federator.runtime import wanted
-from federator.runtime.backends import Refusal
 from federator.runtime.configuration import stores, unpacking
+from federator.runtime.files import wanted
+from federator.runtime.files.backends import Refusal
 from federator.runtime.logs.records import Lines, record
 from federator.runtime.metrics.part import labelled
 from federator.runtime.traffic import members

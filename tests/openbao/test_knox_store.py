@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.secrets.knox import KnoxStore
 from tests.openbao import knox, pods, server
 from tests.openbao.knox import Knox

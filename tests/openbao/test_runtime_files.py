@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from federator.runtime import running, wanted
+from federator.runtime import running
 from federator.runtime.configuration import part as configuration
+from federator.runtime.files import wanted
 from federator.runtime.parts import Part
 from federator.runtime.roles import Pod
 from federator.runtime.running import Sidecar

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.secrets.folder import READERS, FolderStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
 from federator.runtime.secrets.store import SECRET_MAX, SecretStore

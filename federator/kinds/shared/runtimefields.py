@@ -16,7 +16,7 @@ from federator.api.common import Model, Moment, checked, list_map
 from federator.api.raw import Obj
 from federator.model import sources
 from federator.model.errors import FieldError
-from federator.runtime import wanted
+from federator.runtime.files import wanted
 
 PATH: Final = "spec.runtime"
 ROLES: Final = {"secrets": wanted.SECRETS, "config": wanted.CONFIG}

@@ -5,9 +5,9 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from federator.runtime.backends import Away, Refusal
 from federator.runtime.configuration.getting import PIECE, Answer
 from federator.runtime.configuration.stores import ArtifactStore, Blob
+from federator.runtime.files.backends import Away, Refusal
 
 ARTIFACT_MAX: Final = 256 << 20
 """Bytes of a blob."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 
 WAIT_S: Final = 10.0
 """Longest silence of a server."""

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from federator.model.errors import FieldError
-from federator.runtime import switching, wanted
-from federator.runtime.backends import Away, Refusal
 from federator.runtime.configuration.downloading import download
 from federator.runtime.configuration.getting import Web
 from federator.runtime.configuration.stores import ArtifactStore, Blob, HttpStore, OciStore
 from federator.runtime.configuration.unpacking import unpack
+from federator.runtime.files import switching, wanted
+from federator.runtime.files.backends import Away, Refusal
+from federator.runtime.files.wanted import ConfigTree
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
-from federator.runtime.wanted import ConfigTree
 
 log = logging.getLogger("federator.runtime.config")
 

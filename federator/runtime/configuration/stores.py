@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 from federator.model import sources
 from federator.model.sources import Reference
-from federator.runtime.backends import Away, Refusal
 from federator.runtime.configuration.getting import Answer, Web, host_of
+from federator.runtime.files.backends import Away, Refusal
 
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 DOCKER: Final = "application/vnd.docker.distribution.manifest.v2+json"

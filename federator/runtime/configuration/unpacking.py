@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Final
 
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 
 UNPACKED_MAX: Final = 512 << 20
 """Bytes of an archive after it is decompressed."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 
 READERS: Final = "..readers"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from federator.runtime import web
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.secrets import mutual
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.web import Answer, Unreached

@@ -3,8 +3,8 @@
 import ssl
 from pathlib import Path
 
-from federator.runtime import switching
-from federator.runtime.backends import Away
+from federator.runtime.files import switching
+from federator.runtime.files.backends import Away
 
 
 def context(identity: Path, trust: str) -> ssl.SSLContext:

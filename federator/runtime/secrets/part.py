@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from federator.model.errors import FieldError
-from federator.runtime import switching, wanted
-from federator.runtime.backends import Away, Refusal
+from federator.runtime.files import switching, wanted
+from federator.runtime.files.backends import Away, Refusal
+from federator.runtime.files.wanted import SecretFile
 from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.secrets.folder import FolderStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
 from federator.runtime.secrets.store import Secret, SecretStore
-from federator.runtime.wanted import SecretFile
 
 log = logging.getLogger("federator.runtime.secrets")
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from federator.runtime.backends import Refusal
+from federator.runtime.files.backends import Refusal
 
 SECRET_MAX: Final = 1 << 20
 """Bytes of all values of a secret."""

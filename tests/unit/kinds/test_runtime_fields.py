@@ -15,7 +15,7 @@ from federator.kinds.read import InvalidObject
 from federator.model.errors import FieldError
 from federator.model.kubernetes import diffs
 from federator.model.policy import DEFAULT_POLICY
-from federator.runtime import wanted
+from federator.runtime.files import wanted
 from tests.unit.kinds.test_natives import CASES, expand, profile, slice_of
 
 DIGEST = "sha256:" + "a" * 64

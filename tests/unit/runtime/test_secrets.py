@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from federator.model.errors import FieldError
-from federator.runtime import running, switching, wanted
-from federator.runtime.backends import Away, Refusal
+from federator.runtime import running
+from federator.runtime.files import switching, wanted
+from federator.runtime.files.backends import Away, Refusal
+from federator.runtime.files.switching import REFRESHED
 from federator.runtime.parts import PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.secrets import part
 from federator.runtime.secrets.part import Secrets
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
-from federator.runtime.switching import REFRESHED
 from tests import virtual_time
 
 CANARY = "canary-93c1"

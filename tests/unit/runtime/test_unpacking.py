@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from federator.runtime.backends import Refusal
 from federator.runtime.configuration import unpacking
 from federator.runtime.configuration.unpacking import unpack
+from federator.runtime.files.backends import Refusal
 
 Entry = tarfile.TarInfo | tuple[tarfile.TarInfo, bytes]
 
