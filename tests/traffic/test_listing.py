@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from federator.cli.running.runtime import runtime
-from federator.runtime.traffic import listing
+from federator.runtime.traffic import members
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
 from tests.controlplane.plane import free_port
 from tests.traffic import zookeeper
@@ -16,21 +16,13 @@ from tests.traffic.registries import member, until
 
 
 def test_the_weight_of_a_cluster_is_the_sum_of_its_entries() -> None:
-    entries = [replace(member(n, weight=w), metadata={"cluster": c, "pod": f"p-{n}"}) for n, w, c in
-               ((1, 1, "a"), (2, 1, "a"), (3, 2, "b"))]  # fmt: skip
-    nameless = replace(member(4), metadata={"pod": "\x1b[31mred"})
-    assert listing.table([*entries, nameless]) == [
-        "ADDRESS         WEIGHT   CLUSTER   POD",
-        "10.0.0.2:8080   1        a         p-1",
-        "10.0.0.3:8080   1        a         p-2",
-        "10.0.0.4:8080   2        b         p-3",
-        "10.0.0.5:8080   1        -         ?[31mred",
-        "",
-        "CLUSTER   ENTRIES   WEIGHT   SHARE",
-        "-         1         1        20.0 %",
-        "a         2         2        40.0 %",
-        "b         1         2        40.0 %",
-    ]
+    given = ((1, 1, "b"), (2, 1, "a"), (3, 2, "b"))
+    entries = [replace(member(n, weight=w), metadata={"cluster": c}) for n, w, c in given]
+    assert members.by_cluster([*entries, replace(member(4), metadata={})]) == {
+        "": (1, 1),
+        "a": (1, 1),
+        "b": (2, 3),
+    }
 
 
 @pytest.mark.e2e
@@ -45,9 +37,19 @@ def test_the_command_reads_zookeeper_and_reports_what_it_cannot_read(tmp_path: P
             registry.watch(lambda _lost: None)
             await until(lambda: registry.up)
             await registry.join(member(1))
+            odd = {"cluster": "b", "pod": "\x1b[31mred"}
+            await registry.join(replace(member(2, weight=3), metadata=odd))
             status, text = await asyncio.to_thread(run, "search", "--zookeeper", server.hosts)
             assert status == 0, text
-            assert "10.0.0.2:8080   1        a" in text
+            assert text.splitlines() == [
+                "ADDRESS         WEIGHT   CLUSTER   POD",
+                "10.0.0.2:8080   1        a         -",
+                "10.0.0.3:8080   3        b         \\u001b[31mred",
+                "",
+                "CLUSTER   ENTRIES   WEIGHT   SHARE",
+                "a         1         1        25.0 %",
+                "b         1         3        75.0 %",
+            ]
             status, text = await asyncio.to_thread(run, "other", "--zookeeper", server.hosts)
             assert (status, text) == (1, "Error: there is no entry in /discovery/other/prod\n")
             await registry.close()

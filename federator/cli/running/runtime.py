@@ -253,17 +253,30 @@ def registered(service: str, environment: str, zookeeper: str, tls: str, within:
     import asyncio
     from pathlib import Path
 
-    from federator.runtime.traffic import listing, members, settings
-    from federator.runtime.traffic.registry import Refused, Unreachable
+    from federator.cli import common
+    from federator.runtime.traffic import members, settings
+    from federator.runtime.traffic import registry as registries
     from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
 
     try:
         folder = members.folder(service, environment)
         certificates = settings.certificates(Path(tls)) if tls else None
         registry = ZooKeeperRegistry(Server(zookeeper, certificates=certificates))
-        entries = asyncio.run(listing.listed(registry, folder, within))
-    except (Unreachable, Refused, ValueError) as bad:
+        entries = asyncio.run(registries.listed(registry, folder, within))
+    except (registries.Unreachable, registries.Refused, ValueError) as bad:
         raise click.ClickException(str(bad)) from None
     if not entries:
         raise click.ClickException(f"there is no entry in {folder}")
-    click.echo("\n".join(listing.table(entries)))
+    rows = []
+    for entry in entries:
+        labels = (entry.metadata.get(name) or "-" for name in ("cluster", "pod"))
+        rows.append([entry.endpoint, str(entry.weight), *labels])
+    sums = members.by_cluster(entries)
+    total = sum(weight for _, weight in sums.values()) or 1
+    shares = [
+        [name or "-", str(count), str(weight), f"{100 * weight / total:.1f} %"]
+        for name, (count, weight) in sums.items()
+    ]
+    common.show(common.table(["ADDRESS", "WEIGHT", "CLUSTER", "POD"], rows))
+    common.say("")
+    common.show(common.table(["CLUSTER", "ENTRIES", "WEIGHT", "SHARE"], shares))

@@ -11,7 +11,7 @@ sidecar that is started again finds the node that it left behind.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -96,3 +96,13 @@ def read(parent: str, node: str, data: bytes) -> Member | None:
         if isinstance(labels := body.get("metadata"), dict):
             metadata = {key: text for key, text in labels.items() if isinstance(text, str)}
     return Member(parent, match[1], match[2].strip("[]"), int(match[3]), weight, metadata)
+
+
+def by_cluster(members: Iterable[Member]) -> dict[str, tuple[int, int]]:
+    """Cluster -> (entries, their weight), by name; "" for entries that name none."""
+    sums: dict[str, tuple[int, int]] = {}
+    for member in members:
+        name = member.metadata.get("cluster", "")
+        entries, weight = sums.get(name, (0, 0))
+        sums[name] = (entries + 1, weight + member.weight)
+    return dict(sorted(sums.items()))

@@ -2,6 +2,7 @@
 memory (`embedded`); `tests/contract` holds both to the same behaviour.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -69,3 +70,20 @@ class Registry(Protocol):
 
     async def close(self) -> None:
         """Ends the session and so its entries, as far as the registry can be reached."""
+
+
+async def listed(registry: Registry, folder: str, within_s: float) -> Sequence[Member]:
+    """All entries of a service, by a session that ends with the answer. Raises Unreachable after
+    `within_s`, and Refused."""
+    moved = asyncio.Event()
+    registry.watch(lambda _lost: moved.set())
+    try:
+        async with asyncio.timeout(within_s):
+            while not registry.up:
+                await moved.wait()
+                moved.clear()
+            return await registry.members(folder)
+    except TimeoutError:
+        raise Unreachable(f"the registry has not answered within {within_s:g} s") from None
+    finally:
+        await registry.close()
