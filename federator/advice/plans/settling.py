@@ -8,8 +8,9 @@ from the same rule as in the hub (`scheduling.due`).
 
 import functools
 import itertools
+import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from federator.advice.plans import edits as editing
@@ -33,7 +34,6 @@ from federator.model.fleet import (
 )
 from federator.model.names import WorkloadKey
 from federator.model.policy import Policy
-from federator.model.quickly import likewise
 from federator.placement import inputs
 from federator.placement.room import trails
 from federator.placement.room.commitments import Commitments
@@ -47,7 +47,9 @@ from federator.scheduling.write_order import Decided
 ROUNDS_MAX: Final = 24
 """Cycles at most. A fleet settles after a few; what does not by then is reported as unsettled."""
 CAUSE: Final = "planned"
-_bound = likewise(Ask, "project_bound")
+_compared_parts = operator.attrgetter(
+    *(each.name for each in fields(Ask) if each.name != "project_bound")
+)
 Moved = dict[str, int]
 """Copies by the budget under which they move: the name of a Required policy, `leaving.EVACUATION`,
 or "" for the workload's own policy."""
@@ -147,7 +149,7 @@ def _same(ask: Ask, before: Ask | None) -> bool:
     namespace counts only where something new is placed."""
     if ask is before:
         return True
-    return before is not None and ask == _bound(before, ask.project_bound)
+    return before is not None and _compared_parts(ask) == _compared_parts(before)
 
 
 @dataclass(slots=True)
