@@ -253,22 +253,11 @@ DEPLOYED = "the demo runs no pods: {} uses the account and what it allows"
 DASHBOARD = DEPLOYED.format("tests/e2e/test_dashboard_deployed.py")
 GATEWAY = DEPLOYED.format("tests/e2e/test_gateway.py")
 OF_WORKFLOWS = "oci://registry.example/ads/serving@v1"
-OF_SUBMISSIONS = "oci://registry.example/ads/serving@v7"
-SUBMITTED = "gateway and store are a reader's own: tests/e2e/test_gateway.py runs the command"
 STAGED = (
     "a script of the reader's own, over member processes in Deployments: those of a demo run in its"
     " process"
 )
 NOT_RUN = {
-    (
-        "export FEDERATOR_GATEWAY=https://gateway.example FEDERATOR_TOKEN_FILE=token"
-        " FEDERATOR_NAMESPACE=ads"
-    ): SUBMITTED,
-    f"federator submit {OF_SUBMISSIONS} --param replicas=6 --dry-run": SUBMITTED,
-    f"federator submit {OF_SUBMISSIONS} --param replicas=4 --key build-1841 --wait": SUBMITTED,
-    "federator submissions list serving": SUBMITTED,
-    "federator submissions get serving aa0e3af52e0052cd8627": SUBMITTED,
-    "federator submissions cancel serving aa0e3af52e0052cd8627": SUBMITTED,
     f"federator workflow push workflow.yaml {OF_WORKFLOWS}": STORED,
     (
         f"federator workflow attest {OF_WORKFLOWS} --type provenance --predicate provenance.json"
@@ -293,10 +282,6 @@ NOT_RUN = {
     ): GATEWAY,
     "kubectl apply -k deploy/gateway": GATEWAY,
     "kubectl apply -f config/examples/submission/policy.yaml": GATEWAY,
-    (
-        "federator audit verify"
-        " /var/lib/federator-gateway/audit/2026-12-01T033820.914467Z-a50ce5b498d7.jsonl"
-    ): GATEWAY,
     "kubectl apply -k deploy/monitoring": MONITORED,
     "kubectl label namespace monitoring federation.pinterest.com/metrics=allowed": MONITORED,
     "federator doctor --context host": DOCTOR,
