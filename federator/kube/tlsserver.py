@@ -319,8 +319,8 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        shown = message if status >= 500 else "The request cannot be read as HTTP."
-        return super().handle_error(request, status, exc, shown)
+        text = message if status >= 500 else "The request cannot be read as HTTP."
+        return super().handle_error(request, status, exc, text)
 
 
 class _Connections(web.Server):
@@ -436,7 +436,7 @@ def _incoming(request: web.BaseRequest, trusts: Callable[[ssl.SSLObject], bool])
         method=request.method,
         path=request.rel_url.raw_path,
         query=request.rel_url.raw_query_string,
-        authorization=_single(request.headers.getall("Authorization", ())),
+        authorization=_single_value(request.headers.getall("Authorization", ())),
         certificate=_certificate(shown) if shown else None,
         impersonates=any(name.lower().startswith("impersonate-") for name in request.headers),
         acts_as=(
@@ -451,7 +451,7 @@ def _incoming(request: web.BaseRequest, trusts: Callable[[ssl.SSLObject], bool])
     )
 
 
-def _single(values: Sequence[str]) -> str:
+def _single_value(values: Sequence[str]) -> str:
     """The value of a header that must not be given twice: a proxy may check another one than this
     server. What is no value of any scheme counts as none."""
     return values[0] if len(values) == 1 else "several" if values else ""

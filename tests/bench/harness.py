@@ -325,14 +325,7 @@ ROWS: tuple[Row, ...] = (
         118.0,
         "1/s",
     ),
-    Row(
-        "G1p",
-        "submitted",
-        "the same: due to acknowledged, p99",
-        Against.MOST,
-        1000.0,
-        "ms",
-    ),
+    Row("G1p", "submitted", "the same: due to acknowledged, p99", Against.MOST, 1000.0, "ms"),
     Row(
         "G2",
         "submitted",
@@ -341,14 +334,7 @@ ROWS: tuple[Row, ...] = (
         20.0,
         "1/s",
     ),
-    Row(
-        "G2p",
-        "submitted",
-        "the same: sent to acknowledged, p99",
-        Against.MOST,
-        2000.0,
-        "ms",
-    ),
+    Row("G2p", "submitted", "the same: sent to acknowledged, p99", Against.MOST, 2000.0, "ms"),
     Row(
         "G2c",
         "submitted",
