@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import harness
-from tests.bench.harness import Judged, Row
+from tests.bench.harness import Judged
+from tests.bench.rows import ROWS, Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN = "<!-- the table: written by `make bench` -->"
@@ -85,7 +86,7 @@ def write(
     }
     lines = [
         marked(rows[row.id], since) if row.id in rows else unread(row)
-        for row in harness.ROWS
+        for row in ROWS
         if row.id in rows or not row.preview
     ]
     page.write_text("\n".join([before + BEGIN, HEAD, *lines, END + after]), encoding="utf-8")
@@ -102,7 +103,7 @@ def parts(text: str) -> tuple[str, str, str]:
 
 def kept(table: str) -> dict[str, str]:
     """Row id -> its line, of a table that was written before."""
-    known = {row.id for row in harness.ROWS}
+    known = {row.id for row in ROWS}
     matches = ((match[1], line) for line in table.splitlines() if (match := _ROW.match(line)))
     return {name: line for name, line in matches if name in known}
 

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import calibrate, document, harness
-from tests.bench.harness import Judged, Result, Row
+from tests.bench.harness import Judged, Result
+from tests.bench.rows import Row
 from tests.controlplane import build
 
 OUT = Path(__file__).parents[2] / "build" / "bench.json"

@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
     p90: int
 
 
-FILES = {"federator": Bounds(166, 400), "tests": Bounds(150, 370)}
+FILES = {"federator": Bounds(166, 400), "tests": Bounds(155, 370)}
 """Lines of a file, `__init__.py` not counted."""
 FUNCTIONS = Bounds(8, 24)
 """Lines of a function of the product, with its signature."""

@@ -9,7 +9,8 @@ import pytest
 
 from federator.kube.wire.transport import Request
 from tests.bench import calibrate, document, fleets, harness
-from tests.bench.harness import Against, Result, Row
+from tests.bench.harness import Result
+from tests.bench.rows import ROWS, Against, Row
 
 RATIO = Row("X", "g", "a thing", Against.FLOOR, 1.6, "s")
 MOST = Row("Y", "g", "a thing", Against.MOST, 0, "writes")
@@ -62,13 +63,13 @@ def test_a_row_that_broke_has_no_figure_and_says_why() -> None:
 def test_rows_are_chosen_by_id_in_the_order_of_the_table() -> None:
     assert [row.id for row in harness.chosen("S1, S4")] == ["S4", "S1"]
     assert [row.id for row in harness.chosen("C3,C1")] == ["C1", "C3l", "C3m"]
-    assert harness.chosen("") == harness.ROWS
+    assert harness.chosen("") == ROWS
     with pytest.raises(ValueError, match="S99"):
         harness.chosen("S99")
 
 
 def test_ids_are_unique() -> None:
-    assert len({row.id for row in harness.ROWS}) == len(harness.ROWS)
+    assert len({row.id for row in ROWS}) == len(ROWS)
 
 
 def test_a_percentile_is_a_value_that_was_seen() -> None:
@@ -203,7 +204,7 @@ def test_every_row_of_the_published_table_is_a_benchmark_by_its_present_words() 
     _, table, _ = document.parts(document.PAGE.read_text("utf-8"))
     rows = document.kept(table)
 
-    assert set(rows) >= {row.id for row in harness.ROWS if not row.preview and row.id != "E0"}
+    assert set(rows) >= {row.id for row in ROWS if not row.preview and row.id != "E0"}
     assert [
-        row.id for row in harness.ROWS if row.id in rows and f"| {row.what} |" not in rows[row.id]
+        row.id for row in ROWS if row.id in rows and f"| {row.what} |" not in rows[row.id]
     ] == []
