@@ -50,6 +50,7 @@ ONE = {
     "workflow validate": "several parameters of one workflow file",
     "workflow check": "several parameters of one workflow file",
     "cluster add": "several labels of one cluster",
+    "signer": "several DNS names of one server",
     "doctor": "several members of one installation; one that does not answer is a finding",
     "support-bundle": "several members of one installation; one that does not answer is a finding",
 }

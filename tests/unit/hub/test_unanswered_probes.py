@@ -75,7 +75,7 @@ def test_a_cluster_that_returns_keeps_what_became_ready_while_it_was_silent() ->
         for _ in range(150):
             await asyncio.sleep(0.2)
             old, new = [await world.get(PSVC, "feed", "web", at=name) for name in "ba"]
-            ready = [obj["status"].get("ready", 0) for obj in (old, new) if obj is not None]
+            ready = [obj.get("status", {}).get("ready", 0) for obj in (old, new) if obj is not None]
             assert sum(ready) == 6
         await asyncio.sleep(60)
         assert await world.get(PSVC, "feed", "web", at="b") is None

@@ -43,6 +43,8 @@ OF_THE_HUB = {
     "federator_history_lost_total",
     "federator_query_requests_total",
     "federator_gateway_requests_total",
+    "federator_signer_certificates_total",
+    "federator_signer_seconds",
     "federator_reconcile_seconds",
     "federator_decisions_total",
     "federator_moves_total",
@@ -268,6 +270,10 @@ ASSERTED = {
     },
     "tests/unit/query/test_query_port.py": {"federator_query_requests_total"},
     "tests/unit/gateway/test_port.py": {"federator_gateway_requests_total"},
+    "tests/unit/signer/test_port.py": {
+        "federator_signer_certificates_total",
+        "federator_signer_seconds",
+    },
 }
 """File -> the metrics whose label values it compares together with their values."""
 
@@ -298,6 +304,8 @@ def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
         "result",
         "question",
         "operation",
+        "way",
+        "outcome",
         "kind",
         "step",
         "state",

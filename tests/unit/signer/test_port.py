@@ -48,6 +48,21 @@ async def test_a_pod_gets_a_certificate_of_its_own_account() -> None:
     assert world.count("Issued") == 1
 
 
+@on_virtual_time
+async def test_metrics_count_answers_and_time_by_way_and_outcome() -> None:
+    world = await member()
+    await world.ask(await world.token(), members.pem(cas.request(str(WEB))[1]))
+    foreign = "spiffe://test.example/ns/ads/sa/other"
+    await world.ask(await world.token(), members.pem(cas.request(foreign)[1]))
+
+    lines = world.metrics.render().decode().splitlines()
+
+    counted = 'federator_signer_certificates_total{outcome="%s",way="token"} 1.0'
+    assert counted % "Issued" in lines
+    assert counted % "ForeignName" in lines
+    assert 'federator_signer_seconds_count{way="token"} 2.0' in lines
+
+
 @pytest.mark.parametrize(
     "uri",
     [
