@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from federator.hub.query import access
 from federator.kinds import registry
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
@@ -86,7 +87,10 @@ async def _with_a_secret(found: Grounds) -> None:
     await found.gateway.policies.read()
 
 
-async def test_every_right_that_is_granted_is_used_and_no_other(tmp_path: Path) -> None:
+async def test_every_right_that_is_granted_is_used_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "REMEMBERED_S", 0.0)  # a right that is taken away ends at once
     recorded: list[Recorded] = []
 
     def wrap(own: Transport) -> Transport:
