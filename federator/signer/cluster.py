@@ -12,9 +12,13 @@ from federator.kube.tokens import is_bearer
 from federator.model.steps import ObjectRef
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.certificates import Refused
-from federator.signer.issuing import Attested
+from federator.signer.issuing import Attested, Turns
 
 REVIEW_S: Final = 5.0
+REVIEWS_MAX: Final = 16
+"""Reviews of tokens at a time: anybody can send a token, and each one costs the API server."""
+REVIEWS_WAITING: Final = 128
+"""Requests that wait for a review; more get 503 with Retry-After."""
 PROJECT_LABEL: Final = "pinterest.com/project"
 PROJECT_S: Final = 60.0
 PROJECTS_MAX: Final = 10_000
@@ -25,7 +29,7 @@ _TOKENS: Final = ObjectRef("authentication.k8s.io/v1", "tokenreviews", "", "", "
 
 
 class Unauthorized(Exception):
-    """The token is none of a pod here. The message is for its sender."""
+    """The token does not belong to a pod of this cluster. The message is for its sender."""
 
 
 class Cluster:
@@ -35,11 +39,12 @@ class Cluster:
         self._client = client
         self._audience = audience
         self._monotonic = monotonic
+        self._reviews = Turns(REVIEWS_MAX, REVIEWS_WAITING)
         self._projects: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     async def pod_of(self, token: str) -> Attested:
-        """The pod that a token is bound to. Raises Unauthorized; Away while the API server does
-        not answer."""
+        """The pod that a token is bound to. Raises Unauthorized; Busy when too many are
+        reviewed; Away while the API server does not answer."""
         if not is_bearer(token):
             raise Unauthorized("a service account token of a pod is needed, as a bearer token")
         body = {
@@ -48,7 +53,7 @@ class Cluster:
             "spec": {"token": token, "audiences": [self._audience]},
         }
         try:
-            async with asyncio.timeout(REVIEW_S):
+            async with self._reviews.turn(), asyncio.timeout(REVIEW_S):
                 document = await self._client.create(_TOKENS, body)
         except (errors.ApiError, TimeoutError) as bad:
             raise Away(f"the API server does not review tokens: {type(bad).__name__}") from None

@@ -27,6 +27,7 @@ SECONDS: Final = "federator_signer_seconds"
 ACCOUNTS_MAX: Final = 10_000
 """Service accounts with remembered buckets; the least recent is forgotten."""
 ISSUED: Final = "Issued"
+FAILED: Final = "Failed"
 AWAY: Final = "AuthorityAway"
 LIMITED: Final = "TooManyRequests"
 OVERLOADED: Final = "Overloaded"
@@ -88,9 +89,9 @@ class _Buckets:
 class Turns:
     """A bounded number of requests at a time, and a bounded number that wait."""
 
-    def __init__(self, options: SignerOptions) -> None:
-        self._gate = asyncio.Semaphore(options.at_once)
-        self._waiting_max = options.waiting
+    def __init__(self, at_once: int, waiting: int) -> None:
+        self._gate = asyncio.Semaphore(at_once)
+        self._waiting_max = waiting
         self._waiting = 0
 
     @contextlib.asynccontextmanager
@@ -123,7 +124,7 @@ class Issuer:
         metrics: Metrics | None = None,
     ) -> None:
         self.authority = authority
-        self.turns = Turns(options)
+        self.turns = Turns(options.at_once, options.waiting)
         self._options = options
         self._now_s = now_s
         self._monotonic = monotonic
@@ -131,16 +132,21 @@ class Issuer:
         self._buckets = _Buckets(options, monotonic)
         self._metrics = metrics
 
+    @property
+    def lifetime_s(self) -> int:
+        """Seconds that its certificates last, unless less is asked for."""
+        return self._options.lifetime_s
+
     async def issue(
         self, pod: Attested, csr: x509.CertificateSigningRequest, most_s: int | None = None
     ) -> Signed:
         """`most_s`: seconds that the certificate may last. Raises Refused, Away, Busy. Every
         outcome is counted, and one line of audit tells it."""
         begun_s = self._monotonic()
-        outcome, facts = ISSUED, None
+        outcome = FAILED  # cancelled, or a bug of ours
         try:
             signed = await self._issue(pod, csr, most_s)
-            facts = signed.facts
+            outcome, facts = ISSUED, signed.facts
         except Refused as bad:
             outcome = bad.reason
             audit.warning("refused: %s", bad.message, extra=_who(pod) | {"reason": bad.reason})

@@ -22,7 +22,7 @@ from federator.kube.wire.transport import Request, Transport
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.certificates import Refused
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import BEFORE_S, Wanted
 from federator.signer.options import SignerOptions
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ LOGIN_SHARE: Final = 2 / 3
 """A login is renewed after this share of its lease."""
 BUNDLE_S: Final = 60.0
 """The roots are read again after so many seconds."""
-_GONE: Final = (403,)
+_DENIED: Final = 403
 
 
 class OpenBaoAuthority:
@@ -61,7 +61,8 @@ class OpenBaoAuthority:
             "uri_sans": str(wanted.id),
             "alt_names": ",".join(wanted.dns),
             "user_ids": ",".join(wanted.claims),
-            "ttl": f"{wanted.lifetime_s}s",
+            # OpenBao counts from now, and the certificate begins before.
+            "ttl": f"{wanted.lifetime_s - BEFORE_S}s",
             "exclude_cn_from_sans": True,
             "remove_roots_from_chain": True,
         }
@@ -121,9 +122,11 @@ class OpenBaoAuthority:
     ) -> dict[str, Any]:
         """The `data` of an answer. A token that is refused is replaced once. Raises Refused,
         Away."""
-        status, document = await self._once(method, path, body, query, await self._present())
-        if status in _GONE:
-            self._token_until_s = 0.0
+        token = await self._present()
+        status, document = await self._once(method, path, body, query, token)
+        if status == _DENIED:
+            if token == self._token:  # another request may have replaced it already
+                self._token_until_s = 0.0
             status, document = await self._once(method, path, body, query, await self._present())
         if status < 300:
             data = document.get("data")

@@ -10,7 +10,6 @@ import binascii
 import logging
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from cryptography import x509
@@ -25,7 +24,7 @@ from federator.kube.watch.reflector import Reflector
 from federator.model.steps import ObjectRef, RequeueAfter
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.certificates import Facts, Refused
-from federator.runtime.identity.renewal import SHARE
+from federator.runtime.identity.renewal import SHARE, rfc3339
 from federator.signer.issuing import Attested, Busy, Issuer
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,10 @@ AWAY_S: Final = 10.0
 WORKERS: Final = 8
 BUNDLE_S: Final = 60.0
 MESSAGE_MAX: Final = 1024
+_SHORT: Final = (
+    f"the certificate would last less than {LEAST_S} s, which API servers do not accept: raise"
+    " signer.lifetime_s, or renew the intermediate certificate"
+)
 ENDED: Final = frozenset({"Issued", "Denied", "Failed"})
 
 
@@ -50,10 +53,6 @@ def pending(obj: Any, signer: str) -> dict[str, Any] | None:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     ended = any(each.get("type") in ENDED for each in status.get("conditions") or ())
     return None if ended or spec.get("signerName") != signer else dict(obj)
-
-
-def rfc3339(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def issued_status(chain: str, facts: Facts, now: str) -> dict[str, Any]:
@@ -72,6 +71,10 @@ def issued_status(chain: str, facts: Facts, now: str) -> dict[str, Any]:
 
 def denied_status(refused: Refused, now: str) -> dict[str, Any]:
     return {"conditions": [_condition("Denied", refused.reason, refused.message, now)]}
+
+
+def failed_status(reason: str, message: str, now: str) -> dict[str, Any]:
+    return {"conditions": [_condition("Failed", reason, message, now)]}
 
 
 def _condition(kind: str, reason: str, message: str, now: str) -> dict[str, Any]:
@@ -138,12 +141,22 @@ class PodRequests:
             return RequeueAfter(key, AWAY_S, str(away))
         metadata = obj["metadata"]
         ref = ObjectRef(GROUP, PLURAL, metadata["namespace"], metadata["name"], KIND)
-        body = {**obj, "apiVersion": GROUP, "kind": KIND, "status": status}
+        body = {**obj, "apiVersion": GROUP, "kind": KIND}
         try:
-            await self._client.replace(ref, body, subresource="status")
+            try:
+                await self._write(ref, {**body, "status": status})
+            except errors.Invalid as bad:
+                # Trying again would sign again, each time for nothing.
+                log.warning("the API server does not accept the answer to %s: %s", ref.name, bad)
+                message = f"the API server does not accept the certificate: {bad}"
+                failed = failed_status("NotAccepted", message, now)
+                await self._write(ref, {**body, "status": failed})
         except (errors.NotFound, errors.Conflict):
             return None  # the watch brings what it is now
         return None
+
+    async def _write(self, ref: ObjectRef, body: Mapping[str, Any]) -> None:
+        await self._client.replace(ref, body, subresource="status")
 
     async def _signed(self, obj: Mapping[str, Any], now: str) -> dict[str, Any]:
         spec = obj["spec"]
@@ -164,13 +177,11 @@ class PodRequests:
             spec["podUID"],
             WAY,
         )
+        if min(most_s, self._issuer.lifetime_s) < LEAST_S:
+            raise Away(_SHORT)
         signed = await self._issuer.issue(pod, csr, most_s)
         if signed.facts.end_s - signed.facts.begin_s < LEAST_S:
-            message = (
-                f"the certificate would last less than {LEAST_S} s, which API servers do not"
-                " accept: raise signer.lifetime_s, or renew the intermediate certificate"
-            )
-            raise Away(message)
+            raise Away(_SHORT)
         return issued_status(signed.chain.decode("ascii"), signed.facts, now)
 
     async def run(self) -> None:

@@ -38,8 +38,9 @@ log = logging.getLogger(__name__)
 NAMESPACE: Final = "federator-system"
 ACCOUNT: Final = "federator-signer"
 RETRY_S: Final = 10.0
-OF_ONE_ADDRESS: Final = 128
-"""Connections of one address: all pods of a node may have the same."""
+OF_ONE_ADDRESS: Final = 32
+"""Connections of one address. All pods of a node may have the same, and a few addresses must not
+take all connections."""
 
 
 def names(extra: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -1,12 +1,18 @@
 """When a certificate is renewed. Pure: chance and clocks are arguments."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 SHARE: Final = 2 / 3
 """Share of the lifetime after which it is renewed: a third is left for a CA that is away."""
 JITTER: Final = 0.1
 """Up to this share of the lifetime sooner: pods that started together do not renew together."""
+
+
+def rfc3339(at_s: float) -> str:
+    """Epoch seconds as text, such as 2026-12-01T08:00:00Z."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

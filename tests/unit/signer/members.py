@@ -1,5 +1,6 @@
 """A member on virtual time with a pod, and the signer with exactly the rights of deploy/signer."""
 
+import asyncio
 import json
 import random
 from collections.abc import Sequence
@@ -43,8 +44,10 @@ class Held(CertificateAuthority):
         self.fails: Away | Refused | None = None
         self.says: bytes | None = None
         """What it signs in place of what was asked for: it lies."""
+        self.takes_s = 0.0
 
     async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+        await asyncio.sleep(self.takes_s)
         if self.fails is not None:
             raise self.fails
         return self.says or authorities.issued(self._pair, csr, wanted, self.now_s)
@@ -61,9 +64,11 @@ class Watched:
 
     inner: Transport
     asked: list[tuple[str, str]] = field(default_factory=list)
+    takes_s: float = 0.0
 
     async def request(self, request: Request) -> Response:
         self.asked.append((request.method, request.path))
+        await asyncio.sleep(self.takes_s)
         return await self.inner.request(request)
 
     async def close(self) -> None:

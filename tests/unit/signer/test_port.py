@@ -1,6 +1,7 @@
 """What the signer answers to a pod: a certificate of its own service account, or the reason why
 not. The member is the embedded one, with RBAC on."""
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -13,6 +14,7 @@ from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.signer.authorities import Wanted
+from federator.signer.cluster import REVIEWS_MAX, REVIEWS_WAITING
 from federator.signer.options import SignerOptions
 from tests.unit.embedded.inprocess import EPOCH_S, cluster, on_virtual_time
 from tests.unit.signer import cas, members
@@ -191,3 +193,36 @@ async def test_one_line_of_audit_tells_each_certificate_and_no_token(
     everything = "\n".join(str(vars(each)) for each in caplog.records)
     assert token not in everything
     assert token.rpartition(".")[2] not in everything
+
+
+@on_virtual_time
+async def test_strangers_cannot_make_the_api_server_review_without_end() -> None:
+    world = await member()
+    world.watched.takes_s = 1.0
+    csr = members.pem(cas.request(str(WEB))[1])
+    asking = [
+        asyncio.create_task(world.ask("eyJ.eyJ.x", csr))
+        for _ in range(REVIEWS_MAX + REVIEWS_WAITING + 3)
+    ]
+    await asyncio.sleep(0.5)
+    assert len(world.used()) == REVIEWS_MAX
+
+    answers = await asyncio.gather(*asking)
+    refused = [each for each in answers if each.status == 503]
+    assert len(refused) == 3
+    assert said(refused[0])[1] == "Overloaded"
+    assert refused[0].headers["Retry-After"] == "2"
+    assert len(world.used()) == REVIEWS_MAX + REVIEWS_WAITING
+
+
+@on_virtual_time
+async def test_a_cancelled_request_does_not_count_as_issued() -> None:
+    world = await member()
+    token, csr = await world.token(), members.pem(cas.request(str(WEB))[1])
+    world.authority.takes_s = 10.0
+    asking = asyncio.create_task(world.ask(token, csr))
+    await asyncio.sleep(1)
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    assert (world.count("Issued"), world.count("Failed")) == (0, 1)
