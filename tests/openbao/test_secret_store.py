@@ -13,7 +13,7 @@ import pytest
 
 from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.secrets.folder import READERS, FolderStore
-from federator.runtime.secrets.openbao import OpenBaoStore, Place
+from federator.runtime.secrets.openbao import AGAIN_S, OpenBaoStore, Place
 from federator.runtime.secrets.store import SECRET_MAX, SecretStore
 from tests.openbao import pods, program, server
 from tests.openbao.server import OpenBao
@@ -148,10 +148,15 @@ def openbao(tmp_path: Path) -> Iterator[OpenBao]:
         yield running
 
 
-def _store(openbao: OpenBao, folder: Path, namespace: str = "ads") -> OpenBaoStore:
+def _store(
+    openbao: OpenBao,
+    folder: Path,
+    namespace: str = "ads",
+    monotonic: Callable[[], float] = time.monotonic,
+) -> OpenBaoStore:
     pod = pods.pod(openbao, folder, namespace, "web")
     place = Place(openbao.address, "secret", "", pod.spiffe)
-    return OpenBaoStore(place, folder, openbao.ca_file.read_text("ascii"), time.monotonic)
+    return OpenBaoStore(place, folder, openbao.ca_file.read_text("ascii"), monotonic)
 
 
 async def test_openbao_refusals_name_policies_and_path(openbao: OpenBao, tmp_path: Path) -> None:
@@ -202,6 +207,41 @@ async def test_a_revoked_token_is_replaced_by_a_new_login(openbao: OpenBao, tmp_
     openbao.call("POST", "sys/leases/revoke-prefix/auth/cert")
 
     assert (await store.read("ads/db")).values == {"password": b"one"}
+
+
+async def test_denied_paths_cost_no_login_at_each_poll(openbao: OpenBao, tmp_path: Path) -> None:
+    openbao.allow("ads-secrets", "secret/data/ads/*")  # and not their metadata
+    root = pods.authority(openbao)
+    openbao.knows_pods("ads", root, spiffe=ADS, policies=["ads-secrets"])
+    names = [f"ads/db{index}" for index in range(3)]
+    for name in names:
+        openbao.put(name, {"password": "one"})
+    before = _tokens(openbao)
+    now = [0.0]
+    store = _store(openbao, tmp_path, monotonic=lambda: now[0])
+    known = {name: (await store.read(name)).version for name in names}
+
+    for _ in range(3):
+        assert await store.changed(known) == set(names)
+        for name in names:
+            await store.read(name)
+    assert _tokens(openbao) - before == 1
+
+    openbao.allow("ads-secrets", "secret/data/ads/db0")  # the others are withdrawn
+    for _ in range(3):
+        await store.changed(known)
+        for name in names[1:]:
+            with pytest.raises(Refusal):
+                await store.read(name)
+    assert _tokens(openbao) - before == 2  # once, because the token might have been revoked
+
+    now[0] += AGAIN_S
+    await store.changed(known)
+    assert _tokens(openbao) - before == 3
+
+
+def _tokens(openbao: OpenBao) -> int:
+    return len(openbao.call("LIST", "auth/token/accessors")["data"]["keys"])
 
 
 async def test_a_deleted_version_counts_as_changed_and_is_missing(

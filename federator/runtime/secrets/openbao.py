@@ -20,6 +20,9 @@ ANSWER_MAX: Final = 3 * SECRET_MAX
 """Bytes of an answer: JSON may write a value longer than it is."""
 TOKEN_SHARE: Final = 2 / 3
 """Share of the life of a token after which the pod logs in again."""
+AGAIN_S: Final = 600.0
+"""A token as old as this is replaced when a path is denied that it was never allowed: its policies
+may be others by now."""
 BASE64: Final = "base64:"
 """A value that begins with this is bytes in base64: KV keeps texts only."""
 
@@ -41,6 +44,7 @@ class Place:
 class _Token:
     text: str
     policies: tuple[str, ...]
+    since_s: float
     until_s: float
 
     def __repr__(self) -> str:
@@ -57,6 +61,8 @@ class OpenBaoStore:
         self._place, self._identity, self._trust = place, identity, trust
         self._monotonic = monotonic
         self._token: _Token | None = None
+        self._allowed: set[str] = set()
+        """Paths that the token was allowed."""
 
     async def read(self, name: str) -> Secret:
         answer = await self._asked("data", name)
@@ -100,13 +106,19 @@ class OpenBaoStore:
             path = f"{self._place.mount}/{what}/{quote(name)}"
             answer = await self._ask("GET", path, {"X-Vault-Token": token.text})
             if answer.status != 403:
+                self._allowed.add(path)
                 break
-            if last:
+            if last or not self._may_be_revoked(token, path):
                 raise Refusal("SecretDenied", self._denied(token, path))
-            self._token = None  # it may have been revoked: once more with a new one
+            self._token = None
         if answer.status >= 500 or answer.status == 429:
             raise Away(f"{self._place.url} answers {answer.status}: {_errors(answer)}")
         return answer
+
+    def _may_be_revoked(self, token: _Token, path: str) -> bool:
+        """Whether a new token may be allowed what this one is denied. Without this each secret that
+        is withdrawn would cost a login at each poll."""
+        return path in self._allowed or self._monotonic() - token.since_s >= AGAIN_S
 
     def _denied(self, token: _Token, path: str) -> str:
         policies = ", ".join(token.policies) or "none"
@@ -125,8 +137,9 @@ class OpenBaoStore:
         if answer.status == 200 and isinstance(text, str) and isinstance(life_s, int):
             policies = granted.get("policies")
             names = tuple(map(str, policies)) if isinstance(policies, list) else ()
-            until_s = self._monotonic() + TOKEN_SHARE * max(life_s, 0)
-            self._token = _Token(text, names, until_s)
+            now_s = self._monotonic()
+            self._token = _Token(text, names, now_s, now_s + TOKEN_SHARE * max(life_s, 0))
+            self._allowed.clear()
             return self._token
         if answer.status in (400, 403):
             wanted = f"role {self._place.role} of " if self._place.role else ""
