@@ -85,6 +85,16 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
+@pytest.mark.parametrize(
+    "file",
+    [one for name in ("deploy", "config") for one in sorted((ROOT / name).rglob("*.yaml"))],
+    ids=name_of,
+)
+def test_every_test_that_a_manifest_names_exists(file: Path) -> None:
+    named = {path for path in PATH.findall(file.read_text("utf-8")) if path.startswith("tests/")}
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 def absent_functions(text: str) -> list[str]:
     """What `file::function` names and the file does not define."""
     return sorted(
