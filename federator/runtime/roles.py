@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.runtime.parts import Part
 
 PARTS: Final[Mapping[str, str]] = {
@@ -54,6 +55,17 @@ class Pod:
         if value is None:
             raise BadSetting(f"{name} is not set; the runtime profile has to set it")
         return value
+
+    def principal(self) -> SpiffeId:
+        """The SPIFFE id that the variables of the pod say. Raises BadSetting."""
+        try:
+            return SpiffeId(
+                self.text("FEDERATOR_TRUST_DOMAIN"),
+                self.text("POD_NAMESPACE"),
+                self.text("POD_SERVICE_ACCOUNT"),
+            )
+        except NoId as bad:
+            raise BadSetting(str(bad)) from None
 
     def seconds(self, name: str, default: float) -> float:
         """A variable with a number of seconds. Raises BadSetting."""

@@ -27,6 +27,15 @@ def present(folder: Path) -> Path | None:
     return None
 
 
+def keep(folder: Path, name: str, fresh: Path) -> None:
+    """Takes a file of the present tree into a fresh one. It is linked, and not read. Raises
+    OSError."""
+    former = present(folder)
+    if former is None:
+        raise FileNotFoundError(f"there is no {name} to keep")
+    os.link(former / name, fresh / name)
+
+
 def switch(folder: Path, fill: Callable[[Path], None], stamp: str) -> None:
     """Replaces the whole tree. `fill` writes the new one into the folder that it is given; `stamp`
     names it, and no two may be the same. Raises OSError and what `fill` raises, and then the former

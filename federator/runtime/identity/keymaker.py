@@ -12,13 +12,12 @@ import json
 import sys
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from federator.runtime.identity import certificates, files
+from federator.runtime.files import switching
+from federator.runtime.identity import certificates
 from federator.runtime.identity.certificates import Refused
-from federator.runtime.identity.files import Content
 from federator.runtime.identity.spiffe import parse
 
 CERTIFICATE: Final = "tls.crt"
@@ -47,18 +46,14 @@ def renew(order: dict[str, Any]) -> dict[str, Any]:
     chain, bundle = answer["chain"].encode(), certificates.joined(answer["bundle"].encode())
     now_s = time.time()
     facts = asdict(certificates.checked(chain, bundle, identity, key.public_key(), now_s))
-    stamp = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-    mode = int(order["mode"], 8)
-    files.write(
-        Path(order["folder"]),
-        {
-            KEY: Content(certificates.key_pem(key), mode),
-            CERTIFICATE: Content(chain),
-            BUNDLE: Content(bundle),
-            FACTS: Content(json.dumps(facts).encode()),
-        },
-        stamp,
-    )
+
+    def fill(tree: Path) -> None:
+        switching.place(tree / KEY, certificates.key_pem(key), int(order["mode"], 8))
+        switching.place(tree / CERTIFICATE, chain, 0o644)
+        switching.place(tree / BUNDLE, bundle, 0o644)
+        switching.place(tree / FACTS, json.dumps(facts).encode(), 0o644)
+
+    switching.switch(Path(order["folder"]), fill, switching.stamp(now_s))
     return facts
 
 

@@ -12,16 +12,14 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from federator.runtime import web
-from federator.runtime.identity import files
+from federator.runtime.files import switching
 from federator.runtime.identity.authority import Authority, Away, Denied, Signer
-from federator.runtime.identity.files import Content
-from federator.runtime.identity.renewal import Lifetime
-from federator.runtime.identity.spiffe import NoId, SpiffeId
+from federator.runtime.identity.renewal import Lifetime, rfc3339
+from federator.runtime.identity.spiffe import SpiffeId
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 
@@ -103,10 +101,6 @@ def lifetime(facts: Mapping[str, Any]) -> Lifetime:
     return Lifetime(float(facts["begin_s"]), float(facts["end_s"]))
 
 
-def _said(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 @dataclass(slots=True)
 class _Known:
     """What both ways know of the present certificate."""
@@ -124,10 +118,10 @@ class _Known:
             return PartState(NAME, ready=False, reason=reason, message=message)
         valid = lifetime(self.facts)
         left_s = valid.left_s(self.pod.wall())
-        until = f"{self.facts['id']} is valid until {_said(valid.end_s)}"
+        until = f"{self.facts['id']} is valid until {rfc3339(valid.end_s)}"
         if left_s <= 0:
             why = f": {message}" if self.trouble else ""
-            expired = f"the certificate expired at {_said(valid.end_s)}{why}"
+            expired = f"the certificate expired at {rfc3339(valid.end_s)}{why}"
             return PartState(NAME, ready=False, reason="Expired", message=expired)
         if self.trouble and left_s < WARN_SHARE * valid.length_s:
             late = f"{until}, and cannot be renewed: {message}"
@@ -249,13 +243,13 @@ class Renewed:
 
     def _keep_bundle(self, fresh: bytes) -> None:
         """With the same key and certificate, which are linked and not read. Raises OSError."""
-        stamp = datetime.fromtimestamp(self._known.pod.wall(), UTC)
-        kept = {name: Content(None) for name in (KEY, CERTIFICATE, FACTS)}
-        files.write(
-            self._folder,
-            {**kept, BUNDLE: Content(fresh)},
-            stamp.strftime("%Y-%m-%dT%H-%M-%S.%f-bundle"),
-        )
+
+        def fill(tree: Path) -> None:
+            for name in (KEY, CERTIFICATE, FACTS):
+                switching.keep(self._folder, name, tree)
+            switching.place(tree / BUNDLE, fresh, 0o644)
+
+        switching.switch(self._folder, fill, switching.stamp(self._known.pod.wall()))
 
 
 class Projected:
@@ -310,14 +304,7 @@ class Projected:
 
 def make(pod: Pod) -> Part:
     """The part of a pod. Raises BadSetting."""
-    try:
-        identity = SpiffeId(
-            pod.text("FEDERATOR_TRUST_DOMAIN"),
-            pod.text("POD_NAMESPACE"),
-            pod.text("POD_SERVICE_ACCOUNT"),
-        )
-    except NoId as bad:
-        raise BadSetting(str(bad)) from None
+    identity = pod.principal()
     way = pod.text("FEDERATOR_IDENTITY_FROM", "signer")
     if way == "kubelet":
         return Projected(pod, identity, pod.identity)

@@ -19,7 +19,6 @@ from federator.model.errors import FieldError
 from federator.runtime.files import switching, wanted
 from federator.runtime.files.backends import Away, Refusal
 from federator.runtime.files.wanted import SecretFile
-from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.runtime.parts import Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.secrets.folder import FolderStore
@@ -223,14 +222,7 @@ def make(pod: Pod) -> Part:
 
 def _store(pod: Pod) -> SecretStore:
     """Raises BadSetting."""
-    try:
-        principal = SpiffeId(
-            pod.text("FEDERATOR_TRUST_DOMAIN"),
-            pod.text("POD_NAMESPACE"),
-            pod.text("POD_SERVICE_ACCOUNT"),
-        )
-    except NoId as bad:
-        raise BadSetting(str(bad)) from None
+    principal = pod.principal()
     kind = pod.text("FEDERATOR_SECRETS_FROM", "openbao")
     if kind == "folder":
         return FolderStore(Path(pod.text("FEDERATOR_SECRETS_FOLDER")), str(principal))

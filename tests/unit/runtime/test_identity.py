@@ -2,15 +2,16 @@
 together. Pure, or on a folder."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.runtime.identity import certificates, files, spiffe
+from federator.runtime.files import switching
+from federator.runtime.identity import certificates, spiffe
 from federator.runtime.identity.certificates import Refused
-from federator.runtime.identity.files import Content
 from federator.runtime.identity.renewal import Lifetime
 from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.signer import authorities
@@ -174,14 +175,18 @@ def test_one_bundle_has_each_root_once_in_a_stable_order() -> None:
 # -- files --------------------------------------------------------------------
 
 
-def pair(text: str) -> dict[str, Content]:
-    return {"tls.crt": Content(text.encode()), "tls.key": Content(text.encode(), 0o600)}
+def pair(text: str) -> Callable[[Path], None]:
+    def fill(tree: Path) -> None:
+        switching.place(tree / "tls.crt", text.encode(), 0o644)
+        switching.place(tree / "tls.key", text.encode(), 0o600)
+
+    return fill
 
 
 def test_files_change_together_and_the_former_set_goes(tmp_path: Path) -> None:
-    files.write(tmp_path, pair("one"), "1")
-    held = files.present(tmp_path)
-    files.write(tmp_path, pair("two"), "2")
+    switching.switch(tmp_path, pair("one"), "1")
+    held = switching.present(tmp_path)
+    switching.switch(tmp_path, pair("two"), "2")
 
     assert held is not None
     assert not held.exists()
@@ -190,24 +195,35 @@ def test_files_change_together_and_the_former_set_goes(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "..2",
         "..data",
+        "..refreshed",
         "tls.crt",
         "tls.key",
     ]
 
 
 def test_files_that_cannot_be_written_leave_the_former_ones(tmp_path: Path) -> None:
-    files.write(tmp_path, pair("one"), "1")
+    switching.switch(tmp_path, pair("one"), "1")
+
+    def fill(tree: Path) -> None:
+        pair("two")(tree)
+        switching.keep(tmp_path, "missing", tree)
+
     with pytest.raises(OSError, match="No such file"):
-        files.write(tmp_path, {**pair("two"), "missing": Content(None)}, "2")
+        switching.switch(tmp_path, fill, "2")
 
     assert (tmp_path / "tls.crt").read_text() == "one"
     assert not (tmp_path / "..2").exists()
 
 
 def test_a_key_that_is_kept_is_linked_and_not_read(tmp_path: Path) -> None:
-    files.write(tmp_path, pair("one"), "1")
+    switching.switch(tmp_path, pair("one"), "1")
     before = (tmp_path / "tls.key").stat()
-    files.write(tmp_path, {"tls.crt": Content(b"two"), "tls.key": Content(None)}, "2")
+
+    def fill(tree: Path) -> None:
+        switching.place(tree / "tls.crt", b"two", 0o644)
+        switching.keep(tmp_path, "tls.key", tree)
+
+    switching.switch(tmp_path, fill, "2")
     after = (tmp_path / "tls.key").stat()
 
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
@@ -216,12 +232,12 @@ def test_a_key_that_is_kept_is_linked_and_not_read(tmp_path: Path) -> None:
 
 def test_a_reader_never_finds_a_certificate_without_its_key(tmp_path: Path) -> None:
     """A reader that resolves `..data` once, while the set is switched under it."""
-    files.write(tmp_path, pair("0"), "0")
+    switching.switch(tmp_path, pair("0"), "0")
     end_s, number = time.monotonic() + 0.2, 0
     while time.monotonic() < end_s:
-        seen = files.present(tmp_path)
+        seen = switching.present(tmp_path)
         assert seen is not None
         crt = (seen / "tls.crt").read_text()
         number += 1
         assert crt == (seen / "tls.key").read_text()
-        files.write(tmp_path, pair(str(number)), str(number))
+        switching.switch(tmp_path, pair(str(number)), str(number))
