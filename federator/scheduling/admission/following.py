@@ -64,7 +64,7 @@ class Following:
             commitment = self.commitments.commitment(victim.holder.workload)
             if commitment is None:
                 continue
-            held = {holding.cluster: copies_of(holding) for holding in commitment.holdings}
+            held = {each.cluster: n for each in commitment.holdings if (n := copies_of(each))}
             most = held if commitment.whole else dict(victim.holder.clusters) or held
             copies = sum(most.values()) if commitment.whole else victim.copies
             if copies < sum(most.values()):

@@ -16,6 +16,8 @@ from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
+from federator.scheduling.admission.following import Following
+from federator.scheduling.admission.holders import Holder, Victim, Why
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
@@ -167,6 +169,19 @@ def test_room_is_not_made_by_the_copies_that_the_preemptor_follows(whole: bool) 
 
     assert play.copies["uid-front"] == ({"x": 3} if whole else {"x": 1})
     assert play.copies["uid-batch"] == ({} if whole else {"x": 2})
+
+
+def test_the_copy_that_stays_is_where_copies_are() -> None:
+    """The preemptor can begin in y alone, where the workload that it follows holds none."""
+    leaves = replace(work("front", Tier.PREEMPTIBLE, 6), priority=0)
+    commitments = commitments_of([(leaves, held(x=4, y=0, z=2))])
+    snapshot = fleet(cluster("x", 4), cluster("y", 20), cluster("z", 2))
+    follows = work("follows", Tier.ON_DEMAND, 4)
+    following = Following(follows, frozenset([leaves.uid]), commitments, commitments.open(snapshot))
+    holder = Holder(leaves.uid, leaves.key, "", 0, 0.0, 1, {})
+    [(_, there)] = following.whence([Victim(holder, 5, Why.RECLAIM)])
+
+    assert there == {"x": 3, "z": 2}
 
 
 APPS = ("cache", "front", "loud")
