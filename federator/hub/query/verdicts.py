@@ -31,6 +31,8 @@ from federator.model.neighbours import NOBODY
 BODY_MAX_BYTES: Final = 2 * 1024 * 1024
 OBJECTS_MAX: Final = 32
 """Workloads of one submission."""
+QUICK_MAX: Final = 4
+"""Workloads of a submission that the worker decides itself; more go to a process of their own."""
 WAITING_MAX: Final = 64
 """Workloads that wait for room, beside which a decision is short."""
 RESOURCE: Final = "verdicts"
@@ -101,6 +103,8 @@ def at_once(
     world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
 ) -> bytes | None:
     """The verdict in JSON if one decision gives all copies a place; None if it takes more."""
+    if len(subjects) > QUICK_MAX:
+        return None
     keys = tuple(subject.workload.key for subject in subjects)
     waiting = _waiting(world, subjects)
     if len(waiting) > WAITING_MAX or any(world.rules.relates(key.namespace) for key in keys):

@@ -144,6 +144,26 @@ def test_what_one_decision_answers_is_what_the_whole_answers() -> None:
     worlds.play(scenario)
 
 
+def test_only_a_few_workloads_are_decided_by_the_worker_itself() -> None:
+    async def scenario(world: World) -> None:
+        await asked_by_gateway(world)
+        processes = world.federation.processes["hub"]
+        memory = Memory.of(processes.state, world.federation.clock)
+        asked = []
+        for at in range(verdicts.QUICK_MAX + 1):
+            obj = workload(f"w{at}", 1, "100m")
+            obj["metadata"] |= {"uid": f"u{at}", "generation": 1}
+            summary = workloads.summarise("PinterestService", obj, None)
+            asked.append(Subject(summary, Standing(), (obj,), (), {}))
+        few, many = tuple(asked[:-1]), tuple(asked)
+        assert verdicts.WORK.first(memory, few, judging.verdict, never) is not None
+        assert verdicts.WORK.first(memory, many, judging.verdict, never) is None
+        whole = json.loads(verdicts.WORK.rest(memory, many, judging.verdict, never))
+        assert [row["verdict"] for row in whole["workloads"]] == ["placed"] * len(many)
+
+    worlds.play(scenario)
+
+
 def drawn(rng: random.Random, name: str) -> dict[str, Any]:
     """A submission of a service or job set."""
     if rng.random() < 0.25:
