@@ -156,7 +156,9 @@ class Audit:
             except OSError:
                 self._remove(path, created)
                 raise
-            os.close(self._file)
+            former, self._file = self._file, None  # not used again, even where closing fails
+            with contextlib.suppress(OSError):  # its lines are on disk
+                os.close(former)
             self._begin((path, created))
         self._append(entry)
 

@@ -1,7 +1,9 @@
 """The audit over several files: rotation, crashes, a full disk, and what a check of a folder finds."""
 
 import asyncio
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -314,3 +316,27 @@ async def test_a_crash_at_any_byte_leaves_a_chain_that_is_whole_or_cut_at_its_en
         whole = size == 0 or content[:size].endswith(b"\n")
         assert whole or "is cut, as if the process had ended while it wrote it" in found[0]
         assert not whole or found == []
+
+
+async def test_a_file_that_cannot_be_closed_is_followed_by_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Written(tmp_path, file_bytes=audit.FILE_BYTES)
+    made.audit.open()
+    await made.write(1)
+    real, first, failed = os.close, made.audit._file, []
+
+    def close(number: int) -> None:
+        real(number)
+        if number == first and not failed:
+            failed.append(number)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "close", close)
+    made.now = "2026-12-02T00:00:00.000000Z"
+    await made.write(2)
+    made.audit.close()
+
+    assert failed == [first]
+    assert len(made.files) == 2
+    assert troubles(tmp_path) == []
