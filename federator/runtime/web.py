@@ -13,6 +13,8 @@ from typing import Any, Final
 
 HEAD_MAX: Final = 1 << 16
 LINE_MAX: Final = 1 << 14
+INTERIM_MAX: Final = 8
+"""Answers with a status below 200 that may come before the answer."""
 
 
 class Unreached(Exception):
@@ -90,6 +92,15 @@ async def ask(
 
 async def _answer(reader: asyncio.StreamReader, method: str, most: int) -> Answer:
     """Raises Unreached, ValueError, EOFError."""
+    for _ in range(INTERIM_MAX + 1):
+        code, headers = await _head(reader)
+        if not 100 <= code < 200:
+            return await _body(reader, method, code, headers, most)
+    raise ValueError(f"more than {INTERIM_MAX} interim answers come before the answer")
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """Raises ValueError, EOFError."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     version, status, *_ = head[0].split(" ")
     if not version.startswith("HTTP/1."):
@@ -100,9 +111,13 @@ async def _answer(reader: asyncio.StreamReader, method: str, most: int) -> Answe
         if not colon:
             raise ValueError("a header of the answer has no colon")
         headers[name.strip().lower()] = value.strip()
-    code = int(status)
-    if 100 <= code < 200:
-        return await _answer(reader, method, most)
+    return int(status), headers
+
+
+async def _body(
+    reader: asyncio.StreamReader, method: str, code: int, headers: Mapping[str, str], most: int
+) -> Answer:
+    """Raises Unreached, ValueError, EOFError."""
     if method == "HEAD" or code in (204, 304):
         return Answer(code, headers, b"")
     if "chunked" in headers.get("transfer-encoding", "").lower():
