@@ -73,7 +73,7 @@ def ask(
         disruptions=verbs.disruptions(obj),
         own=own_requests(obj, verbs, shape) if profile is not None else None,
         stated=stated,
-        named=True,
+        ties_by_name=True,
     )
 
 

@@ -301,7 +301,7 @@ class Ask:
     """Accounts that are charged in addition, until no copy runs in them any more."""
     stated: tuple[StatedPod, ...] = ()
     """What the pods of one copy state; () for an ask without a pod template."""
-    named: bool = False
+    ties_by_name: bool = False
     """Ties between clusters are broken by its name (`tie_break`)."""
 
     @property
@@ -309,7 +309,7 @@ class Ask:
         """What decides between clusters that are equally good for it, as part of a hash. By name
         the choice is known before the object exists. Mode Fresh, which divides without regard to
         what is held, goes on by the uid: else copies of older releases would move."""
-        if not self.named or self.policy.division.fresh:
+        if not self.ties_by_name or self.policy.division.fresh:
             return self.uid
         return f"{self.key.kind}/{self.key.namespace}/{self.key.name}"
 

@@ -95,7 +95,7 @@ def test_the_tie_break_of_this_release_moves_no_copy() -> None:
         snapshot, policy, copies = _fleet(rng), _policy(rng), rng.randint(0, 40)
         more: dict[str, Any] = {"policy": policy}
         before = service(copies, **more) if seed % 3 else jobs(copies, copies // 2, **more)
-        now = replace(before, named=True)
+        now = replace(before, ties_by_name=True)
         first = engine.decide(before, (), snapshot, Commitments().open(snapshot), seq=7)
         commitments = Commitments()
         commitments.record(Commitment.of(before, first.shares))
