@@ -1,4 +1,4 @@
-"""Unpacks archives of strangers: nothing outside of its folder, no devices, bounded in number and
+"""Unpacks untrusted archives: nothing outside of its folder, no devices, bounded in number and
 size. Blocks: it runs in a thread.
 
 Links are made after all files, and nothing may lie below one: a link never leads a write.

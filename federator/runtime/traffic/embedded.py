@@ -59,7 +59,7 @@ class Directory:
 
     def sweep(self) -> None:
         """Ends the sessions that were not heard for their timeout. A server that is away ends none,
-        and counts anew when it comes back."""
+        and counts again when it comes back."""
         now_s = asyncio.get_running_loop().time()
         for session, heard_s in list(self.heard_s.items()):
             if now_s - heard_s > self.timeouts_s[session]:
