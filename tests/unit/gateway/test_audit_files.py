@@ -324,7 +324,8 @@ async def test_a_file_that_cannot_be_closed_is_followed_by_another_one(
     made = Written(tmp_path, file_bytes=audit.FILE_BYTES)
     made.audit.open()
     await made.write(1)
-    real, first, failed = os.close, made.audit._file, []
+    real, first = os.close, made.audit._file
+    failed: list[int] = []
 
     def close(number: int) -> None:
         real(number)
