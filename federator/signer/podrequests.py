@@ -139,23 +139,23 @@ class PodRequests:
         except Away as away:
             log.info("a PodCertificateRequest waits: %s", away)
             return RequeueAfter(key, AWAY_S, str(away))
-        metadata = obj["metadata"]
-        ref = ObjectRef(GROUP, PLURAL, metadata["namespace"], metadata["name"], KIND)
-        body = {**obj, "apiVersion": GROUP, "kind": KIND}
         try:
             try:
-                await self._write(ref, {**body, "status": status})
+                await self._write(obj, status)
             except errors.Invalid as bad:
                 # Trying again would sign again, each time for nothing.
-                log.warning("the API server does not accept the answer to %s: %s", ref.name, bad)
+                log.warning("the API server does not accept a certificate: %s", bad)
                 message = f"the API server does not accept the certificate: {bad}"
-                failed = failed_status("NotAccepted", message, now)
-                await self._write(ref, {**body, "status": failed})
+                await self._write(obj, failed_status("NotAccepted", message, now))
         except (errors.NotFound, errors.Conflict):
             return None  # the watch brings what it is now
         return None
 
-    async def _write(self, ref: ObjectRef, body: Mapping[str, Any]) -> None:
+    async def _write(self, obj: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Raises ApiError."""
+        metadata = obj["metadata"]
+        ref = ObjectRef(GROUP, PLURAL, metadata["namespace"], metadata["name"], KIND)
+        body = {**obj, "apiVersion": GROUP, "kind": KIND, "status": status}
         await self._client.replace(ref, body, subresource="status")
 
     async def _signed(self, obj: Mapping[str, Any], now: str) -> dict[str, Any]:
