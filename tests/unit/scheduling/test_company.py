@@ -176,7 +176,7 @@ def test_the_copy_that_stays_is_where_copies_are() -> None:
     leaves = replace(work("front", Tier.PREEMPTIBLE, 6), priority=0)
     commitments = commitments_of([(leaves, held(x=4, y=0, z=2))])
     snapshot = fleet(cluster("x", 4), cluster("y", 20), cluster("z", 2))
-    follows = work("follows", Tier.ON_DEMAND, 4)
+    follows = work("follows", Tier.ON_DEMAND, 4, policy=under(names=("y",)))
     following = Following(follows, frozenset([leaves.uid]), commitments, commitments.open(snapshot))
     holder = Holder(leaves.uid, leaves.key, "", 0, 0.0, 1, {})
     [(_, there)] = following.whence([Victim(holder, 5, Why.RECLAIM)])
