@@ -5,7 +5,13 @@ application starts, then `run` in the sidecar, beside it.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+DRAIN_MAX_S: Final = 60.0
+"""A drain and the application's own preStop hooks take no longer; admission refuses more."""
+DRAIN_TOKEN: Final = "FEDERATOR_DRAIN_TOKEN"
+"""Variable of the sidecar: `/drain` answers only those that send the same in the header."""
+DRAIN_HEADER: Final = "X-Federator-Drain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,25 @@ a kubelet writes into the status of the pod.
 
 import asyncio
 import contextlib
+import hmac
 import json
 import logging
 import os
 import signal
+import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from federator.runtime.parts import Part, PartState, Waiting
+from federator.runtime.parts import (
+    DRAIN_HEADER,
+    DRAIN_MAX_S,
+    DRAIN_TOKEN,
+    Part,
+    PartState,
+    Waiting,
+)
 from federator.runtime.roles import Pod
 
 log = logging.getLogger("federator.runtime")
@@ -31,8 +40,13 @@ TICK_S: Final = 1.0
 """The state file follows the parts within this time."""
 WAIT_MIN_S: Final = 0.5
 WAIT_MAX_S: Final = 30.0
-DRAIN_S: Final = 60.0
-"""A drain is given up after this time, whatever a part waits for."""
+DRAIN_S: Final = DRAIN_MAX_S + 5.0
+"""A drain is given up after this time, whatever a part waits for: later than admission lets one
+last."""
+CONNECTIONS_MAX: Final = 64
+"""At the same time. With more, the oldest one that has not asked anything yet is closed."""
+PLACES_MAX: Final = 12
+"""Frames of an error that the log shows, the innermost ones."""
 REQUEST_S: Final = 2.0
 """A request that is not complete by then is given up."""
 HEAD_MAX: Final = 1 << 14
@@ -94,9 +108,27 @@ class _Kept:
         log.log(level, "%s: %s (%s)", state.part, state.message, state.reason)
 
 
-def _failed(part: Part, bad: Exception) -> PartState:
+def alone(bad: Exception) -> Exception:
+    """The error in a group of one, as a task group raises it."""
+    while isinstance(bad, ExceptionGroup) and len(bad.exceptions) == 1:
+        bad = bad.exceptions[0]
+    return bad
+
+
+def places(bad: Exception) -> str:
+    """Where an error was raised, outermost first; nothing of its message."""
+    frames = list(traceback.walk_tb(bad.__traceback__))[-PLACES_MAX:]
+    return ", ".join(
+        f"{Path(frame.f_code.co_filename).name}:{line} {frame.f_code.co_name}"
+        for frame, line in frames
+    )
+
+
+def _failed(part: Part, unforeseen: Exception) -> PartState:
     """A bug of ours, or an error nobody foresaw: by its type only, since a message may hold what
-    was read."""
+    was read. Writes to the log where it was raised."""
+    bad = alone(unforeseen)
+    log.error("%s failed with %s at %s", part.name, type(bad).__name__, places(bad))
     message = f"failed with {type(bad).__name__}; the log of the runtime says where"
     return PartState(part.name, ready=False, reason="Failed", message=message)
 
@@ -110,7 +142,6 @@ async def _prepared(kept: _Kept, pod: Pod, changed: Callable[[], None]) -> None:
         except Waiting as waits:
             kept.over = waits.state
         except Exception as bad:  # one part's bug must not end the others
-            log.exception("%s failed while it was prepared", kept.part.name)
             kept.over = _failed(kept.part, bad)
         else:
             kept.over = None
@@ -173,8 +204,11 @@ class Sidecar:
     """Folder of the state file: outlives this process and not the pod."""
     drain_s: float = DRAIN_S
     _kept: list[_Kept] = field(init=False)
-    _drain: "asyncio.Task[None] | None" = None
+    _drain: "asyncio.Task[bool] | None" = None
     _written: list[PartState] = field(default_factory=list)
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    _asking: dict[asyncio.StreamWriter, None] = field(default_factory=dict)
+    """Connections without a whole request, oldest first."""
 
     def __post_init__(self) -> None:
         self._kept = [
@@ -187,7 +221,7 @@ class Sidecar:
 
     @property
     def drained(self) -> bool:
-        return self._drain is not None and self._drain.done()
+        return self._drain is not None and self._drain.done() and self._drain.result()
 
     async def run(self, host: str | None, port: int, stop: asyncio.Event) -> None:
         """Serves and runs the parts until `stop`; then drains, if nobody has asked for it before,
@@ -225,7 +259,6 @@ class Sidecar:
             except Waiting as waits:
                 kept.over = waits.state
             except Exception as bad:  # one part's bug must not end the others
-                log.exception("%s failed", kept.part.name)
                 kept.over = _failed(kept.part, bad)
             kept.tell()
             if self.pod.monotonic() - begun_s > WAIT_MAX_S:
@@ -247,14 +280,14 @@ class Sidecar:
 
     # -- draining -------------------------------------------------------------
 
-    async def drain(self) -> None:
-        """Returns when every part has drained, or after `drain_s`. May be asked for many times: it
+    async def drain(self) -> bool:
+        """Whether every part has drained; False after `drain_s`. May be asked for many times: it
         happens once, and goes on when a caller hangs up."""
         if self._drain is None:
             self._drain = asyncio.create_task(self._drained(), name="drain")
-        await asyncio.shield(self._drain)
+        return await asyncio.shield(self._drain)
 
-    async def _drained(self) -> None:
+    async def _drained(self) -> bool:
         begun_s = self.pod.monotonic()
         log.info("drains: nothing is to be sent to this pod any more")
         try:
@@ -264,39 +297,66 @@ class Sidecar:
                 )
         except TimeoutError:
             log.warning("the drain was given up after %g s", self.drain_s)
-            return
+            return False
         for each, bad in zip(self._kept, done, strict=True):
             if isinstance(bad, Exception):
                 log.error("%s failed to drain: %s", each.part.name, type(bad).__name__)
         log.info("drained after %.1f s", self.pod.monotonic() - begun_s)
+        return True
 
     # -- HTTP -----------------------------------------------------------------
 
-    async def answer(self, path: str) -> tuple[int, str, str]:
-        """(status, content type, body) for a GET."""
+    async def answer(self, path: str, token: str = "", *, inside: bool) -> tuple[int, str, str]:
+        """(status, content type, body) for a GET. `token`: of the request's header. `inside`: it
+        comes from the pod, which alone is told messages."""
         if path == "/healthz":
             return 200, "text/plain", "ok\n"
         if path == "/readyz":
-            why = first_trouble(self.states())
-            return (503, "text/plain", f"{why}\n") if why else (200, "text/plain", "ok\n")
+            late = next((each for each in self.states() if not each.ready), None)
+            if late is None:
+                return 200, "text/plain", "ok\n"
+            why = late.message if inside else late.reason
+            return 503, "text/plain", f"{late.part}: {why}\n"
         if path == "/state":
+            if not inside:
+                return 403, "text/plain", "only the pod itself is told\n"
             shown = document(self.states(), drained=self.drained, at=self.pod.wall())
             return 200, "application/json", json.dumps(shown) + "\n"
         if path == "/drain":
-            await self.drain()
-            return 200, "text/plain", "drained\n"
+            wanted = self.pod.env.get(DRAIN_TOKEN, "").encode()
+            if wanted and not hmac.compare_digest(token.encode(), wanted):
+                return 403, "text/plain", f"{DRAIN_HEADER} does not hold the token of this pod\n"
+            if await self.drain():
+                return 200, "text/plain", "drained\n"
+            return 503, "text/plain", "the drain was given up\n"
         return 404, "text/plain", "there are /healthz, /readyz, /state and /drain\n"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_MAX:
+            if not self._asking:
+                writer.transport.abort()
+                return
+            oldest = next(iter(self._asking))
+            del self._asking[oldest]
+            oldest.transport.abort()
+        self._open.add(writer)
+        self._asking[writer] = None
+        token = ""
         try:
             async with asyncio.timeout(REQUEST_S):
                 line = (await reader.readuntil(b"\r\n")).decode("latin-1").split(" ")
-                while (await reader.readuntil(b"\r\n")) != b"\r\n":
-                    pass
+                while (read := await reader.readuntil(b"\r\n")) != b"\r\n":
+                    name, _, value = read.decode("latin-1").partition(":")
+                    if name.lower() == DRAIN_HEADER.lower():
+                        token = value.strip()
+            self._asking.pop(writer, None)
+            inside = _inside(writer.get_extra_info("peername"))
             if len(line) != 3 or line[0] != "GET":
                 status, kind, text = 405, "text/plain", "only GET is served\n"
             else:
-                status, kind, text = await self.answer(line[1].partition("?")[0])
+                status, kind, text = await self.answer(
+                    line[1].partition("?")[0], token, inside=inside
+                )
             body = text.encode()
             head = f"HTTP/1.1 {status} {'OK' if status == 200 else 'No'}\r\n"
             head += f"Content-Length: {len(body)}\r\nContent-Type: {kind}; charset=utf-8\r\n"
@@ -306,7 +366,15 @@ class Sidecar:
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass  # the client has gone, or sends something else than HTTP
         finally:
+            self._asking.pop(writer, None)
+            self._open.discard(writer)
             writer.close()
+
+
+def _inside(peer: Any) -> bool:
+    """Whether an address of a peer is one of loopback."""
+    host = str(peer[0]) if isinstance(peer, tuple) else ""
+    return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
 
 
 def main(work: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:

@@ -23,12 +23,18 @@ ON_REQUEST = "OnRequest"
 
 
 def inject(
-    template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
+    template: Obj,
+    profile: Obj | None,
+    sidecars: Obj = raw.NO_FIELDS,
+    *,
+    batch: bool = False,
+    uid: str = "",
 ) -> dict[str, Any]:
     """The template with the profile's containers, variables, volumes, labels and annotations.
 
     `sidecars` are the workload's parameters by container name. `batch`: every sidecar becomes a
-    native one, since a pod with an endless container never completes. Without a profile the
+    native one, since a pod with an endless container never completes. `uid`: of the slice, in a
+    member; its pods are drained with a token made of it. Without a profile the
     template comes back as it is. Raises FieldError for parameters that the profile does not know or
     misses, and for the name of a container or a volume that is taken.
     """
@@ -42,7 +48,7 @@ def inject(
     first, beside = _added(support, sidecars, batch=batch)
     _check_names(first + beside, own_init, own, name)
     check_volumes(pod, profile)
-    registered = registration.of(support, [*first, *beside], pod)
+    registered = registration.of(support, [*first, *beside], pod, uid)
     if registered is not None:
         own = [registration.stopped(container, registered) for container in own]
         first = [_registering(container, registered) for container in first]

@@ -6,6 +6,7 @@ What the sidecar cannot ask or call is refused: it reaches addresses of the pod,
 other containers.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from federator.api.raw import Obj
 from federator.kinds.pods import probing
 from federator.model import names
 from federator.model.errors import FieldError
-from federator.runtime import probes
+from federator.runtime import parts, probes
 from federator.runtime.traffic import settings
 from federator.runtime.traffic.settings import Unusable
 
@@ -52,19 +53,26 @@ class Registration:
     """Of the sidecar."""
 
 
-def of(support: Obj, added: Sequence[Obj], pod: Obj) -> Registration | None:
+def drain_token(uid: str) -> str:
+    """What `/drain` of a sidecar asks for: made of the uid of the slice that a member renders. It
+    is the same in each rendering, and another pod cannot work it out. "" without a uid, as on the
+    host, where no pod is made from what is rendered."""
+    return hashlib.sha256(f"federator drain {uid}".encode()).hexdigest()[:32] if uid else ""
+
+
+def of(support: Obj, added: Sequence[Obj], pod: Obj, uid: str = "") -> Registration | None:
     """None for a template that is not registered. `added`: the containers of the profile, with the
-    workload's parameters. Raises FieldError."""
+    workload's parameters. `uid`: of the slice. Raises FieldError."""
     entries = {raw.text(entry, "name"): entry for entry in raw.objects(support, "sidecars")}
     for container in added:
         name = raw.text(container, "name")
         drain = raw.mapping(entries.get(name, raw.NO_FIELDS), "drain")
         if drain and settings.registers(_values(container)):
-            return _of(name, drain, container, pod)
+            return _of(name, drain, container, pod, drain_token(uid))
     return None
 
 
-def _of(name: str, drain: Obj, sidecar: Obj, pod: Obj) -> Registration:
+def _of(name: str, drain: Obj, sidecar: Obj, pod: Obj, token: str) -> Registration:
     containers = raw.objects(pod, "containers")
     application = raw.present(
         {
@@ -80,9 +88,16 @@ def _of(name: str, drain: Obj, sidecar: Obj, pod: Obj) -> Registration:
     except Unusable as bad:
         raise FieldError(f"{_SIDECARS}.{name}", str(bad)) from None
     _check_grace(pod, read)
-    hook = {"httpGet": {"path": raw.text(drain, "path") or "/drain", "port": drain.get("port")}}
-    fields = ({"name": n, "valueFrom": {"fieldRef": {"fieldPath": p}}} for n, p in FIELDS.items())
-    return Registration(name, hook, ({"name": settings.APPLICATION, "value": text}, *fields))
+    asked = {"path": raw.text(drain, "path") or "/drain", "port": drain.get("port")}
+    variables: list[dict[str, Any]] = [{"name": settings.APPLICATION, "value": text}]
+    variables += [
+        {"name": n, "valueFrom": {"fieldRef": {"fieldPath": p}}} for n, p in FIELDS.items()
+    ]
+    # One that the operator has put into the profile is the one that the sidecar asks for.
+    if token := given.get(parts.DRAIN_TOKEN, token):
+        asked["httpHeaders"] = [{"name": parts.DRAIN_HEADER, "value": token}]
+        variables.append({"name": parts.DRAIN_TOKEN, "value": token})
+    return Registration(name, {"httpGet": asked}, tuple(variables))
 
 
 def _values(container: Obj) -> dict[str, str]:
@@ -162,11 +177,11 @@ def _check_grace(pod: Obj, read: settings.Settings) -> None:
     """The drain is part of the time that a pod has to end."""
     grace_s = raw.integer(pod, "terminationGracePeriodSeconds", default=GRACE_S)
     sleeps_s = read.hooks_s
-    if read.drain_s + sleeps_s > settings.DRAIN_MAX_S:
+    if read.drain_s + sleeps_s > parts.DRAIN_MAX_S:
         raise FieldError(
             f"{_TEMPLATE}.containers",
             f"the preStop hooks sleep {sleeps_s:g} s after a drain of {read.drain_s:g} s; the"
-            f" sidecar gives up after {settings.DRAIN_MAX_S:g} s",
+            f" sidecar gives up after {parts.DRAIN_MAX_S:g} s",
         )
     if read.drain_s + sleeps_s >= grace_s:
         hooks = f" and its own preStop hooks {sleeps_s:g} s" if sleeps_s else ""

@@ -93,6 +93,7 @@ def pod_template(
         profile,
         raw.mapping(obj, "spec", "sidecars"),
         batch=batch,
+        uid=raw.text(obj, "metadata", "uid"),
     )
     pod = dict(raw.mapping(template, "spec"))
     meta = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from federator.runtime import asking
-from federator.runtime.parts import PartState, Waiting
+from federator.runtime.parts import DRAIN_MAX_S, PartState, Waiting
 from federator.runtime.probes import Probe, Readiness
 from federator.runtime.traffic import settings as reading
 from federator.runtime.traffic.phases import EFFECTS, Effect, Phase, Sign, Standing
@@ -28,6 +28,9 @@ EAGER_S: Final = 0.5
 is in the registry within a second after it can serve."""
 REMOVE_S: Final = 5.0
 """A drain of less than this waits so long for the removal of the entry."""
+HOOK_S: Final = 1.0
+"""The application's httpGet hook is given at least this time."""
+OPEN: Final = "every client of the registry may change the entry: this pod has no identity there"
 LEAST_S: Final = 0.001
 """What two clocks may round differently."""
 KEPT: Final = "traffic.json"
@@ -61,6 +64,7 @@ class TrafficPart:
         self._drains_s: float | None = None
         self._draining: asyncio.Task[None] | None = None
         self._resumed = False
+        self._begun = False
         self._moved = asyncio.Event()
         self._gone = asyncio.Event()
 
@@ -86,6 +90,9 @@ class TrafficPart:
             case Phase.JOINING | Phase.SERVING if trouble:
                 reason = "RegistryUnreachable"
                 message = f"{member.endpoint} goes on serving under {member.folder}."
+            case Phase.JOINING | Phase.SERVING if self.settings.anonymous:
+                reason = "NoIdentity"
+                message = f"{member.endpoint} is in {member.folder}; {OPEN}."
             case Phase.JOINING | Phase.SERVING:
                 message = f"{member.endpoint} is in {member.folder}."
             case Phase.LEAVING:
@@ -101,7 +108,16 @@ class TrafficPart:
     # -- running --------------------------------------------------------------
 
     async def run(self) -> None:
-        self._resume()
+        if self._begun:
+            # The runner runs the part again after a bug: its earlier session was closed. A pod that
+            # drains goes on with that, and joins no more.
+            self._sign(Sign.LOST)
+        else:
+            self._begun = True
+            if self._drains_s is None:
+                self._resume()
+            if self.settings.anonymous:
+                log.warning("%s", OPEN)
         self._registry.watch(self._session_changed)
         try:
             async with asyncio.TaskGroup() as group:
@@ -133,14 +149,17 @@ class TrafficPart:
             await asyncio.sleep(max(began_s + self.settings.drain_s - self._clock(), 0.0))
         hooks = self.settings.hooks
         for name, why in zip(
-            hooks, await asyncio.gather(*map(self._hook, hooks.values())), strict=True
+            hooks,
+            await asyncio.gather(*(self._hook(hook, began_s) for hook in hooks.values())),
+            strict=True,
         ):
             if why:
                 log.warning("the preStop hook of container %s: %s", name, why)
 
-    async def _hook(self, hook: Mapping[str, Any]) -> str:
+    async def _hook(self, hook: Mapping[str, Any], began_s: float) -> str:
         if "httpGet" in hook:
-            probe = Probe({"httpGet": hook["httpGet"]}, timeout_s=reading.DRAIN_MAX_S)
+            left_s = max(began_s + DRAIN_MAX_S - self._clock(), HOOK_S)
+            probe = Probe({"httpGet": hook["httpGet"]}, timeout_s=left_s)
             return await self._ask(probe, self.settings.member.ip)
         await asyncio.sleep(reading.sleep_s(hook))
         return ""

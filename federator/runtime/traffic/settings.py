@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from federator.runtime import probes
+from federator.runtime.parts import DRAIN_MAX_S
 from federator.runtime.probes import Probe
 from federator.runtime.traffic import members
 from federator.runtime.traffic.members import Member
@@ -17,8 +18,6 @@ from federator.runtime.traffic.members import Member
 APPLICATION: Final = "FEDERATOR_APPLICATION"
 """Readiness probes and port of the workload's containers, as `federator/kinds` writes them."""
 DRAIN_S: Final = 15.0
-DRAIN_MAX_S: Final = 60.0
-"""The runner gives a drain up after this time."""
 SESSION_S: Final = 10.0
 EMBEDDED: Final = "embedded"
 """In place of host:port: a registry in the memory of the process."""
@@ -50,6 +49,11 @@ class Settings:
     session_s: float = SESSION_S
     secret: Path | None = None
     certificates: tuple[Path, Path, Path] | None = None
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether a registry on the network takes the pod for anybody: entries have open rights."""
+        return self.hosts != EMBEDDED and self.secret is None and self.certificates is None
 
     @property
     def hooks_s(self) -> float:

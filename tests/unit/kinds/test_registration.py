@@ -1,6 +1,7 @@
 """A profile's sidecar with `drain`: what the workload's containers and the sidecar are given, and
 what is refused because the sidecar can neither ask nor call it."""
 
+import copy
 import inspect
 import json
 import re
@@ -13,6 +14,7 @@ import yaml
 from federator.kinds import read
 from federator.kinds.pods import registration
 from federator.kinds.pods.inject import inject
+from federator.kinds.shared import parts
 from federator.model.errors import FieldError
 from federator.runtime.traffic import part, settings
 from tests.unit.kinds.podshapes import pod_shape
@@ -96,6 +98,39 @@ def test_containers_are_drained_before_they_end_and_the_sidecar_is_given_their_p
         "POD_IP": "status.podIP",
     }
     assert pod["metadata"]["annotations"] == {registration.ANNOTATION: "runtime"}
+
+
+def drained(pod: dict[str, Any]) -> tuple[str, Any]:
+    """The token that the sidecar asks for, and the headers that the hooks send."""
+    values = {each["name"]: each.get("value", "") for each in sidecar_of(pod)["env"]}
+    hook = pod["spec"]["containers"][0]["lifecycle"]["preStop"]["httpGet"]
+    return values.get("FEDERATOR_DRAIN_TOKEN", ""), hook.get("httpHeaders")
+
+
+def test_the_token_of_a_drain_is_the_same_in_each_rendering_of_a_slice() -> None:
+    token, sent = drained(inject(template(), PROFILE, uid="uid-of-a-slice"))
+    assert sent == [{"name": "X-Federator-Drain", "value": token}]
+    assert len(token) == 32
+    assert "uid" not in token
+    assert drained(inject(template(), PROFILE, uid="uid-of-a-slice")) == (token, sent)
+    assert drained(inject(template(), PROFILE, uid="uid-of-another"))[0] not in ("", token)
+    assert drained(inject(template(), PROFILE)) == ("", None)
+
+
+def test_what_a_member_renders_is_drained_with_a_token() -> None:
+    meta = {"name": "web", "namespace": "web", "uid": "4c2f0f9e"}
+    obj = {"metadata": meta, "spec": {"project": "web", "template": template()}}
+    made = parts.pod_template(obj, PROFILE, {"app": "web"}, batch=False, config_hash=False)
+    assert drained(made) == drained(inject(template(), PROFILE, uid="4c2f0f9e"))
+
+
+def test_a_token_of_the_profile_stands() -> None:
+    profile = copy.deepcopy(PROFILE)
+    profile["spec"]["sidecars"][0]["container"]["env"].append(
+        {"name": "FEDERATOR_DRAIN_TOKEN", "value": "own"}
+    )
+    token, sent = drained(inject(template(), profile, uid="uid-of-a-slice"))
+    assert (token, sent) == ("own", [{"name": "X-Federator-Drain", "value": "own"}])
 
 
 def test_the_sidecar_can_read_what_it_is_given() -> None:

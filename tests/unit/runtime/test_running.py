@@ -1,9 +1,12 @@
 """The runner of the runtime: order, back-off, drain, and how it tells what works."""
 
 import asyncio
+import contextlib
+import functools
 import json
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from click.testing import CliRunner
 
 from federator.cli.running import runtime as command
 from federator.runtime import roles, running
-from federator.runtime.parts import Part, PartState, Waiting
+from federator.runtime.parts import DRAIN_MAX_S, Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.running import Sidecar
 from tests import virtual_time
@@ -64,16 +67,18 @@ def pod() -> Pod:
 
 def on_virtual_time(
     test: Callable[..., Coroutine[Any, Any, None]],
-) -> Callable[[Path], None]:
-    def run(tmp_path: Path) -> None:
-        virtual_time.run(test(tmp_path))
+) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        virtual_time.run(test(**given))
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
 
 
-async def served(sidecar: Sidecar, path: str) -> tuple[int, str]:
-    status, _, body = await sidecar.answer(path)
+async def served(
+    sidecar: Sidecar, path: str, token: str = "", *, inside: bool = True
+) -> tuple[int, str]:
+    status, _, body = await sidecar.answer(path, token, inside=inside)
     return status, body
 
 
@@ -154,9 +159,60 @@ async def test_a_drain_happens_once_for_all_who_ask(tmp_path: Path) -> None:
 async def test_a_drain_that_hangs_is_given_up(tmp_path: Path) -> None:
     sidecar = Sidecar([Scripted("a", [], drain_s=10**4)], pod(), None, drain_s=30)
     begun_s = asyncio.get_running_loop().time()
-    await sidecar.drain()
+    assert await served(sidecar, "/drain") == (503, "the drain was given up\n")
 
     assert asyncio.get_running_loop().time() - begun_s == pytest.approx(30)
+    assert json.loads((await served(sidecar, "/state"))[1])["drained"] is False
+
+
+@on_virtual_time
+async def test_a_drain_that_admission_lets_through_is_not_given_up(tmp_path: Path) -> None:
+    sidecar = Sidecar([Scripted("a", [], drain_s=DRAIN_MAX_S)], pod(), None)
+    assert await served(sidecar, "/drain") == (200, "drained\n")
+
+
+@on_virtual_time
+async def test_a_drain_wants_the_token_of_the_pod(tmp_path: Path) -> None:
+    log: list[str] = []
+    guarded = replace(pod(), env={"FEDERATOR_DRAIN_TOKEN": "t0ken-ü"})
+    sidecar = Sidecar([Scripted("a", log)], guarded, tmp_path)
+    for wrong in ("", "t0ken", "t0ken-ü "):
+        status, why = await served(sidecar, "/drain", wrong)
+        assert (status, "X-Federator-Drain" in why) == (403, True)
+        assert "t0ken" not in why
+    assert log == []
+    assert "t0ken" not in (await served(sidecar, "/state"))[1]
+    assert "t0ken" not in repr(sidecar)
+    assert await served(sidecar, "/drain", "t0ken-ü", inside=False) == (200, "drained\n")
+    assert log == ["drain a", "drained a"]
+
+
+@on_virtual_time
+async def test_other_pods_are_told_part_and_reason_alone(tmp_path: Path) -> None:
+    sidecar = Sidecar([Scripted("a", []), Scripted("b", [], good=False)], pod(), None)
+    work = working(sidecar)
+    await asyncio.sleep(0.1)
+    assert await served(sidecar, "/readyz", inside=False) == (503, "b: Late\n")
+    assert (await served(sidecar, "/state", inside=False))[0] == 403
+    work.cancel()
+
+
+@on_virtual_time
+async def test_what_a_part_fails_with_is_in_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Grouped(Scripted):
+        async def run(self) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(super().run())
+
+    sidecar = Sidecar([Grouped("a", [], breaks=1)], pod(), None)
+    work = working(sidecar)
+    await asyncio.sleep(0.1)
+    assert "eyJhbGciOi" not in caplog.text
+    assert "a failed with RuntimeError at " in caplog.text
+    assert re.search(r"test_running\.py:\d+ run", caplog.text)
+    work.cancel()
 
 
 async def test_the_port_tells_the_state_and_stops_when_told(tmp_path: Path) -> None:
@@ -182,6 +238,49 @@ async def test_the_port_tells_the_state_and_stops_when_told(tmp_path: Path) -> N
     left, note = await asyncio.to_thread(command.asked, port, tmp_path)
     assert left["drained"] is True
     assert "does not answer" in note
+
+
+async def test_only_the_header_of_the_hook_drains_over_the_port(tmp_path: Path) -> None:
+    log: list[str] = []
+    part = Scripted("a", log)
+    sidecar = Sidecar([part], Pod(env={"FEDERATOR_DRAIN_TOKEN": "t0ken"}), None)
+    async with serving(sidecar) as port:
+        await part.begun.wait()
+        ask = b"GET /drain HTTP/1.1\r\nHost: x\r\n"
+        assert await raw(port, ask + b"\r\n") == b"403"
+        assert await raw(port, ask + b"X-Federator-Drain: other\r\n\r\n") == b"403"
+        assert "drain a" not in log
+        assert await raw(port, ask + b"x-federator-drain: t0ken\r\n\r\n") == b"200"
+        assert "drained a" in log
+
+
+async def test_idle_connections_keep_no_probe_waiting(tmp_path: Path) -> None:
+    part = Scripted("a", [])
+    sidecar = Sidecar([part], Pod(env={}), None)
+    async with serving(sidecar) as port:
+        await part.begun.wait()
+        idle = [
+            await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(2 * running.CONNECTIONS_MAX)
+        ]
+        assert await raw(port, b"GET /healthz HTTP/1.1\r\n\r\n") == b"200"
+        assert len(sidecar._open) <= running.CONNECTIONS_MAX
+        assert await idle[0][0].read() == b""
+        for _, writer in idle:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def serving(sidecar: Sidecar) -> AsyncIterator[int]:
+    stop, port = asyncio.Event(), await free_port()
+    work = asyncio.create_task(sidecar.run("127.0.0.1", port, stop))
+    try:
+        yield port
+    finally:
+        stop.set()
+        await work
 
 
 async def free_port() -> int:
