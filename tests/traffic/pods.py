@@ -14,7 +14,7 @@ from federator.runtime.probes import Probe
 from federator.runtime.traffic.members import Member
 from federator.runtime.traffic.part import TrafficPart
 from federator.runtime.traffic.registry import Registry, Unreachable
-from federator.runtime.traffic.settings import Settings
+from federator.runtime.traffic.settings import EMBEDDED, Settings
 from tests.traffic import registries
 
 PROBE = {"httpGet": {"port": 8080, "path": "/ready"}, "periodSeconds": 5}
@@ -124,7 +124,7 @@ def pod(
     uid = registries.member(number).uid
     member = Member(registries.FOLDER, uid, application.ip, application.port)
     probe = {**PROBE, "httpGet": {"port": application.port, "path": "/ready"}}
-    settings = Settings(member, {"web": Probe.of(probe)}, "", drain_s=drain_s)
+    settings = Settings(member, {"web": Probe.of(probe)}, EMBEDDED, drain_s=drain_s)
     loop = asyncio.get_running_loop()
     part = TrafficPart(settings, registry, state, ask=ask, clock=loop.time)
     return Pod(application, part, registry, starts_s)

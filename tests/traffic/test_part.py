@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from federator.runtime.parts import DRAIN_MAX_S
 from federator.runtime.probes import Probe
+from federator.runtime.traffic import part
 from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
 from federator.runtime.traffic.registry import Login
 from tests import virtual_time
@@ -303,6 +305,87 @@ def test_a_sidecar_that_starts_again_in_a_pod_that_fails_removes_the_entry(tmp_p
         assert stage.entries == set()
         assert not again.part.state().ready
         sidecar.cancel()
+
+    play(scenario)
+
+
+def test_a_draining_pod_that_is_run_again_after_a_bug_does_not_join(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started(state=tmp_path)
+        drain = asyncio.ensure_future(pod.part.drain())
+        await asyncio.sleep(0.1)
+        assert stage.entries == set()
+        await pod.crash()
+        pod._sidecar = asyncio.ensure_future(pod.part.run())
+        assert await stage.seen(60.0) == [set()]
+        assert reason(pod) == (False, "Gone")
+        await drain
+
+    play(scenario)
+
+
+def test_a_draining_pod_whose_removal_is_not_answered_goes_on_with_it_when_run_again(
+    tmp_path: Path,
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started(state=tmp_path)
+        stage.directory.leave()
+        drain = asyncio.ensure_future(pod.part.drain())
+        await asyncio.sleep(0.1)
+        await pod.crash()
+        pod._sidecar = asyncio.ensure_future(pod.part.run())
+        await asyncio.sleep(0.1)
+        assert reason(pod) == (True, "Draining")
+        stage.directory.come_back()
+        assert (await stage.seen(60.0))[-1] == set()
+        assert reason(pod) == (False, "Gone")
+        await drain
+
+    play(scenario)
+
+
+def test_a_part_that_is_run_again_after_a_bug_writes_its_entry_at_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = await stage.started()
+        await pod.crash()  # its session is closed in order
+        assert stage.entries == set()
+        pod._sidecar = asyncio.ensure_future(pod.part.run())
+        assert await stage.seen(5.0) == [set(), {"10.0.0.2:8080"}]
+
+    play(scenario)
+
+
+def test_a_pod_without_an_identity_says_so_and_serves(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(stage: Stage) -> None:
+        pod = stage.pod()
+        pod.part.settings = replace(pod.part.settings, hosts="zookeeper:2181")
+        await pod.start()
+        state = pod.part.state()
+        assert (state.ready, state.reason) == (True, "NoIdentity")
+        assert "every client of the registry may change the entry" in state.message
+        warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
+        assert [each for each in warned if "no identity" in each] == [part.OPEN]
+        secret = replace(pod.part.settings, secret=Path("login"))
+        pod.part.settings = secret
+        assert pod.part.state().reason == "Serving"
+
+    play(scenario)
+
+
+def test_own_hooks_over_http_are_given_what_is_left_of_the_longest_drain() -> None:
+    async def scenario(stage: Stage) -> None:
+        pod, given = await stage.started(), list[float]()
+
+        async def ask(probe: Probe, ip: str) -> str:
+            if probe.how["httpGet"].get("path") == "/quit":
+                given.append(probe.timeout_s)
+            return ""
+
+        pod.part._ask = ask
+        hooks = {"web": {"httpGet": {"path": "/quit", "port": 9000}}}
+        pod.part.settings = replace(pod.part.settings, hooks=hooks, drain_s=20.0)
+        await pod.part.drain()
+        assert given == [pytest.approx(DRAIN_MAX_S - 20.0, abs=0.1)]
 
     play(scenario)
 

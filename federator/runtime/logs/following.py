@@ -21,6 +21,8 @@ PASS_MAX: Final = 1 << 18
 """Bytes that one pass reads of a file. The rest follows in the next passes, which begin at once."""
 FILES_MAX: Final = 64
 """Files that are followed at the same time: the first ones by name."""
+END_PASSES: Final = 64
+"""The last passes: an application that writes without a pause keeps no sidecar from its end."""
 IDLE_PASSES: Final = 5
 """After so many passes without a new byte, a line without an end is printed as it is."""
 POSITIONS: Final = "logs.json"
@@ -75,9 +77,10 @@ class Folder:
         return more
 
     def end(self, show: Print) -> None:
-        """The last pass: all that is there, lines without an end included."""
-        while self.turn(show):
-            pass
+        """The last passes: what is there, lines without an end included."""
+        for _ in range(END_PASSES):
+            if not self.turn(show):
+                break
         for followed in self.files.values():
             self._finish(followed, show)
         self._save()
@@ -109,6 +112,8 @@ class Folder:
         for inode, name in present.items():
             if (followed := self.files.get(inode)) is not None:
                 followed.name = name
+            elif len(self.files) >= FILES_MAX:
+                self.skipped += 1  # until one that is not there any more was read to its end
             elif (opened := self._open(name)) is not None:
                 self.files[opened.inode] = opened
 

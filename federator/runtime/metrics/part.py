@@ -4,6 +4,8 @@ labels of its identity on each sample. It holds one line at a time, whatever the
 
 import asyncio
 import re
+import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -117,10 +119,11 @@ class MetricsPart:
                 line = (await reader.readline()).split(b" ")
                 while (await reader.readline()).strip():
                     pass
-                if line[1:2] != [b"/metrics"]:
-                    writer.write(b"HTTP/1.0 404 Not Found\r\n\r\nthere is /metrics\n")
-                else:
-                    await self._scrape(writer)
+            if line[1:2] != [b"/metrics"]:
+                writer.write(b"HTTP/1.0 404 Not Found\r\n\r\nthere is /metrics\n")
+            else:
+                await self._scrape(writer)
+            async with asyncio.timeout(SCRAPE_S):
                 await writer.drain()
         except (OSError, EOFError, ValueError, TimeoutError):
             pass  # the client has gone, or sends something else than HTTP
@@ -130,36 +133,43 @@ class MetricsPart:
     async def _scrape(self, writer: asyncio.StreamWriter) -> None:
         """Raises what a scrape fails with after its head was written: an answer that is cut off is
         none for Prometheus."""
-        target, begun = self._target, False
-        host = f"[{target.ip}]" if ":" in target.ip else target.ip
+        begun = asyncio.Event()
         try:
-            reader, answer = await asyncio.open_connection(target.ip, target.port, limit=LINE_MAX)
-            try:
-                # 1.0, so that the body comes without chunks.
-                answer.write(
-                    f"GET {target.path} HTTP/1.0\r\nHost: {host}:{target.port}\r\n"
-                    "Accept: text/plain;version=0.0.4\r\n\r\n".encode("latin-1")
-                )
-                status = (await reader.readline()).split(b" ")[1:2]
-                if status != [b"200"]:
-                    raise ValueError(f"the application answers {(status or [b'?'])[0].decode()}")
-                for _ in range(HEAD_MAX):
-                    if not (await reader.readline()).strip():
-                        break
-                begun = True
-                writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n")
-                while line := await reader.readline():
-                    await self._pass_on(line, writer)
-                self._trouble = ""
-            finally:
-                answer.close()
+            async with asyncio.timeout(SCRAPE_S):
+                await self._copy(writer, begun)
+            self._trouble = ""
         except (OSError, EOFError, ValueError, TimeoutError) as bad:
-            self._trouble = str(bad) or type(bad).__name__
-            if begun:
-                writer.transport.abort()
+            late = f"there was no whole answer within {SCRAPE_S:g} s"
+            self._trouble = str(bad) or (late if isinstance(bad, TimeoutError) else "no answer")
+            if begun.is_set():
+                _reset(writer)
                 raise
             text = f"{self._trouble}\n".encode()
             writer.write(b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/plain\r\n\r\n" + text)
+
+    async def _copy(self, writer: asyncio.StreamWriter, begun: asyncio.Event) -> None:
+        """The application's answer; `begun` is set when something of it may have been sent."""
+        target = self._target
+        host = f"[{target.ip}]" if ":" in target.ip else target.ip
+        reader, answer = await asyncio.open_connection(target.ip, target.port, limit=LINE_MAX)
+        try:
+            # 1.0, so that the body comes without chunks.
+            answer.write(
+                f"GET {target.path} HTTP/1.0\r\nHost: {host}:{target.port}\r\n"
+                "Accept: text/plain;version=0.0.4\r\n\r\n".encode("latin-1")
+            )
+            status = (await reader.readline()).split(b" ")[1:2]
+            if status != [b"200"]:
+                raise ValueError(f"the application answers {(status or [b'?'])[0].decode()}")
+            for _ in range(HEAD_MAX):
+                if not (await reader.readline()).strip():
+                    break
+            begun.set()
+            writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n")
+            while line := await reader.readline():
+                await self._pass_on(line, writer)
+        finally:
+            answer.close()
 
     async def _pass_on(self, line: bytes, writer: asyncio.StreamWriter) -> None:
         out = labelled(line.decode("utf-8", "replace").rstrip("\r\n"), self._labels)
@@ -168,6 +178,14 @@ class MetricsPart:
             return
         writer.write(f"{out}\n".encode())
         await writer.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Ends an answer that is not whole: closed in order, it would look like one, as it has no
+    length."""
+    linger = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()
 
 
 class Pod(Protocol):

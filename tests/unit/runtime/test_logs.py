@@ -140,6 +140,41 @@ def test_a_limited_number_of_files_is_followed(tmp_path: Path) -> None:
     folder.end(printed)
 
 
+def test_files_that_are_replaced_again_and_again_stay_limited(tmp_path: Path) -> None:
+    folder, printed = Folder(tmp_path), Printed()
+    for turn in range(4):
+        for number in range(FILES_MAX):
+            path = tmp_path / f"{number:03}.log"
+            path.rename(tmp_path / f"{turn}-{number:03}.old") if path.exists() else None
+            path.write_text(f"{turn} {number}\n", encoding="utf-8")
+        folder.turn(printed)
+        assert len(folder.files) == FILES_MAX
+    assert folder.skipped == FILES_MAX
+    for _ in range(IDLE_PASSES + 2):
+        folder.turn(printed)
+    assert printed.texts[-1] == f"3 {FILES_MAX - 1}"
+    folder.end(printed)
+
+
+def test_an_application_that_never_stops_writing_ends_with_the_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PASS_MAX", 64)
+    path, shown = tmp_path / "app.log", 0
+    path.write_bytes(b"x\n" * 100)
+    folder = Folder(tmp_path)
+
+    def show(_file: str, _text: str, _partial: bool) -> None:
+        nonlocal shown
+        shown += 1
+        assert shown < 100_000, "the last pass does not end"
+        with path.open("ab") as file:
+            file.write(b"x\nx\n")
+
+    folder.end(show)
+    assert folder.files == {}
+
+
 def test_a_sidecar_that_is_started_again_prints_nothing_twice(tmp_path: Path) -> None:
     logs, kept = tmp_path / "logs", tmp_path / "state"
     logs.mkdir()

@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from federator.runtime.metrics import part
 from federator.runtime.metrics.part import labelled
 
+RESET = b"(reset)"
+"""After an answer whose connection was not closed in order."""
 LABELS = {"workload": "web", "cluster": "use1-a"}
 
 
@@ -68,13 +70,18 @@ class Variables:
 
 
 @contextlib.asynccontextmanager
-async def scraped(answer: bytes) -> AsyncIterator[tuple[part.MetricsPart, bytes]]:
-    """The part in front of an application with this answer, and what a scrape gives."""
+async def scraped(
+    answer: bytes, stalls: asyncio.Event | None = None
+) -> AsyncIterator[tuple[part.MetricsPart, bytes]]:
+    """The part in front of an application with this answer, and what a scrape gives. The
+    application `stalls` after the answer until that is set."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         await writer.drain()
+        if stalls is not None:
+            await stalls.wait()
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -96,10 +103,11 @@ async def scraped(answer: bytes) -> AsyncIterator[tuple[part.MetricsPart, bytes]
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
         writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         got = b""
-        with contextlib.suppress(ConnectionError):
-            got = await reader.read(1 << 20)
+        try:
             while more := await reader.read(1 << 20):
                 got += more
+        except ConnectionError:
+            got += RESET
         writer.close()
         try:
             yield made, got
@@ -149,8 +157,27 @@ def test_a_scrape_of_an_application_that_fails_fails_with_the_reason(
 def test_a_line_without_an_end_cuts_the_answer_off() -> None:
     async def main() -> None:
         answer = b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * (1 << 18)
-        async with scraped(answer) as (made, _):
+        async with scraped(answer) as (made, got):
+            assert got.endswith(RESET)
             assert made.state().reason == "ScrapeFailed"
+
+    asyncio.run(main())
+
+
+@pytest.mark.e2e
+def test_an_application_that_stalls_after_one_sample_gives_no_whole_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(part, "SCRAPE_S", 0.2)
+
+    async def main() -> None:
+        stalls = asyncio.Event()
+        async with scraped(b"HTTP/1.0 200 OK\r\n\r\nup 1\n", stalls) as (made, got):
+            state = made.state()
+            assert (state.ready, state.reason) == (True, "ScrapeFailed")
+            assert "there was no whole answer within 0.2 s" in state.message
+            assert got.endswith(RESET)
+            stalls.set()
 
     asyncio.run(main())
 
