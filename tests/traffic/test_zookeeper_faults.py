@@ -145,3 +145,39 @@ def test_a_secret_that_is_changed_is_shown_to_zookeeper_without_a_restart(tmp_pa
             await later.close()
 
     asyncio.run(main())
+
+
+def test_a_login_that_zookeeper_refuses_is_named(tmp_path: Path) -> None:
+    properties = {"DigestAuthenticationProvider.enabled": "false"}
+
+    async def main() -> None:
+        async with zookeeper.serving(tmp_path, properties=properties) as server:
+            secret = tmp_path / "secret"
+            secret.write_text("search:hunter2", encoding="utf-8")
+            registry = ZooKeeperRegistry(Server(server.hosts, SESSION_S, secret))
+            registry.watch(lambda _lost: None)
+            await until(lambda: registry._rejected)
+            for _ in range(2):
+                with pytest.raises(Refused, match="does not take the login search") as bad:
+                    await registry.join(registries.member(1))
+                assert "hunter2" not in str(bad.value)
+            with pytest.raises(Refused):
+                await registry.members(FOLDER)
+            await registry.close()
+
+    asyncio.run(main())
+
+
+def test_a_path_that_does_not_exist_is_said_to_be_missing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with zookeeper.serving(tmp_path) as server:
+            registry = ZooKeeperRegistry(Server(f"{server.hosts}/none", SESSION_S))
+            registry.watch(lambda _lost: None)
+            await until(lambda: registry.up)
+            with pytest.raises(
+                Refused, match="the path at the end of FEDERATOR_ZOOKEEPER does not"
+            ):
+                await registry.join(registries.member(1))
+            await registry.close()
+
+    asyncio.run(main())

@@ -9,7 +9,10 @@ service belongs to the service. Every client may add to `/discovery`.
 import asyncio
 import contextlib
 import logging
+import socket
+import ssl
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,7 @@ from kazoo.exceptions import (
     NoNodeError,
     ZookeeperError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
@@ -36,10 +40,13 @@ log = logging.getLogger("federator.traffic")
 
 REQUEST_S: Final = 5.0
 CLOSE_S: Final = 2.0
+AGAIN_S: Final = 30.0
+"""A login that was refused is shown again so often, and at once when the secret has changed."""
 SECRET_MAX: Final = 1 << 14
 RETRY: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 5.0}
 """How kazoo connects again; it adds its own jitter."""
 WORLD: Final = Id("world", "anyone")
+_REFUSALS: Final = (NoAuthError, InvalidACLError, AuthFailedError)
 SELF: Final = Id("auth", "")
 """ZooKeeper writes the identities of the connection in its place."""
 
@@ -62,6 +69,31 @@ class Server:
         return self.secret is not None or self.certificates is not None
 
 
+class _Trusting(SequentialThreadingHandler):  # type: ignore[misc]
+    """TLS as pods trust: the authorities of the bundle alone, and the server by its name. By itself
+    kazoo trusts those of the machine as well and looks at no name, so that any pod of the trust
+    domain could stand in for ZooKeeper. Reads the files for each connection: they are renewed."""
+
+    def __init__(self, certificates: tuple[Path, Path, Path]) -> None:
+        super().__init__()
+        self._certificates = certificates
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> ssl.SSLSocket:
+        certificate, key, bundle = self._certificates
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the name
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(bundle)
+        context.load_cert_chain(certificate, key)
+        plain = socket.create_connection(address, timeout)
+        try:
+            return context.wrap_socket(plain, server_hostname=hostname)
+        except BaseException:
+            plain.close()
+            raise
+
+
 class ZooKeeperRegistry:
     """One session in ZooKeeper."""
 
@@ -70,6 +102,9 @@ class ZooKeeperRegistry:
         self._client: Any = None
         self._shown: tuple[registry.Login, ...] = ()
         self._trouble = ""
+        self._connected_s = 0.0
+        self._rejected = False
+        """It has refused a login. That is an answer, which a person has to know of."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: Callable[[bool], None] = lambda _lost: None
 
@@ -80,7 +115,7 @@ class ZooKeeperRegistry:
 
     @property
     def up(self) -> bool:
-        return self._client is not None and bool(self._client.connected)
+        return self._client is not None and bool(self._client.connected or self._rejected)
 
     def watch(self, changed: Callable[[bool], None]) -> None:
         """Also begins to connect."""
@@ -90,8 +125,8 @@ class ZooKeeperRegistry:
     def _connect(self) -> None:
         tls: dict[str, Any] = {}
         if self._server.certificates is not None:
-            certificate, key, bundle = map(str, self._server.certificates)
-            tls = {"use_ssl": True, "certfile": certificate, "keyfile": key, "ca": bundle}
+            tls = {"use_ssl": True, "handler": _Trusting(self._server.certificates)}
+        self._connected_s, self._rejected = time.monotonic(), False
         self._shown = self._logins()
         # It would log each of its tries while the registry is away; the part's state says it once.
         logger = logging.getLogger("federator.traffic.kazoo")
@@ -122,6 +157,9 @@ class ZooKeeperRegistry:
 
     def _heard(self, state: str) -> None:
         """Called by a thread of kazoo."""
+        client = self._client
+        if client is not None and client.client_state == KeeperState.AUTH_FAILED:
+            self._rejected = True  # kazoo closes its session next
         if self._loop is not None and not self._loop.is_closed():
             lost = state == KazooState.LOST
             with contextlib.suppress(RuntimeError):  # the loop was closed in the meantime
@@ -132,6 +170,8 @@ class ZooKeeperRegistry:
         kazoo's queue would be carried out at a time when it is not wanted any more."""
         if not self.up:
             raise Unreachable("there is no connection to ZooKeeper")
+        if self._rejected:
+            raise AuthFailedError
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
 
@@ -152,7 +192,7 @@ class ZooKeeperRegistry:
             return result.get(block=False)
         except TimeoutError:
             raise Unreachable(f"ZooKeeper has not answered within {REQUEST_S:g} s") from None
-        except (NodeExistsError, NoNodeError, NoAuthError, InvalidACLError):
+        except (NodeExistsError, NoNodeError, *_REFUSALS):
             raise
         except (KazooException, ZookeeperError, OSError) as bad:
             raise Unreachable(f"ZooKeeper: {type(bad).__name__} {bad}".strip()) from None
@@ -167,7 +207,7 @@ class ZooKeeperRegistry:
             for _ in range(3):
                 if await self._joined(member, data):
                     return self.session
-        except (NoAuthError, InvalidACLError, AuthFailedError) as bad:
+        except _REFUSALS as bad:
             raise Refused(self._denied(member, bad)) from None
         raise Unreachable("another session changes the entry of this pod at the same time")
 
@@ -205,9 +245,17 @@ class ZooKeeperRegistry:
         names = folder.strip("/").split("/")
         for depth in range(1, len(names) + 1):
             path = "/" + "/".join(names[:depth])
-            with contextlib.suppress(NodeExistsError):
-                acl = self._acl(shared=path == members.ROOT)
+            acl = self._acl(shared=path == members.ROOT)
+            try:
                 await self._answer(self._client.create_async, path, b"", acl=acl)
+            except NodeExistsError:
+                pass
+            except NoNodeError:
+                if depth > 1:
+                    return  # another client removes folders; the caller tries again
+                raise Refused(
+                    "the path at the end of FEDERATOR_ZOOKEEPER does not exist; create it"
+                ) from None
 
     def _acl(self, *, shared: bool = False) -> list[ACL]:
         if not self._server.known:
@@ -219,12 +267,14 @@ class ZooKeeperRegistry:
         """Shows the logins of a secret that was changed."""
         if self._server.secret is None:
             return
-        if self._client.client_state == KeeperState.AUTH_FAILED:
-            await self.close()
-            self._connect()
         logins = self._logins()
         if self._trouble:
             raise Refused(self._trouble)
+        if self._rejected:
+            if logins != self._shown or time.monotonic() - self._connected_s > AGAIN_S:
+                await self.close()
+                self._connect()
+            raise Refused(f"ZooKeeper does not take the login {_names(logins)}")
         for login in logins:
             if login not in self._shown:
                 text = f"{login.name}:{login.secret}"
@@ -235,7 +285,7 @@ class ZooKeeperRegistry:
         self._shown = logins
 
     def _denied(self, member: Member, bad: Exception) -> str:
-        names = ", ".join(login.name for login in self._shown)
+        names = _names(self._shown)
         as_whom = f"as {names}" if names else "by its certificate" if self._server.known else ""
         kind = "has no identity there" if isinstance(bad, InvalidACLError) else "may not write"
         return f"ZooKeeper: this pod {kind} {as_whom} in {member.folder}".replace("  ", " ")
@@ -246,7 +296,7 @@ class ZooKeeperRegistry:
             await self._answer(self._client.delete_async, member.path)
         except NoNodeError:
             return
-        except NoAuthError as bad:
+        except _REFUSALS as bad:
             raise Refused(self._denied(member, bad)) from None
 
     async def members(self, folder: str) -> Sequence[Member]:
@@ -254,7 +304,7 @@ class ZooKeeperRegistry:
             nodes = await self._answer(self._client.get_children_async, folder)
         except NoNodeError:
             return []
-        except NoAuthError:
+        except _REFUSALS:
             raise Refused(f"ZooKeeper: {folder} may not be read") from None
         asked = (self._read(folder, node) for node in sorted(nodes))
         return [member for member in await asyncio.gather(*asked) if member is not None]
@@ -262,7 +312,7 @@ class ZooKeeperRegistry:
     async def _read(self, folder: str, node: str) -> Member | None:
         try:
             data, _ = await self._answer(self._client.get_async, f"{folder}/{node}")
-        except (NoNodeError, NoAuthError):
+        except (NoNodeError, *_REFUSALS):
             return None
         return members.read(folder, node, data)
 
@@ -289,3 +339,7 @@ class ZooKeeperRegistry:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await ended.wait()
+
+
+def _names(logins: Sequence[registry.Login]) -> str:
+    return ", ".join(login.name for login in logins)
