@@ -62,7 +62,7 @@ async def _reaches(sidecar: Sidecar, reason: str, words: str = "") -> Mapping[st
     """What the sidecar answers once its secrets have this reason."""
     async with asyncio.timeout(WITHIN_S):
         while True:
-            _, _, body = await sidecar.answer("/state")
+            _, _, body = await sidecar.answer("/state", inside=True)
             state: Mapping[str, Any] = json.loads(body)
             first = state["parts"][0]
             if first["reason"] == reason and words in first["message"]:
@@ -102,7 +102,7 @@ async def test_a_pod_starts_follows_and_outlives_its_backends(
         states.append(await _reaches(sidecar, "StoreAway"))
 
         assert all(state["ready"] for state in states)
-        assert (await sidecar.answer("/readyz"))[0] == 200
+        assert (await sidecar.answer("/readyz", inside=False))[0] == 200
         stop.set()
         await work
         shown = [json.dumps(states), caplog.text, missing]
