@@ -20,6 +20,7 @@ from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
+from federator.scheduling.queueing_hints import FOR_ROOM
 from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
@@ -161,7 +162,11 @@ class _Judge:
         if shares or not missing:
             return row | {"verdict": str(Answer.PLACED)}
         if ask.suspended or self._fits(workload, ask):
-            return row | {"verdict": str(Answer.QUEUED)} | _waits(self.narrow(key), key)
+            return (
+                row
+                | {"verdict": str(Answer.QUEUED)}
+                | _waits(self.narrow(key), key, decision.reason)
+            )
         fixes = _fixes(self.narrow(key), key, decision, missing, self.stop)
         return row | {"verdict": str(Answer.REFUSED), "fixes": fixes}
 
@@ -184,13 +189,14 @@ def _fits_an_empty_fleet(situation: Situation, workload: Workload, ask: Ask) -> 
     return bool(trials.decided(alone, workload, ask, snapshot).shares)
 
 
-def _waits(situation: Situation, key: WorkloadKey) -> dict[str, Any]:
-    """Its position in the queue, and when it may be expected to start."""
+def _waits(situation: Situation, key: WorkloadKey, why: Reason) -> dict[str, Any]:
+    """Its position in the queue and, if it waits for room, when it may be expected to start. The
+    queue takes what nothing is decided about for work that waits for room, so `why` says it."""
     for position, waiter in quotas.queue(situation):
         if waiter.ask.key != key:
             continue
         place: dict[str, Any] = {"position": position, "ahead": position - 1}
-        if waiter.expected is not None:
+        if waiter.expected is not None and why in FOR_ROOM:
             low_s, high_s = waiter.expected.low_s, waiter.expected.high_s
             place |= {"from": reservations.moment(low_s), "to": reservations.moment(high_s)}
         return {"queue": place}

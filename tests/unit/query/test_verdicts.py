@@ -101,6 +101,24 @@ def test_an_answer_names_no_workload_of_others() -> None:
     worlds.play(scenario)
 
 
+def test_a_submission_that_waits_for_quota_gets_no_expected_start() -> None:
+    """Room for it is free now, which says nothing of when its account has quota again."""
+
+    async def scenario(world: World) -> None:
+        await asked_by_gateway(world)
+        quota = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "18"}}}}
+        await world.create("FederatedQuota", "", "feed", quota)
+        await world.create("PinterestService", "feed", "other", worlds.service(9, "2"))
+        await world.settle()
+        answer = asking.body(await ask(world, workload("web", 2)))
+        (row,) = answer["workloads"]
+        assert row["verdict"] == "queued", row
+        assert "FederatedQuota feed allows 18 cpu" in row["message"], row
+        assert row["queue"] == {"position": 1, "ahead": 0}
+
+    worlds.play(scenario)
+
+
 def test_workloads_of_one_submission_are_judged_together() -> None:
     async def scenario(world: World) -> None:
         await asked_by_gateway(world)
