@@ -252,6 +252,7 @@ STORED = "the store is a reader's own: tests/e2e/test_workflow_command.py runs i
 DEPLOYED = "the demo runs no pods: {} uses the account and what it allows"
 DASHBOARD = DEPLOYED.format("tests/e2e/test_dashboard_deployed.py")
 GATEWAY = DEPLOYED.format("tests/e2e/test_gateway.py")
+SIGNER = DEPLOYED.format("tests/e2e/test_signer_real.py")
 OF_WORKFLOWS = "oci://registry.example/ads/serving@v1"
 STAGED = (
     "a script of the reader's own, over member processes in Deployments: those of a demo run in its"
@@ -282,6 +283,15 @@ NOT_RUN = {
     ): GATEWAY,
     "kubectl apply -k deploy/gateway": GATEWAY,
     "kubectl apply -f config/examples/submission/policy.yaml": GATEWAY,
+    "kubectl apply -k deploy/signer": SIGNER,
+    (
+        "kubectl create secret generic federator-authority -n federator-system"
+        " --from-file=tls.crt --from-file=tls.key --from-file=ca.crt"
+    ): SIGNER,
+    "kubectl exec POD -c runtime -- federator runtime check": (
+        "an embedded server runs no containers: tests/e2e/test_runtime_identity.py runs it beside"
+        " a sidecar"
+    ),
     "kubectl apply -k deploy/monitoring": MONITORED,
     "kubectl label namespace monitoring federation.pinterest.com/metrics=allowed": MONITORED,
     "federator doctor --context host": DOCTOR,
