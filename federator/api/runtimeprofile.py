@@ -83,7 +83,7 @@ class Sidecar(Injected):
     otherwise."""
     drain: Drain | None = None
     """The sidecar registers the pod while its readiness probes pass. The workload's containers get
-    a preStop hook that calls this address, so that they are told to end after the pod has left the
+    a preStop hook that calls this address, so that they get SIGTERM after the pod has left the
     registry. The sidecar is native, and gets the readiness probes in the variable
     FEDERATOR_APPLICATION."""
 

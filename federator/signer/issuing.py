@@ -149,14 +149,14 @@ class Issuer:
             outcome, facts = ISSUED, signed.facts
         except Refused as bad:
             outcome = bad.reason
-            audit.warning("refused: %s", bad.message, extra=_who(pod) | {"reason": bad.reason})
+            audit.warning("refused: %s", bad.message, extra=_logged(pod) | {"reason": bad.reason})
             raise
         except Busy as bad:
             outcome = bad.reason
             raise
         except Away as bad:
             outcome = AWAY
-            audit.warning("not issued: %s", bad, extra=_who(pod) | {"reason": AWAY})
+            audit.warning("not issued: %s", bad, extra=_logged(pod) | {"reason": AWAY})
             raise
         finally:
             if self._metrics is not None:
@@ -167,7 +167,7 @@ class Issuer:
         digest.update(signed.chain)
         audit.info(
             "issued",
-            extra=_who(pod)
+            extra=_logged(pod)
             | {
                 "id": facts.id,
                 "serial": facts.serial,
@@ -203,7 +203,7 @@ class Issuer:
         return tuple(f"{name}={value}" for name, value in claims.items() if value)
 
 
-def _who(pod: Attested) -> dict[str, str]:
+def _logged(pod: Attested) -> dict[str, str]:
     return {
         "way": pod.way,
         "namespace": pod.namespace,
