@@ -373,49 +373,11 @@ def _deadline(late: Sequence[SliceObservation]) -> str:
 def _notices(facts: Facts) -> list[Condition]:
     notices: list[Condition] = []
     generation = facts.observed_generation
-    if facts.placing is not None and facts.placing.unlimited_quota:
-        project = facts.placing.project
-        message = (
-            f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
-        )
-        notices.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
-    if facts.placing is not None and facts.placing.decision_refused:
-        why = facts.placing.decision_refused
-        message = (
-            f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
-        )
-        notices.append(
-            Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation)
-        )
-    if facts.placing is not None and facts.placing.project_refused:
-        message = f"It takes nothing more, and what runs stays: {facts.placing.project_refused}."
-        notices.append(
-            Condition(
-                "ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation
-            )
-        )
-    if facts.placing is not None and facts.placing.notice:
-        message = f"{facts.placing.notice}."
-        notices.append(Condition("Reclaiming", conditions.TRUE, "NoticeGiven", message, generation))
-    if facts.placing is not None and facts.placing.profile_held_back:
-        reason, message = facts.placing.reason.value, f"{facts.placing.message}."
-        notices.append(Condition("ProfileHeldBack", conditions.TRUE, reason, message, generation))
+    if facts.placing is not None:
+        notices += _of_placing(facts.placing, generation)
     if (pin := facts.wanted.pin) is not None:
         status = conditions.TRUE if pin.holds else conditions.FALSE
         notices.append(Condition(RUNTIME_PINNED, status, pin.reason, pin.message, generation))
-    if facts.placing is not None and facts.placing.without_room:
-        notices.append(_without_room(facts.placing.without_room, generation))
-    if facts.placing is not None and facts.placing.violations:
-        message = " ".join(facts.placing.violations)
-        notices.append(
-            Condition(
-                "SpreadViolated",
-                conditions.TRUE,
-                Reason.SPREAD_UNSATISFIABLE.value,
-                message,
-                generation,
-            )
-        )
     if facts.wanted.paused is not None:
         message = (
             f"The federation is paused{facts.wanted.paused}: nothing is placed or changed; what"
@@ -431,6 +393,51 @@ def _notices(facts: Facts) -> list[Condition]:
         kind = "Complete" if ended.complete else "Failed"
         text = f"{_ended(facts, ended)}."
         notices.append(Condition(kind, conditions.TRUE, ended.reason, text, generation))
+    return notices
+
+
+def _of_placing(placing: DecisionInput, generation: int) -> list[Condition]:
+    notices: list[Condition] = []
+    if placing.unlimited_quota:
+        project = placing.project
+        message = (
+            f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
+        )
+        notices.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
+    if placing.decision_refused:
+        why = placing.decision_refused
+        message = (
+            f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
+        )
+        notices.append(
+            Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation)
+        )
+    if placing.project_refused:
+        message = f"It takes nothing more, and what runs stays: {placing.project_refused}."
+        notices.append(
+            Condition(
+                "ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation
+            )
+        )
+    if placing.notice:
+        message = f"{placing.notice}."
+        notices.append(Condition("Reclaiming", conditions.TRUE, "NoticeGiven", message, generation))
+    if placing.profile_held_back:
+        reason, message = placing.reason.value, f"{placing.message}."
+        notices.append(Condition("ProfileHeldBack", conditions.TRUE, reason, message, generation))
+    if placing.without_room:
+        notices.append(_without_room(placing.without_room, generation))
+    if placing.violations:
+        message = " ".join(placing.violations)
+        notices.append(
+            Condition(
+                "SpreadViolated",
+                conditions.TRUE,
+                Reason.SPREAD_UNSATISFIABLE.value,
+                message,
+                generation,
+            )
+        )
     return notices
 
 

@@ -100,7 +100,6 @@ LARGEST_FUNCTIONS = {
     "federator/simulate/report/charts.py::heat",
     "federator/simulate/report/forms.py::document",
     "federator/status/fold.py::_shards",
-    "federator/status/verdict.py::_notices",
 }
 LARGEST_FOLDERS = {
     "federator/api",
