@@ -50,20 +50,6 @@ SIDECAR = (
 """The sidecar with the modules of all roles, and the client of ZooKeeper. Only identity runs: the
 others have no backend here."""
 READY_S = 60.0
-ROLE = {
-    "allowed_uri_sans": [f"spiffe://{DOMAIN}/*"],
-    "allow_any_name": True,
-    "allow_ip_sans": False,
-    "allowed_user_ids": ["*"],
-    "cn_validations": ["disabled"],
-    "use_csr_sans": False,
-    "use_csr_common_name": False,
-    "key_type": "ec",
-    "key_bits": 256,
-    "key_usage": ["DigitalSignature"],
-    "no_store": True,
-    "max_ttl": "24h",
-}
 
 
 def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
@@ -197,7 +183,7 @@ def _status(pid: int) -> dict[str, float]:
 
 
 async def _certified(running: OpenBao, count: int) -> Result:
-    running.issues("pods", ROLE)
+    running.issues("pods", server.signer_role(DOMAIN))
     with tempfile.TemporaryDirectory(prefix="federator-bench-") as room:
         file = Path(room) / "token"
         file.write_text(running.token)

@@ -19,8 +19,8 @@ from tests.controlplane import audit
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed
+from tests.e2e.served import serving
 from tests.e2e.shells import psvc
-from tests.forkserver.starting import FEDERATOR
 from tests.unit.deploy import manifests
 
 pytestmark = [
@@ -120,31 +120,9 @@ async def _running(cluster: Cluster, home: Path) -> AsyncIterator[str]:
     file = home / "dashboard.kubeconfig"
     file.write_text(yaml.safe_dump(content))
     shipped = manifests.DEPLOY / "dashboard" / "federator.yaml"
-    options = ("--kubeconfig", str(file), "--config", str(shipped), "--listen", "127.0.0.1:0")
-    process = await asyncio.create_subprocess_exec(
-        *FEDERATOR, "dashboard", *options, stderr=asyncio.subprocess.PIPE
-    )
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(START_S):
-            while not (line := (await process.stderr.readline()).decode()).count("http://"):
-                assert line, "it has ended"
-            base = "http://" + line.partition("http://")[2].split()[0].strip("\"',}")
-        drained = asyncio.create_task(process.stderr.read())
-        async with aiohttp.ClientSession() as session, asyncio.timeout(START_S):
-            while True:
-                async with session.get(f"{base}/readyz") as ready:
-                    if ready.status == 200:
-                        break
-                await asyncio.sleep(0.1)
+    options = ("--kubeconfig", str(file), "--config", str(shipped))
+    async with serving("dashboard", *options, within_s=START_S) as base:
         yield base
-        process.terminate()
-        assert await process.wait() == 0
-        await drained
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def _visit(base: str, token: str) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, federations
 from tests.e2e.federations import SETTINGS
+from tests.e2e.served import serving
 from tests.forkserver.starting import FEDERATOR
 from tests.npm import provider
 from tests.unit.deploy import manifests
@@ -209,36 +209,8 @@ async def _running(cluster: Cluster, home: Path, issued: provider.Provider) -> A
     settings.write_text(yaml.safe_dump(shipped))
     kubeconfig = await asyncio.to_thread(_kubeconfig, cluster, home, ACCOUNT)
     options = ("--kubeconfig", str(kubeconfig), "--config", str(settings), "--allow-loopback")
-    process = await asyncio.create_subprocess_exec(
-        *FEDERATOR,
-        "gateway",
-        *options,
-        "--listen",
-        "127.0.0.1:0",
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-    )
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(START_S):
-            while not (line := (await process.stderr.readline()).decode()).count("http://"):
-                assert line, "it has ended"
-            base = "http://" + line.partition("http://")[2].split()[0].strip("\"',}")
-        drained = asyncio.create_task(process.stderr.read())
-        async with aiohttp.ClientSession() as session, asyncio.timeout(START_S):
-            while True:
-                async with session.get(f"{base}/readyz") as ready:
-                    if ready.status == 200:
-                        break
-                await asyncio.sleep(0.1)
+    async with serving("gateway", *options, within_s=START_S) as base:
         yield base
-        process.terminate()
-        assert await process.wait() == 0
-        await drained
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def test_the_hosts_own_word_and_the_rights_of_deploy_carry_a_submission(

@@ -25,6 +25,24 @@ TOKEN = "root-of-the-tests"
 AUTHORITY = "vault-ca.pem"
 
 
+def signer_role(domain: str) -> dict[str, Any]:
+    """The role with which the signer issues certificates of the pods of a trust domain."""
+    return {
+        "allowed_uri_sans": [f"spiffe://{domain}/*"],
+        "allow_any_name": True,
+        "allow_ip_sans": False,
+        "allowed_user_ids": ["*"],
+        "cn_validations": ["disabled"],
+        "use_csr_sans": False,
+        "use_csr_common_name": False,
+        "key_type": "ec",
+        "key_bits": 256,
+        "key_usage": ["DigitalSignature"],
+        "no_store": True,
+        "max_ttl": "24h",
+    }
+
+
 class Answered(Exception):
     """The server answered with an error."""
 

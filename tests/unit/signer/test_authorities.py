@@ -27,27 +27,13 @@ DOMAIN = "test.example"
 WEB = SpiffeId(DOMAIN, "ads", "web")
 CLAIMS = ("cluster=us-east-1a", "project=ads")
 REAL = [pytest.mark.e2e, pytest.mark.xdist_group("openbao")]
-ROLE = {
-    "allowed_uri_sans": [f"spiffe://{DOMAIN}/*"],
-    "allow_any_name": True,
-    "allow_ip_sans": False,
-    "allowed_user_ids": ["*"],
-    "cn_validations": ["disabled"],
-    "use_csr_sans": False,
-    "use_csr_common_name": False,
-    "key_type": "ec",
-    "key_bits": 256,
-    "key_usage": ["DigitalSignature"],
-    "no_store": True,
-    "max_ttl": "24h",
-}
 """The role of docs/operating/identity.md."""
 
 
 @pytest.fixture(scope="module")
 def openbao() -> Iterator[OpenBao]:
     with server.serving() as running:
-        running.issues("pods", ROLE)
+        running.issues("pods", server.signer_role(DOMAIN))
         policy = ["pki/sign/pods", "pki/issuers", "pki/issuer/+/json"]
         running.allow("signer", *policy, abilities=["read", "list", "update"])
         yield running
