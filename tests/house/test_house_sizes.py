@@ -111,7 +111,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (34, 19, 8)
+LISTED = (34, 18, 8)
 """How long the three lists may be. Only falls."""
 
 
