@@ -46,7 +46,7 @@ from federator.member.process import MemberProcess
 from federator.model.errors import FieldError
 from federator.process import logs, malloc
 from federator.process.status_server import StatusServer
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.settings import Settings
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def drilling_with(process: HubProcess, compute: Compute, there: Callable[[], boo
     """Drills of the hub that are computed by `compute`, while `there` says that it can be asked
     without starting a process for it."""
 
-    async def lose(losses: Sequence[Loss]) -> Sequence[Outcome] | None:
+    async def lose(losses: Sequence[Loss]) -> Sequence[DrillResult] | None:
         if not there():
             return None
         state = process.state

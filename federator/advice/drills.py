@@ -7,27 +7,27 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from federator.hub.placing.offline import Situation
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kube.threads import Stop
 from federator.model.names import WorkloadKey, is_probe
 from federator.placement.selection import filters
 from federator.scheduling import drill, evacuation
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Rehearsed
 
-Each = Callable[[Callable[[Loss], Outcome], Sequence[Loss]], Iterable[Outcome]]
+Each = Callable[[Callable[[Loss], DrillResult], Sequence[Loss]], Iterable[DrillResult]]
 """Does a task for each loss; the outcomes come in the order of the losses."""
 
 
 def of_all(
     situation: Situation, by: str, a_minute: int, each: Each = map, *, together: int = 1
-) -> list[Outcome]:
+) -> list[DrillResult]:
     """One outcome for every loss. `by`: a label of clusters; "" for each cluster by itself.
     `together`: so many are lost at once."""
     held = _by_cluster(situation)
 
-    def of_one(loss: Loss) -> Outcome:
+    def of_one(loss: Loss) -> DrillResult:
         there = {entry.key: entry for name in loss.clusters for entry in held.get(name, ())}
         return _of_one(situation, loss, drill.in_order(there.values()), a_minute)
 
@@ -35,8 +35,8 @@ def of_all(
 
 
 def in_world(
-    world: World, losses: Sequence[Loss], native: frozenset[str], a_minute: int, _: Stop
-) -> list[Outcome]:
+    world: StateCopy, losses: Sequence[Loss], native: frozenset[str], a_minute: int, _: Stop
+) -> list[DrillResult]:
     """What each of these losses would come to, in the snapshot worker. `native`: kinds that the
     host runs itself."""
     situation = world.situation(native)
@@ -46,14 +46,16 @@ def in_world(
         for name in wanted.intersection(record.clusters):
             held.setdefault(name, []).append(key)
 
-    def of_one(loss: Loss) -> Outcome:
+    def of_one(loss: Loss) -> DrillResult:
         keys = {key for name in loss.clusters for key in held.get(name, ())}
         return _of_one(situation, loss, _entries(situation, keys), a_minute)
 
     return list(map(of_one, losses))
 
 
-def _of_one(situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int) -> Outcome:
+def _of_one(
+    situation: Situation, loss: Loss, entries: Sequence[Entry], a_minute: int
+) -> DrillResult:
     """What one loss would come to. Clusters that are being emptied take nothing."""
     tally = drill.Tally(loss)
     if entries:

@@ -220,7 +220,7 @@ def _outcome(  # noqa: PLR0917 what is known by then
     gathered: Gathered,
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
-) -> tuple[placing.Outcome, list[Candidate]]:
+) -> tuple[placing.DivisionResult, list[Candidate]]:
     """The division, and the clusters that take part in it."""
     pool, admission = gathered.pool, gathered.admission
     per_cluster = request.per_cluster
@@ -300,10 +300,10 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
     )
 
 
-def _for_verdicts(ask: Ask, outcome: placing.Outcome) -> verdicts.Outcome:
+def _for_verdicts(ask: Ask, outcome: placing.DivisionResult) -> verdicts.Shortfall:
     missing = outcome.wanted - sum(outcome.got.values())
     why = outcome.why or outcome.message
-    return verdicts.Outcome(
+    return verdicts.Shortfall(
         outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0
     )
 
@@ -332,7 +332,7 @@ class _Record:
 
 def _decision(
     ask: Ask,
-    outcome: placing.Outcome,
+    outcome: placing.DivisionResult,
     record: _Record,
     pool: Sequence[Candidate],
     *,

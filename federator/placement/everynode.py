@@ -54,7 +54,7 @@ def policy_of_repeating(policy: Policy) -> Policy:
 
 
 @dataclass(slots=True)
-class _Part:
+class _DaemonPart:
     """One cluster that has the daemon, or is to get it."""
 
     place: Place
@@ -118,10 +118,10 @@ def decide(ask: Ask, request: Request, _: Divide) -> Decision:
 
 def _parts(
     ask: Ask, places: Mapping[str, Place], mine: Mapping[str, Holding], ledger: Ledger
-) -> list[_Part]:
+) -> list[_DaemonPart]:
     """The clusters that have it and keep it, and those that are open to it, by name."""
     chosen = any(place.refusal is None or _keeps(place) for place in places.values())
-    parts: list[_Part] = []
+    parts: list[_DaemonPart] = []
     for name, place in places.items():
         holding = mine.get(name)
         stays = ""
@@ -139,7 +139,7 @@ def _parts(
             nodes = copies_of(holding)
         ceiling = ledger.ceilings.get(name) if holding is None else None
         short = ceiling if ceiling is not None and nodes > ceiling.copies else None
-        parts.append(_Part(place, holding, nodes, stays, short))
+        parts.append(_DaemonPart(place, holding, nodes, stays, short))
     return parts
 
 
@@ -161,7 +161,7 @@ def _unselected(place: Place) -> bool:
     return refusal.reason is Reason.NOT_SELECTED
 
 
-def _in_order(ask: Ask, joining: Sequence[_Part]) -> list[_Part]:
+def _in_order(ask: Ask, joining: Sequence[_DaemonPart]) -> list[_DaemonPart]:
     """Clusters that are to get it, in an order that favours no name where quota is short."""
     mine = names.stable_order(ask.tie_break)
     return sorted(
@@ -180,7 +180,7 @@ def _closed(ask: Ask) -> tuple[Reason, str] | None:
 
 
 def _join(
-    ask: Ask, joining: Sequence[_Part], admission: Admission, node_count: int, *, taken: int
+    ask: Ask, joining: Sequence[_DaemonPart], admission: Admission, node_count: int, *, taken: int
 ) -> None:
     """Gives it to the clusters with nodes that quota admits; to all or none with RequireAll."""
     # What stays is charged first, whatever the order of names.
@@ -196,7 +196,7 @@ def _join(
         left -= part.nodes if part.got else 0
 
 
-def _shares(parts: Sequence[_Part], number: Callable[[str], int]) -> tuple[Share, ...]:
+def _shares(parts: Sequence[_DaemonPart], number: Callable[[str], int]) -> tuple[Share, ...]:
     """A share keeps its seq as long as the cluster has the daemon: how many nodes there are is not
     written into members."""
     return tuple(
@@ -225,7 +225,7 @@ def _charge(
 def _binding(
     ask: Ask,
     places: Mapping[str, Place],
-    parts: Sequence[_Part],
+    parts: Sequence[_DaemonPart],
     admission: Admission,
     node_count: int,
 ) -> tuple[Reason, str]:
@@ -253,7 +253,7 @@ def _binding(
     )
 
 
-def _sentence(parts: Sequence[_Part], why: str) -> str:
+def _sentence(parts: Sequence[_DaemonPart], why: str) -> str:
     got = [part for part in parts if part.got]
     nodes = sum(part.nodes for part in got)
     head = f"{len(got)} of {len(parts)} clusters have it, on {nodes} nodes"
@@ -263,13 +263,13 @@ def _sentence(parts: Sequence[_Part], why: str) -> str:
 
 
 def _verdicts(
-    places: Mapping[str, Place], parts: Sequence[_Part], reason: Reason, why: str
+    places: Mapping[str, Place], parts: Sequence[_DaemonPart], reason: Reason, why: str
 ) -> tuple[Verdict, ...]:
     by_name = {part.name: part for part in parts}
     return tuple(_verdict(place, by_name.get(name), reason, why) for name, place in places.items())
 
 
-def _verdict(place: Place, part: _Part | None, reason: Reason, why: str) -> Verdict:
+def _verdict(place: Place, part: _DaemonPart | None, reason: Reason, why: str) -> Verdict:
     name, refusal = place.view.name, place.refusal
     if part is None:
         assert refusal is not None

@@ -18,7 +18,7 @@ from federator.model.kubernetes import quantity
 from federator.model.resources import PODS
 from federator.placement import inputs
 from federator.placement.request import Divide, Request
-from federator.placement.room.gangs import Trial
+from federator.placement.room.gangs import GangFit
 from federator.placement.room.ledger import Ledger
 from federator.placement.selection import candidates
 
@@ -98,7 +98,7 @@ class Shortage:
 
     shape: PodShape
     ledger: Ledger
-    trial: Trial
+    trial: GangFit
 
     def of(self, made: Decision) -> Decision:
         """A decision that gives it nothing for want of room, with the reasons."""

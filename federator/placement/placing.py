@@ -16,7 +16,7 @@ from federator.placement.selection.candidates import Candidate, Place
 
 
 @dataclass(slots=True)
-class Outcome:
+class DivisionResult:
     """Result of one division."""
 
     got: dict[str, int]
@@ -66,16 +66,16 @@ class Job:
         return min(self.wanted, self.admission.copies)
 
 
-def nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> Outcome:
+def nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> DivisionResult:
     if ask.suspended:
         message = "the workload is suspended (spec.suspend)"
-        return Outcome({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
+        return DivisionResult({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
     if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
         message = (
             f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
         )
-        return Outcome({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
-    return Outcome({}, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
+        return DivisionResult({}, wanted, admission, reason=Reason.SUSPENDED, message=message)
+    return DivisionResult({}, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 
 
 def _unchanged(
@@ -86,14 +86,14 @@ def _unchanged(
     admission: Admission,
     *,
     each: bool,
-) -> Outcome:
-    """Outcome for a contradictory policy: nothing moves, nothing is added. `each`: one cluster may
-    hold the whole count."""
+) -> DivisionResult:
+    """The result for a contradictory policy: nothing moves, nothing is added. `each`: one cluster
+    may hold the whole count."""
     got, left = {}, wanted
     for candidate in pool:
         got[candidate.name] = min(candidate.held, ask.count if each else left)
         left -= got[candidate.name]
-    return Outcome(
+    return DivisionResult(
         got, max(wanted, sum(got.values())), admission, reason=Reason.MISCONFIGURED, message=problem
     )
 
@@ -106,8 +106,8 @@ def as_it_is(  # noqa: PLR0917 what `decide` knows by then
     problem: str,
     admission: Admission,
     per_cluster: int,
-) -> tuple[Outcome, list[Candidate]]:
-    """Outcome where nothing moves: the policy contradicts itself, or what Duplicate placed
+) -> tuple[DivisionResult, list[Candidate]]:
+    """The result where nothing moves: the policy contradicts itself, or what Duplicate placed
     stays.
     """
     if problem:
@@ -124,13 +124,13 @@ def as_it_is(  # noqa: PLR0917 what `decide` knows by then
 
 def _as_duplicated(
     ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission
-) -> Outcome:
+) -> DivisionResult:
     """Keeps everything that strategy Duplicate placed: an edit of the policy alone takes no copies
     down."""
     for candidate in pool:
         candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
     placed = sum(stays.values())
-    outcome = Outcome(dict(stays), placed, admission, surplus=placed - ask.count)
+    outcome = DivisionResult(dict(stays), placed, admission, surplus=placed - ask.count)
     outcome.message = verdicts.duplicated(ask, placed)
     return outcome
 
@@ -140,7 +140,7 @@ def placed(
     pool: list[Candidate],
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
-) -> tuple[Outcome, list[Candidate]]:
+) -> tuple[DivisionResult, list[Candidate]]:
     """Divides, then gives copies that lost their place without a new one back to the cluster where
     they run.
 
@@ -185,7 +185,7 @@ def placed(
 
 
 def _given_back(
-    job: Job, outcome: Outcome, pool: Sequence[Candidate], taking: Sequence[Candidate]
+    job: Job, outcome: DivisionResult, pool: Sequence[Candidate], taking: Sequence[Candidate]
 ) -> dict[str, int]:
     """Cluster -> copies that stay there without a place."""
     given = sum(outcome.got.values())
@@ -217,11 +217,11 @@ def remain(
 
 def _whole_clusters(
     job: Job,
-    outcome: Outcome,
+    outcome: DivisionResult,
     pool: list[Candidate],
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
-) -> tuple[Outcome, list[Candidate], dict[str, int]]:
+) -> tuple[DivisionResult, list[Candidate], dict[str, int]]:
     """For shards: divides again with the clusters that stay: those with slots that have no other
     place, and those that wait for their turn to move. Returns the outcome, the participating
     clusters, and the slots that remain in place because no cluster has capacity for them.
@@ -255,7 +255,7 @@ def _whole_clusters(
     return outcome, taking, kept
 
 
-def _say_kept(job: Job, outcome: Outcome, first: Outcome) -> None:
+def _say_kept(job: Job, outcome: DivisionResult, first: DivisionResult) -> None:
     """Words the outcome when copies stay without a place under the policy; `first` is the outcome
     of the policy alone."""
     ask, placed = job.ask, outcome.placed
@@ -279,7 +279,7 @@ def _say_kept(job: Job, outcome: Outcome, first: Outcome) -> None:
     outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
 
 
-def _move(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
+def _move(job: Job, outcome: DivisionResult, taking: Sequence[Candidate]) -> None:
     """Moves as many of the copies that an edit moves as may move now; the rest stay where
     they run.
     """
@@ -297,7 +297,7 @@ def _move(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
         outcome.wanted += outcome.placed - placed
 
 
-def _keep_first(job: Job, outcome: Outcome, taking: Sequence[Candidate]) -> None:
+def _keep_first(job: Job, outcome: DivisionResult, taking: Sequence[Candidate]) -> None:
     """For a workload that wants its count in every cluster: kept copies come on top of the divided
     ones, so quota is charged for them first and other clusters grow by what is left."""
     placed = outcome.placed
@@ -316,7 +316,9 @@ def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidat
     return sorted([*pool, *more], key=lambda candidate: candidate.name)
 
 
-def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None) -> Outcome:
+def _divide(
+    job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None
+) -> DivisionResult:
     """`without`: these are left out, whatever would be chosen. Over the domains that maxDomains
     allows; where it is soft, over as many more as copies need."""
     rules, division = job.ask.policy.spread, job.ask.policy.division
@@ -340,7 +342,7 @@ def _divide(job: Job, pool: list[Candidate], without: dict[str, Reason] | None =
 
 def _divide_over(
     job: Job, pool: list[Candidate], without: dict[str, Reason] | None = None
-) -> Outcome:
+) -> DivisionResult:
     ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
@@ -355,7 +357,7 @@ def _divide_over(
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing - seated.remaining
-    outcome = Outcome({}, wanted, admission, left_out)
+    outcome = DivisionResult({}, wanted, admission, left_out)
     outcome.violated = missing > 0 and any(
         party.seats < party.cap and party.weight > 0 for party in parties
     )

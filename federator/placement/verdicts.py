@@ -48,7 +48,7 @@ UNANSWERED: Final = "not yet answered how many copies of this pod fit"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Shortfall:
     """Result of the division, as far as a cluster's verdict depends on it."""
 
     wanted: int
@@ -61,7 +61,7 @@ class Outcome:
     """All or nothing was asked for, and not all copies have a place."""
 
 
-quick_outcome = quickly(Outcome)
+quick_outcome = quickly(Shortfall)
 
 
 def verdicts(
@@ -71,7 +71,7 @@ def verdicts(
     got: Mapping[str, int],
     left_out: Mapping[str, Reason],
     *,
-    outcome: Outcome,
+    outcome: Shortfall,
     crowd: Crowd | None = None,
 ) -> Verdicts:
     """One verdict per cluster of the snapshot, by name. `crowd`: what the candidates (`pool`) were
@@ -93,7 +93,7 @@ class _Each:
     pool: Mapping[str, Candidate]
     got: Mapping[str, int]
     left_out: Mapping[str, Reason]
-    outcome: Outcome
+    outcome: Shortfall
 
     def every(self) -> tuple[Verdict, ...]:
         return tuple(map(self._verdict, self.eligible))
@@ -135,7 +135,7 @@ def of_crowd(  # noqa: PLR0917 the parts of a decision
     crowd: Crowd,
     pool: Sequence[Candidate],
     got: Mapping[str, int],
-    outcome: Outcome,
+    outcome: Shortfall,
     spared: Reason | None = None,
 ) -> Verdicts:
     """As `verdicts`, where the candidates were drawn from a crowd. `spared`: why clusters of it
@@ -155,7 +155,7 @@ class _Crowded:
     crowd: Crowd
     pool: Mapping[str, Candidate]
     got: Mapping[str, int]
-    outcome: Outcome
+    outcome: Shortfall
     spared: Reason | None
 
     def every(self) -> tuple[Verdict, ...]:
@@ -220,7 +220,7 @@ def _of_refused(place: Place) -> Verdict:
 
 
 def _of_candidate(
-    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome
+    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Shortfall
 ) -> Verdict:
     reason, sentence = _said(ask, candidate, got, left_out, outcome)
     return quick_verdict(
@@ -235,7 +235,7 @@ def _of_candidate(
 
 
 def _said(
-    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome
+    ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Shortfall
 ) -> _Said:
     if got > 0:
         return Reason.CHOSEN, lambda: _chosen(ask, candidate, got, left_out)
@@ -276,7 +276,7 @@ def head(name: str) -> str:
     return f"cluster {name} gets "
 
 
-def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> _Said:
+def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Shortfall) -> _Said:
     """Of a candidate that gets no copies."""
     if outcome.wanted <= 0:
         return (
@@ -314,7 +314,7 @@ def _could(ask: Ask, candidate: Candidate) -> str:
     return f"could take {candidate.cap} {noun(ask)}"
 
 
-def spared(policy: Policy, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
+def spared(policy: Policy, left_out: Reason | None, outcome: Shortfall) -> tuple[Reason, str]:
     """Why a cluster gets nothing that could take copies, with the end of its verdict."""
     reason = _why_spared(left_out, outcome)
     if left_out is Reason.AT_MAXIMUM:
@@ -328,7 +328,7 @@ def spared(policy: Policy, left_out: Reason | None, outcome: Outcome) -> tuple[R
     return reason, f", but {outcome.why}"
 
 
-def _why_spared(left_out: Reason | None, outcome: Outcome) -> Reason:
+def _why_spared(left_out: Reason | None, outcome: Shortfall) -> Reason:
     """It was left out before the division, it is not needed, or what is missing lacks something
     else than room."""
     if left_out is Reason.AT_MAXIMUM:

@@ -53,7 +53,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DrillResult:
     """What one loss would come to."""
 
     loss: Loss
@@ -162,7 +162,7 @@ class Tally:
             if each.stays:
                 self._unplaced.append(Unplaced(each.key, tiers[each.key], each.stays, each.why))
 
-    def outcome(self, a_minute: int) -> Outcome:
+    def outcome(self, a_minute: int) -> DrillResult:
         """What all of them come to. `a_minute`: copies that may move in a minute.
 
         120 copies that have a place, 300 a minute: 24 seconds
@@ -173,6 +173,6 @@ class Tally:
         )
         moving = self._copies - sum(lacking.copies for lacking in unplaced)
         recovery_s = moving * MINUTE_S / max(a_minute, 1)
-        return Outcome(
+        return DrillResult(
             self._loss, self._workloads, self._copies, tuple(unplaced), recovery_s, self._waiting
         )

@@ -25,7 +25,7 @@ class Presence(NamedTuple):
     """What may run in its namespace has been heard."""
 
 
-class Verdict(StrEnum):
+class TurnAction(StrEnum):
     """What to do with a workload that has its turn."""
 
     FORGET = "Forget"
@@ -39,15 +39,15 @@ class Verdict(StrEnum):
     """Whether anything has to be decided follows from its inputs (`is_settled`)."""
 
 
-def look(now: Presence) -> Verdict:
+def look(now: Presence) -> TurnAction:
     """The first that applies."""
     if not now.there:
-        return Verdict.FORGET
+        return TurnAction.FORGET
     if now.suspended or now.decision_deleting or now.place_taken:
-        return Verdict.LEAVE
+        return TurnAction.LEAVE
     if now.hosts_own or not now.namespace_known:
-        return Verdict.WAIT
-    return Verdict.LOOK
+        return TurnAction.WAIT
+    return TurnAction.LOOK
 
 
 class Comparison(NamedTuple):

@@ -33,7 +33,7 @@ NOTHING_FREED: Final[Mapping[str, Resources]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EditRuling:
     """`under`: the ask to decide under; when `why` is set, it is the ask that was admitted
     before."""
 
@@ -46,7 +46,7 @@ class Judged:
     """RuntimeProfile with a present version that is not admitted; "" for none."""
 
 
-_judged = quickly(Judged)
+_judged = quickly(EditRuling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def decide(
     return _not_admitted(ask, admitted, judged, decision) if judged.why else decision
 
 
-def _unmoved(ask: Ask, judged: Judged, previous_hash: str, ledger: Ledger) -> str:
+def _unmoved(ask: Ask, judged: EditRuling, previous_hash: str, ledger: Ledger) -> str:
     """The hash of inputs for which held copies were divided, as the decision will see it: an edit
     that is not admitted moves nothing, nor does a charge for what was in force before it."""
     if judged.under is ask:
@@ -181,7 +181,7 @@ def judge(
     per_cluster: int = 0,
     replaced: bool = True,
     support: Support | None = None,
-) -> Judged:
+) -> EditRuling:
     """Whether an edit of running copies is admitted, and which former accounts are charged in
     addition. `per_cluster` as in `engine.decide`, `replaced` as in `propose`."""
     if admitted is None:
@@ -210,16 +210,16 @@ def judge(
         return _judged(besides(ask))
     edit, under = proposed.edit, besides(proposed.edit.ask)
     if not may_ask_for_more(ask, admitted, support):
-        return Judged(under)
+        return EditRuling(under)
     reason, why = _refusal(proposed, under, ledger)
     if not why:
-        return Judged(under)
+        return EditRuling(under)
     before, profile = besides(edit.before), support.profile if support is not None else ""
     if ask.generation == admitted.generation:
-        return Judged(before, reason, why, held_profile=profile)
+        return EditRuling(before, reason, why, held_profile=profile)
     if (kept := _with_former_profile(ask, edit.before, support, replaced=replaced)) is not None:
-        return Judged(besides(kept), reason, why, held_profile=profile)
-    return Judged(before, reason, why, held_back=True, held_profile=profile)
+        return EditRuling(besides(kept), reason, why, held_profile=profile)
+    return EditRuling(before, reason, why, held_back=True, held_profile=profile)
 
 
 def _refusal(proposed: Proposed, under: Ask, ledger: Ledger) -> tuple[Reason, str]:
@@ -404,7 +404,7 @@ def lacking(proposed: Proposed, ledger: Ledger) -> dict[str, Resources]:
     return lacks
 
 
-def _in_force(ask: Ask, admitted: Admitted, judged: Judged) -> str:
+def _in_force(ask: Ask, admitted: Admitted, judged: EditRuling) -> str:
     """What of the former generation stays in force: not its count of replicas, which is taken
     immediately."""
     if not admitted.generation:
@@ -416,7 +416,7 @@ def _in_force(ask: Ask, admitted: Admitted, judged: Judged) -> str:
     return f"the template of {former}" if counted and same and larger else former
 
 
-def _not_admitted(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
+def _not_admitted(ask: Ask, admitted: Admitted, judged: EditRuling, decision: Decision) -> Decision:
     """The decision under what stays in force, with a message about what the edit asks for and why
     it is refused."""
     message = (

@@ -13,7 +13,7 @@ from federator.model.decision import Preempted, Share
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from federator.placement.selection.leaving import Leave
 
 
@@ -101,7 +101,7 @@ class Entry:
     ask: Ask
     standing: Standing = Standing()
     leave: Leave | None = None
-    refused: Refused | None = None
+    refused: NotPermitted | None = None
     """Why it may not run as written; None when it may."""
     anew: bool = False
     """What it holds gets no preference this once, as for a workload that is new: copies go back to

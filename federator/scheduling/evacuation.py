@@ -67,7 +67,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Evacuation:
     """A workload of which so many copies may get another place now."""
 
     key: WorkloadKey
@@ -86,10 +86,10 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EvacuationPlan:
     """The workloads that go now and those that wait, both in order."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[Evacuation, ...]
     waits: tuple[Waits, ...]
     left: int
     """Copies that are still in the clusters."""
@@ -98,7 +98,7 @@ class Pace:
 
 def pace(
     occupants: Iterable[Occupant], a_minute: int, history: Sequence[Moved], now_s: float
-) -> Pace:
+) -> EvacuationPlan:
     """Turns within the budget. Reserved goes first, then by priority, then the workload with the
     smallest part of its copies ready.
 
@@ -122,7 +122,7 @@ def pace(
         ),
     )
     budget, why = min(budgets, key=lambda budget: budget[0])
-    turns: list[Turn] = []
+    turns: list[Evacuation] = []
     waits: list[Waits] = []
     for occupant in queue:
         if occupant.copies <= 0:
@@ -136,11 +136,11 @@ def pace(
             else 0
         )
         if may:
-            turns.append(Turn(occupant.key, may))
+            turns.append(Evacuation(occupant.key, may))
             budget -= may
         if may < occupant.copies:
             waits.append(Waits(occupant.key, occupant.copies - may, why))
-    return Pace(
+    return EvacuationPlan(
         tuple(turns),
         tuple(waits),
         sum(occupant.copies + occupant.under_way for occupant in queue),

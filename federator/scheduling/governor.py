@@ -116,7 +116,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetHealth:
     """All clusters, and the brake."""
 
     clusters: Mapping[str, Watched] = field(default_factory=dict)
@@ -151,13 +151,13 @@ class Fleet:
 
 
 def step(
-    before: Fleet,
+    before: FleetHealth,
     evidence: Mapping[str, Evidence],
     *,
     now_s: float,
     grace_s: float,
     short: bool = False,
-) -> Fleet:
+) -> FleetHealth:
     """The fleet after another look. `short`: the hub lacks something of its own."""
     held = {name: health(seen, grace_s) for name, seen in evidence.items()}
     returns = _all_gone(before.clusters.values()) and not _all_gone(
@@ -170,7 +170,7 @@ def step(
         restarts = state is Health.UNREACHABLE and (returns or short)
         since_s = watched.since_s if watched is not None and goes_on and not restarts else now_s
         clusters[name] = Watched(state, since_s)
-    return Fleet(clusters, Brake.OWN if short else brake(clusters.values()))
+    return FleetHealth(clusters, Brake.OWN if short else brake(clusters.values()))
 
 
 def brake(clusters: Collection[Watched]) -> Brake:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from federator.scheduling.entry import Entry, Recorded
 
 
@@ -25,10 +25,10 @@ def host_would_run_it(ask: Ask, made: Made) -> Decision:
         " would run there"
         " and in members; use a PinterestService, or a dedicated host"
     )
-    return _keeping((), ask, None, Refused(Reason.HOST_WOULD_RUN_IT, message), made)
+    return _keeping((), ask, None, NotPermitted(Reason.HOST_WOULD_RUN_IT, message), made)
 
 
-def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
+def not_permitted(entry: Entry, refused: NotPermitted, made: Made) -> Decision:
     """Refuses a workload that may not run as written. What it holds continues unchanged."""
     ask, recorded = entry.charged, entry.standing.recorded
     shares = [
@@ -60,7 +60,7 @@ def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
 
 
 def _keeping(
-    shares: Sequence[Share], ask: Ask, recorded: Recorded | None, why: Refused, made: Made
+    shares: Sequence[Share], ask: Ask, recorded: Recorded | None, why: NotPermitted, made: Made
 ) -> Decision:
     placed = sum(share.count for share in shares)
     wanted = max(recorded.wanted if recorded is not None else ask.count, placed)

@@ -27,7 +27,7 @@ from federator.model.ask import Tier
 from federator.model.names import WorkloadKey
 from federator.placement.room.binding import Ints
 from federator.scheduling import drill, evacuation
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.scheduling.entry import Entry
 from federator.simulate.demand import Work
 from federator.simulate.engine import run
@@ -150,15 +150,15 @@ def _drilled(inputs: Inputs, bare: Inputs) -> Result:
     return Result("N1", ours=worst, notes=notes)
 
 
-def _missing(outcomes: list[Outcome]) -> dict[str, int]:
+def _missing(outcomes: list[DrillResult]) -> dict[str, int]:
     return {one.loss.name: one.missing(Tier.RESERVED) for one in outcomes}
 
 
-def _outcomes(world: Simulation) -> list[Outcome]:
+def _outcomes(world: Simulation) -> list[DrillResult]:
     return [_outcome(world, loss) for loss in drill.losses(world.snapshot())]
 
 
-def _outcome(world: Simulation, loss: Loss) -> Outcome:
+def _outcome(world: Simulation, loss: Loss) -> DrillResult:
     def entry(key: WorkloadKey) -> Entry | None:
         running = world.live.get(key)
         return Entry(ask=running.ask, standing=running.standing()) if running else None

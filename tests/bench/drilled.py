@@ -20,7 +20,7 @@ from federator.model.policy import Division, Policy, SpreadRule, Strategy
 from federator.placement.room.commitments import Commitments
 from federator.process import forking, malloc
 from federator.scheduling import drill, evacuation
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.scheduling.entry import Entry, Standing
 from tests.bench import engine
 from tests.bench.harness import Result
@@ -55,7 +55,7 @@ def _sweep(count: int) -> Result:
     for name in names:
         commitments.reported(name, count)  # their reports include it all
 
-    def outcome(loss: Loss) -> Outcome:
+    def outcome(loss: Loss) -> DrillResult:
         return _outcome(loss, held, snapshot, commitments, entries)
 
     begun = time.perf_counter()
@@ -84,7 +84,7 @@ def _outcome(
     snapshot: FleetSnapshot,
     standing: Commitments,
     entries: dict[WorkloadKey, Entry],
-) -> Outcome:
+) -> DrillResult:
     """As `advice.drills.of_one` asks, of entries that are at hand."""
     tally, numbers = drill.Tally(loss), itertools.count(len(entries) + 1)
     ordered = drill.in_order(entry for name in loss.clusters for entry in held[name])

@@ -32,7 +32,7 @@ from federator.hub.records.feed import Op
 from federator.hub.snapshot import following, frames
 from federator.hub.snapshot.computing import Snapshots
 from federator.hub.snapshot.places import Kind
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kinds import registry
 from federator.kube.clock import Clock, RealClock
 from federator.kube.threads import Stop
@@ -166,7 +166,7 @@ async def _followed(count: int) -> list[Result]:
     return [held, Result("P1f", ours=took * each, floor=alone * each, notes=notes)]
 
 
-def count_workloads(world: World, _: Stop) -> int:
+def count_workloads(world: StateCopy, _: Stop) -> int:
     """A question that costs nothing."""
     return len(world.workloads)
 

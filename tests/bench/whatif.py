@@ -20,7 +20,7 @@ from typing import Any
 from federator.advice.plans import asked as asking
 from federator.advice.trials import never
 from federator.hub.query import planning
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kinds import registry
 from federator.kube.clock import RealClock
 from federator.process import malloc
@@ -43,7 +43,7 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 
 def _asked(row: str, count: int) -> Result:
-    world = World.of(planned.state_of(planned.placed(count)), RealClock())
+    world = StateCopy.of(planned.state_of(planned.placed(count)), RealClock())
     obj = planned.workload_of(AT)
     which = ("PinterestService", obj["metadata"]["namespace"], obj["metadata"]["name"])
     begun = time.process_time()
@@ -62,7 +62,7 @@ def _asked(row: str, count: int) -> Result:
     return Result(row, ours=max(took.values()), notes={"workloads": count, **notes})
 
 
-def _once(world: World, task: planning.Task) -> float:
+def _once(world: StateCopy, task: planning.Task) -> float:
     """Seconds of the worker and of the process of one answer."""
     begun = time.process_time()
     world.prepared.update(world)

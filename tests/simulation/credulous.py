@@ -32,7 +32,7 @@ def _says(answer: Any) -> Any:
 
 
 def _as_asked(original: Method) -> Method:
-    return lambda ask, *arguments, **named: editing.Judged(ask)
+    return lambda ask, *arguments, **named: editing.EditRuling(ask)
 
 
 def _tolerated_alone(original: Method) -> Method:

@@ -22,7 +22,7 @@ from federator.advice.trials import never
 from federator.api.placement import decisionfacts
 from federator.hub.placing import offline
 from federator.hub.query import planning
-from federator.hub.snapshot.world import World as SnapshotWorld
+from federator.hub.snapshot.world import StateCopy as SnapshotWorld
 from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client

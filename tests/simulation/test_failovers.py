@@ -16,7 +16,7 @@ from federator.kube import errors
 from federator.member.heartbeat import Heartbeat
 from federator.sandbox.federation import Federation
 from federator.scheduling import governor, rollout
-from federator.scheduling.governor import Fleet, Health, Watched
+from federator.scheduling.governor import FleetHealth, Health, Watched
 from tests.simulation import failoverrules, failovers
 from tests.simulation.mutations import instead, together
 from tests.simulation.running import Plant
@@ -40,11 +40,11 @@ def _resets_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
 def _heard_as_standby(original: Callable[..., Any]) -> Callable[..., Any]:
     """A new leader has been sure for long of what is silent when it begins."""
 
-    def step(before: Fleet, evidence: Any, *, now_s: float, **more: Any) -> Fleet:
+    def step(before: FleetHealth, evidence: Any, *, now_s: float, **more: Any) -> FleetHealth:
         fleet = original(before, evidence, now_s=now_s, **more)
         if before.clusters:
-            return cast(Fleet, fleet)
-        return Fleet(
+            return cast(FleetHealth, fleet)
+        return FleetHealth(
             {name: Watched(seen.health, now_s - LONELY_S) for name, seen in fleet.clusters.items()},
             fleet.brake,
         )
@@ -181,7 +181,7 @@ def _deletes_nothing(_: Callable[..., Any]) -> Callable[..., Any]:
 PLANTS: dict[str, tuple[str, Plant, tuple[int, ...]]] = {
     "a brake that does not brake": (
         failoverrules.BRAKE,
-        instead(Fleet, "a_minute", _never_brakes),
+        instead(FleetHealth, "a_minute", _never_brakes),
         failovers.worlds("flaps"),
     ),
     "a clock that is not reset": (

@@ -43,7 +43,9 @@ def _stays_unchosen(original: Method) -> Method:
         found: list[Any] = original(given, places, mine, ledger)
         there = {part.name for part in found}
         found += [
-            everynode._Part(places[name], holding, holding.nodes or 0, "no cluster is admitted")
+            everynode._DaemonPart(
+                places[name], holding, holding.nodes or 0, "no cluster is admitted"
+            )
             for name, holding in mine.items()
             if name in places and name not in there and everynode._unselected(places[name])
         ]

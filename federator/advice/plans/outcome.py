@@ -17,7 +17,7 @@ from federator.model.ask import Ask, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
-from federator.scheduling.drill import Outcome as LossOutcome
+from federator.scheduling.drill import DrillResult as LossOutcome
 
 Group = TypeVar("Group", bound=Hashable)
 NO_BALANCE: Final = Balance()

@@ -12,7 +12,7 @@ from federator.cli.planning import situations
 from federator.model import plaintext
 
 if TYPE_CHECKING:
-    from federator.scheduling.drill import Outcome
+    from federator.scheduling.drill import DrillResult
 
 SHOWN: Final = 10
 """So many workloads without a place are listed of one loss."""
@@ -60,7 +60,7 @@ def drill(by: str, files: tuple[str, ...], a_minute: int | None, output: str, **
         sys.exit(1)
 
 
-def _show(outcomes: "Sequence[Outcome]", by: str) -> None:
+def _show(outcomes: "Sequence[DrillResult]", by: str) -> None:
     from federator.model.ask import Tier
 
     if not outcomes:
@@ -105,7 +105,7 @@ def _duration(seconds: float) -> str:
     return f"{whole}s" if whole < 120 else f"{-(-whole // 60)}m"
 
 
-def _outcome(outcome: "Outcome") -> dict[str, Any]:
+def _outcome(outcome: "DrillResult") -> dict[str, Any]:
     return {
         "name": outcome.loss.name,
         "clusters": list(outcome.loss.clusters),

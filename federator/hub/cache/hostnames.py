@@ -68,8 +68,8 @@ class HostNames:
         workload: Workload,
         workloads: Mapping[WorkloadKey, Workload],
         record_of: Callable[[Workload], Record | None],
-        barred: Callable[[Workload], permitted.Refused | None],
-    ) -> permitted.Refused | None:
+        barred: Callable[[Workload], permitted.NotPermitted | None],
+    ) -> permitted.NotPermitted | None:
         """Why a workload may not run, if another namespace has one of its names. `barred`: why a
         workload may not run whichever workload has the name."""
         ranks = _Ranks(workload, workloads, record_of, barred)
@@ -84,7 +84,7 @@ class HostNames:
         asked: Workload,
         workloads: Mapping[WorkloadKey, Workload],
         record_of: Callable[[Workload], Record | None],
-        barred: Callable[[Workload], permitted.Refused | None],
+        barred: Callable[[Workload], permitted.NotPermitted | None],
     ) -> dict[str, str]:
         """Each name of `asked` that another namespace has -> its overlapping name there. `asked`
         may be new or an edit: the names that it adds are claimed last. Others as in `refusal`."""
@@ -112,7 +112,7 @@ class _Ranks:
     asked: Workload
     workloads: Mapping[WorkloadKey, Workload]
     record_of: Callable[[Workload], Record | None]
-    barred: Callable[[Workload], permitted.Refused | None]
+    barred: Callable[[Workload], permitted.NotPermitted | None]
 
     def of(self, key: WorkloadKey) -> int | None:
         """None for a workload with claims that do not count."""

@@ -16,7 +16,7 @@ from federator.model.ask import Disruptions
 from federator.model.names import WorkloadKey
 from federator.scheduling.admission import budgets, notice
 from federator.scheduling.admission.budgets import Budgets, Gone
-from federator.scheduling.admission.notice import Given, Pace
+from federator.scheduling.admission.notice import NoticesGiven, Pace
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Noticed
 
@@ -27,7 +27,7 @@ MINUTE_S: Final = 60.0
 class Notices:
     """Changed by placing only."""
 
-    _given: Given = field(default_factory=Given)
+    _given: NoticesGiven = field(default_factory=NoticesGiven)
     _gone: list[tuple[float, str, str, int]] = field(default_factory=list)
     """(when, uid, cluster, copies) of those with a disruption budget that left in the last minute;
     in monotonic seconds, oldest first."""

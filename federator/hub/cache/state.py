@@ -44,7 +44,7 @@ from federator.model.neighbours import Peers
 from federator.model.rules.invariant import Invariant
 from federator.model.table import Hashes, Packed, Table
 from federator.placement.policy import permitted
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from federator.placement.policy.policies import Bindings, Policies, Rule
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
@@ -365,12 +365,12 @@ class HubState:
             levels[name] = new.level
         self.levels = levels
 
-    def refusal(self, workload: Workload) -> Refused | None:
+    def refusal(self, workload: Workload) -> NotPermitted | None:
         """Why a workload may not run as it is written; None when it may, or cannot be read."""
         asked = workload, self.workloads, self.record_of, self.barred
         return self.barred(workload) or self.host_names.refusal(*asked)
 
-    def barred(self, workload: Workload) -> Refused | None:
+    def barred(self, workload: Workload) -> NotPermitted | None:
         """The same by its own namespace and its project's accounts alone."""
         ask, quotas = workload.ask, self.quotas.values()
         return permitted.refusal(ask, self.levels, quotas) if ask is not None else None

@@ -61,7 +61,7 @@ from federator.model.names import WorkloadKey
 from federator.model.policy import FailoverWhen
 from federator.model.steps import RequeueAfter
 from federator.scheduling import drill, evacuation, governor
-from federator.scheduling.evacuation import Moved, Occupant, Pace, Rehearsed
+from federator.scheduling.evacuation import EvacuationPlan, Moved, Occupant, Rehearsed
 from federator.scheduling.governor import Health
 from federator.status.conditions import FALSE, TRUE
 
@@ -403,7 +403,7 @@ class Draining:
             self._look_at(turn.key)
         return bool(turns)
 
-    def _grant(self, paced: Pace, now_s: float) -> None:
+    def _grant(self, paced: EvacuationPlan, now_s: float) -> None:
         for turn in paced.turns:
             self._granted[turn.key] = Moved(now_s, turn.copies)
             self.placing.moves.grant(turn.key, turn.copies)
@@ -479,7 +479,7 @@ class Draining:
         return raw.epoch_s(raw.text(figures, "since")) or self.clock.now()
 
     def _report(
-        self, drained: _Drained, paced: Pace, occupants: Mapping[WorkloadKey, Occupant]
+        self, drained: _Drained, paced: EvacuationPlan, occupants: Mapping[WorkloadKey, Occupant]
     ) -> bool:
         """Says how far one drain is. Returns whether anything moves."""
         member, left = drained.member, sum(drained.copies.values())

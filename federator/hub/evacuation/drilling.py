@@ -22,7 +22,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import FleetSnapshot
 from federator.model.names import WorkloadKey, is_probe
 from federator.scheduling import drill, evacuation
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Rehearsed
 
@@ -52,7 +52,7 @@ PUBLISH_S: Final = 1.0
 """Seconds between two publications of the figures of all clusters, within a round."""
 UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
-Elsewhere = Callable[[Sequence[Loss]], Awaitable[Sequence[Outcome] | None]]
+Elsewhere = Callable[[Sequence[Loss]], Awaitable[Sequence[DrillResult] | None]]
 """Drills losses; None where that is not possible now."""
 
 
@@ -77,7 +77,7 @@ class Drilling:
         self._placing = placing
         self._clock = clock
         self._entry = functools.partial(trial_entry, state, placing)
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, DrillResult] = {}
         self._published_s = -math.inf
         self._together = 1
         """Losses of the next question to the worker."""
@@ -88,7 +88,7 @@ class Drilling:
         """Drills next to the event loop; None while there is no worker."""
 
     @property
-    def outcomes(self) -> Mapping[str, Outcome]:
+    def outcomes(self) -> Mapping[str, DrillResult]:
         """What the last drill of each cluster came to, by its name."""
         return self._outcomes
 
@@ -123,7 +123,7 @@ class Drilling:
                 self._publish()
         self._publish()
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: DrillResult) -> None:
         name, before = outcome.loss.name, self._outcomes.get(outcome.loss.name)
         self._outcomes[name] = outcome
         lacking = sum(unplaced.copies for unplaced in outcome.unplaced)
@@ -131,11 +131,11 @@ class Drilling:
         if bool(lacking) != bool(was):
             log.info("drilled", extra={"cluster": name, "unplaceable": lacking, "before": was})
 
-    async def outcome(self, loss: Loss) -> Outcome:
+    async def outcome(self, loss: Loss) -> DrillResult:
         """What this loss would come to, on the fleet as it is now."""
         return (await self._some([loss]))[0]
 
-    async def _some(self, losses: Sequence[Loss]) -> Sequence[Outcome]:
+    async def _some(self, losses: Sequence[Loss]) -> Sequence[DrillResult]:
         """What the first of these losses would come to: as many as one answer of the worker takes,
         or one on the event loop."""
         if self.elsewhere is not None:
@@ -157,7 +157,7 @@ class Drilling:
             self._fleet, self._fleet_s = self._state.snapshot(self._clock), now_s
         return self._fleet
 
-    async def _in_slices(self, loss: Loss) -> Outcome:
+    async def _in_slices(self, loss: Loss) -> DrillResult:
         """On the event loop. A workload is looked at when its turn comes, so that a hundred
         thousand of them are not kept until then."""
         tally, clusters = drill.Tally(loss), frozenset(loss.clusters)

@@ -22,7 +22,7 @@ from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.policy import Failover
 from federator.scheduling import governor
-from federator.scheduling.governor import Brake, Evidence, Fleet, Health, Move, Probed
+from federator.scheduling.governor import Brake, Evidence, FleetHealth, Health, Move, Probed
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Governing:
         self.state = state
         self.events = events
         self.clock = clock
-        self.fleet = Fleet()
+        self.fleet = FleetHealth()
         self._short = short
         """Whether this process lacks something of its own."""
         self._witnesses = witnesses
@@ -79,7 +79,7 @@ class Governing:
 
     def begin(self) -> None:
         """A term begins: nothing is known of the fleet, and of moves what decisions say."""
-        self.fleet, self._looked_s = Fleet(), None
+        self.fleet, self._looked_s = FleetHealth(), None
         self._held.clear()
         self._noted.clear()
         self._moves.clear()

@@ -22,7 +22,7 @@ from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
 from federator.scheduling.entry import Entry
-from federator.scheduling.evacuation import Moved, Occupant, Turn
+from federator.scheduling.evacuation import Evacuation, Moved, Occupant
 
 LOOKED_AT: Final = 32
 """Workloads for which a return is rehearsed in one turn."""
@@ -67,7 +67,7 @@ class Returning:
         given: Sequence[Moved],
         now_s: float,
         busy: Collection[WorkloadKey],
-    ) -> tuple[Turn, ...]:
+    ) -> tuple[Evacuation, ...]:
         """Gives turns to those that may go back now."""
         homes: dict[WorkloadKey, str] = {}
         occupants: list[Occupant] = []

@@ -183,12 +183,12 @@ class Situation:
         refused = self.refusal(ask, snapshot)
         return Entry(ask=ask, standing=self.standing(workload), refused=refused)
 
-    def refusal(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
+    def refusal(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.NotPermitted | None:
         """Why a workload may not run as it is written; None when it may."""
         refused = permitted.refusal(ask, snapshot.levels, snapshot.quotas)
         return refused or self._taken(ask, snapshot)
 
-    def _taken(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.Refused | None:
+    def _taken(self, ask: Ask, snapshot: FleetSnapshot) -> permitted.NotPermitted | None:
         """Why it may not run, if a workload of another namespace has one of its host names. A name
         that it does not have yet is claimed last."""
         hosts = ask.privileges.hosts

@@ -41,13 +41,13 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
 from federator.placement.policy import tolerating
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from federator.placement.selection.leaving import everywhere
 from federator.scheduling import cycle, write_order
 from federator.scheduling import due as due_rule
 from federator.scheduling.admission.notice import Pace
 from federator.scheduling.cycle import Cycle
-from federator.scheduling.due import Verdict
+from federator.scheduling.due import TurnAction
 from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
@@ -64,7 +64,7 @@ class Due:
     asked: Ask
     record: Record | None
     inputs: str
-    refused: Refused | None = None
+    refused: NotPermitted | None = None
     """Why it may not run as it is written."""
 
     @property
@@ -197,7 +197,7 @@ class Placing:
     ) -> Entry | None:
         """One that may have to leave for one that is due, unless its own turn runs or is near."""
         workload = self.state.workloads.get(key)
-        if workload is None or due_rule.look(self._presence(key, workload)) is not Verdict.LOOK:
+        if workload is None or due_rule.look(self._presence(key, workload)) is not TurnAction.LOOK:
             return None
         ask = self.asked(workload)
         if ask is None or not batch.join(key):
@@ -322,16 +322,16 @@ class Placing:
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
         verdict = due_rule.look(self._presence(key, workload))
-        if verdict is Verdict.FORGET or workload is None:
+        if verdict is TurnAction.FORGET or workload is None:
             self._forget(key, workload)
             return None
-        if verdict is Verdict.LEAVE:
+        if verdict is TurnAction.LEAVE:
             self.requeue(*self.inadmissible.forget(key))
             return None
         if (in_s := self.caps.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
         restored.believe_again(self.state, key, self.clock.monotonic())
-        if verdict is Verdict.WAIT:
+        if verdict is TurnAction.WAIT:
             return None
         ask = self.asked(workload)
         assert ask is not None
@@ -386,7 +386,11 @@ class Placing:
             self.caps.drop(key)
 
     def _judge(
-        self, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None
+        self,
+        workload: Workload,
+        record: Record | None,
+        inputs_hash: str,
+        refused: NotPermitted | None,
     ) -> None:
         """Records that a workload was evaluated with these inputs, if they are new."""
         key = workload.key
@@ -412,7 +416,7 @@ class Placing:
         workload: Workload,
         record: Record | None,
         inputs_hash: str,
-        refused: Refused | None,
+        refused: NotPermitted | None,
     ) -> due_rule.Comparison:
         """The decision in force compared with what is asked for now."""
         if record is None:

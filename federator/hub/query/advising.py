@@ -25,7 +25,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.hub.snapshot.computing import Broken, Compute
 from federator.hub.snapshot.places import Full, Kind
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kinds import read, registry
 from federator.kube import errors
 from federator.kube.client import Client
@@ -120,7 +120,7 @@ async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> msgsp
 
 
 def _explained(
-    world: World, obj: Mapping[str, Any], subject: "Subject", explain: Explain, stop: Stop
+    world: StateCopy, obj: Mapping[str, Any], subject: "Subject", explain: Explain, stop: Stop
 ) -> bytes:
     situation = situation_of(world, subject)
     return msgspec.json.encode(plaintext.every(explain(obj, situation, subject.workload, stop)))
@@ -144,12 +144,12 @@ async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> msgsp
 
 
 def _read(
-    _: World, body: bytes, kind: str, namespace: str, __: Stop
+    _: StateCopy, body: bytes, kind: str, namespace: str, __: Stop
 ) -> tuple[WorkloadKey, dict[str, Any]]:
     return manifest(body, kind, namespace)
 
 
-def _tried(world: World, subject: "Subject", _: Stop) -> bytes:
+def _tried(world: StateCopy, subject: "Subject", _: Stop) -> bytes:
     ((ask, decision),) = situation_of(world, subject).decide_all()
     shown = offline.as_object(ask, decision, "placed as a trial")
     return msgspec.json.encode(plaintext.every(shown))
@@ -269,7 +269,7 @@ def _holding(inputs: Inputs, workload: Workload) -> list[dict[str, Any]]:
     return [{**members[name].obj, "kind": "MemberCluster"} for name in held if name in members]
 
 
-def situation_of(world: World, subject: Subject) -> Situation:
+def situation_of(world: StateCopy, subject: Subject) -> Situation:
     """What the engine needs for one workload: of other tenants it has sums and nothing else."""
     snapshot, workload = world.snapshot, subject.workload
     key = workload.key
@@ -302,7 +302,7 @@ def situation_of(world: World, subject: Subject) -> Situation:
     )
 
 
-def asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
+def asks(world: StateCopy, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
     """The asks of these workloads under the policies in force."""
     bindings = Bindings(world.snapshot.quotas)
     for key in keys:
@@ -312,7 +312,7 @@ def asks(world: World, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
             yield ask
 
 
-def _jobs(world: World) -> Iterator[tuple[Workload, Record]]:
+def _jobs(world: StateCopy) -> Iterator[tuple[Workload, Record]]:
     """All jobs with their decisions: those that have ended say how long such work runs."""
     for workload in world.workloads.values():
         if workload.key.kind not in _JOBS or workload.wants is None:

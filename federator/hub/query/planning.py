@@ -22,7 +22,7 @@ from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs
 from federator.hub.query.router import LARGE_BYTES, Question, Right
 from federator.hub.snapshot.places import Kind
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kinds import read, registry
 from federator.kube import errors
 from federator.kube.threads import Stop
@@ -119,12 +119,12 @@ async def planned(inputs: Inputs, body: bytes, may: May, compute: Plan) -> msgsp
     return msgspec.Raw(await inputs.computed(Kind.PLAN, document, task))
 
 
-def _edits(_: World, body: bytes, __: Stop) -> Edits:
+def _edits(_: StateCopy, body: bytes, __: Stop) -> Edits:
     asked = parsed(body)
     return Edits(tuple(asked.edited), asked.deleted, asked.lost)
 
 
-def document(world: World, task: Task, stop: Stop) -> bytes:
+def document(world: StateCopy, task: Task, stop: Stop) -> bytes:
     """The document in JSON. Raises `Refused`."""
     situation = world.situation(task.native, task.live)
     fields = parsed(task.body).fields()

@@ -39,7 +39,7 @@ from federator.model.ask import Ask, Tier
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 from federator.model.names import WorkloadKey
-from federator.scheduling.drill import Outcome
+from federator.scheduling.drill import DrillResult
 from federator.scheduling.entry import Standing
 
 TAIL_MAX: Final = 10_000
@@ -67,7 +67,7 @@ class Sources:
     """Those that hold nothing and wait for room."""
     plan: Plan | None = None
     """None where no plans are made."""
-    drilled: Callable[[], Mapping[str, Outcome]] = dict
+    drilled: Callable[[], Mapping[str, DrillResult]] = dict
     """What the last drill of each cluster came to."""
     verdict: Verdict | None = None
     """None where no verdicts are given."""

@@ -20,7 +20,7 @@ from federator.hub.query.access import Refused
 from federator.hub.query.advising import Inputs, Subject
 from federator.hub.snapshot.places import Kind
 from federator.hub.snapshot.quick import Quick
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kinds import read, registry
 from federator.kube.threads import Stop
 from federator.model import plaintext
@@ -100,7 +100,7 @@ async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: st
 
 
 def at_once(
-    world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
+    world: StateCopy, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
 ) -> bytes | None:
     """The verdict in JSON if one decision gives all copies a place; None if it takes more."""
     if len(subjects) > QUICK_MAX:
@@ -131,7 +131,9 @@ def at_once(
     return None if made is None else _encoded(made)
 
 
-def document(world: World, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop) -> bytes:
+def document(
+    world: StateCopy, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
+) -> bytes:
     """The verdict in JSON, whatever it takes."""
     by_key = {subject.workload.key: subject for subject in subjects}
 
@@ -149,7 +151,7 @@ def _encoded(made: Mapping[str, Any] | None) -> bytes:
     return msgspec.json.encode(plaintext.every(made))
 
 
-def _situation(world: World, subjects: Mapping[WorkloadKey, Subject]) -> Situation:
+def _situation(world: StateCopy, subjects: Mapping[WorkloadKey, Subject]) -> Situation:
     """All that the next cycle reads, with the workloads of the submission as they would be."""
     added = {key: subject.workload for key, subject in subjects.items()}
     every = tuple(subjects.values())
@@ -167,7 +169,7 @@ def _situation(world: World, subjects: Mapping[WorkloadKey, Subject]) -> Situati
     )
 
 
-def _waiting(world: World, subjects: Sequence[Subject]) -> set[WorkloadKey]:
+def _waiting(world: StateCopy, subjects: Sequence[Subject]) -> set[WorkloadKey]:
     """Those that wait for room and may have it kept for them."""
     if not any(account.backfills for account in world.snapshot.quotas):
         return set()

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from federator.hub.cache.state import HubState
 from federator.hub.snapshot.following import Follower, Log, Lost
 from federator.hub.snapshot.places import Kind, Places
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Stop
@@ -56,7 +56,7 @@ class InProcess:
         self._compute = compute
 
     async def __call__(self, kind: Kind, work: Callable[..., T], *arguments: Any) -> T:
-        world = World.of(self._state(), self._clock)
+        world = StateCopy.of(self._state(), self._clock)
 
         def computed(stop: Stop) -> T:
             return work(world, *arguments, stop)

@@ -26,7 +26,7 @@ from federator.hub.snapshot.frames import Frames
 from federator.hub.snapshot.places import NICE, WORKER_NICE, Kind
 from federator.hub.snapshot.prepared import Prepared
 from federator.hub.snapshot.quick import Quick
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.process import forking, logs, malloc
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Worker:
     """Reads from `source`, answers on `sink`, until `source` ends."""
 
     def __init__(self, source: int, sink: int) -> None:
-        self.world = World()
+        self.world = StateCopy()
         self._source = source
         self._sink = sink
         self._children: dict[int, _Child] = {}
@@ -182,7 +182,7 @@ class Worker:
             data = data[os.write(self._sink, data) :]
 
 
-def _answered(world: World, question: bytes) -> Any:
+def _answered(world: StateCopy, question: bytes) -> Any:
     """In the child, so that a question that cannot be read is an error of its caller alone."""
     work, arguments = frames.loads(question)
     if isinstance(work, Quick):

@@ -55,7 +55,7 @@ class Head:
 
 
 @dataclass(slots=True)
-class World:
+class StateCopy:
     """The copy. Nothing in it is shared with what the hub changes."""
 
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class World:
     empty: EmptyFleet = field(default_factory=EmptyFleet)
 
     @classmethod
-    def of(cls, state: HubState, clock: Clock) -> "World":
+    def of(cls, state: HubState, clock: Clock) -> "StateCopy":
         """A copy in this process, taken in one turn of the event loop."""
         return cls(
             workloads=dict(state.workloads.rows()),

@@ -29,7 +29,7 @@ from federator.model.rules.invariant import Invariant, Survives
 from federator.placement.policy import holds
 from federator.placement.selection import invariants
 from federator.scheduling import drill
-from federator.scheduling.drill import Loss, Outcome
+from federator.scheduling.drill import DrillResult, Loss
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -80,7 +80,7 @@ class InvariantStatus:
         state: HubState,
         host: clients.Client,
         *,
-        lose: Callable[[Loss], Awaitable[Outcome]],
+        lose: Callable[[Loss], Awaitable[DrillResult]],
         tell: Tell,
         clock: Clock,
     ) -> None:
@@ -90,7 +90,7 @@ class InvariantStatus:
         self._tell = tell
         self._clock = clock
         self._wake, self._drill = asyncio.Event(), asyncio.Event()
-        self._losses: dict[tuple[str, int], list[Outcome]] = {}
+        self._losses: dict[tuple[str, int], list[DrillResult]] = {}
         """(label, number of domains) -> what each of their losses would come to."""
         signals = state.signals
         signals.on_invariant.append(self._invariant_changed)
@@ -276,7 +276,7 @@ class InvariantStatus:
             for invariant in self._state.invariants.values()
             if isinstance(invariant.rule, Survives) and drill.possible(snapshot, invariant.rule)
         ]
-        tried: dict[tuple[str, int], list[Outcome]] = {}
+        tried: dict[tuple[str, int], list[DrillResult]] = {}
         for key in dict.fromkeys((rule.topology_key, rule.loss) for rule in rules):
             tried[key] = [await self._lose(loss) for loss in drill.losses(snapshot, *key)]
         if tried != self._losses:

@@ -24,7 +24,7 @@ from federator.model.fleet import ClusterView
 from federator.model.kubernetes import diffs
 from federator.placement.policy import standing
 from federator.placement.policy.policies import Id, Rule
-from federator.placement.policy.standing import Standing, Standings
+from federator.placement.policy.standing import PolicyStanding, Standings
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,9 @@ class PolicyStatus:
                 done = done and isinstance(trouble, errors.NotFound | errors.Denied)
         return done
 
-    async def _write(self, rule: Rule, now: Standing, clusters: Mapping[str, ClusterView]) -> None:
+    async def _write(
+        self, rule: Rule, now: PolicyStanding, clusters: Mapping[str, ClusterView]
+    ) -> None:
         """Brings one status up to date. Raises ApiError."""
         kind = placementpolicy.CLUSTER_KIND if rule.cluster_wide else placementpolicy.KIND
         ref = registry.KINDS[kind].ref(*rule.id)

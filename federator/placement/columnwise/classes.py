@@ -33,7 +33,7 @@ _FIGURES: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SoftSpread:
     """A soft spread rule."""
 
     rule: SpreadRule
@@ -70,7 +70,7 @@ class Class:
     """At most one cluster is to have copies."""
     most: int
     """The most copies of one cluster by the policy; UNLIMITED without a bound."""
-    rules: tuple[Rule, ...]
+    rules: tuple[SoftSpread, ...]
     preference: Ints
     """[C]: what the terms that do not read room give, in all; 0 for closed clusters."""
     rows: tuple[tuple[str, int, dict[str, int], str], ...]
@@ -188,9 +188,9 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     )
 
 
-def _rules(ask: Ask, field: Field) -> tuple[Rule, ...]:
+def _rules(ask: Ask, field: Field) -> tuple[SoftSpread, ...]:
     return tuple(
-        Rule(
+        SoftSpread(
             rule,
             tuple(place.domains[at] for place in field.places),
             tuple(dict.fromkeys(cell[at] for cell in field.cells)),

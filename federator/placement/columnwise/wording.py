@@ -43,7 +43,7 @@ class Worded:
     chosen: list[int]
     """Rising."""
     copies: list[int]
-    facts: verdicts.Outcome
+    facts: verdicts.Shortfall
 
     def every(self) -> tuple[Verdict, ...]:
         return self._of_crowd().every()
@@ -136,7 +136,7 @@ class InFull:
     ask: Ask
     like: Class
     crowd: Crowd
-    facts: verdicts.Outcome
+    facts: verdicts.Shortfall
 
     def every(self) -> tuple[Verdict, ...]:
         return self._verdicts().every()

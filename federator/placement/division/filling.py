@@ -371,15 +371,15 @@ def shrink(parties: Sequence[Party], surplus: int, rules: _Rules, idle: _Idle) -
         reserve = _MARGIN * unit * len(parties)
         if surplus > reserve:
             before = [party.seats for party in parties]
-            _Taking(parties, rules, idle, unit).run(surplus - reserve)
+            _SeatTaking(parties, rules, idle, unit).run(surplus - reserve)
             for party, seats in zip(parties, before, strict=True):
                 party.seats = min(party.seats + _MARGIN * unit, seats)
             surplus -= sum(before) - sum(party.seats for party in parties)
         unit //= 2
-    _Taking(parties, rules, idle, 1).run(surplus)
+    _SeatTaking(parties, rules, idle, 1).run(surplus)
 
 
-class _Taking(_Cells):
+class _SeatTaking(_Cells):
     """Takes seats in blocks of `unit`, or less near a floor: the reverse of filling."""
 
     def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:

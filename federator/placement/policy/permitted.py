@@ -19,7 +19,7 @@ from federator.placement.quota import quota
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NotPermitted:
     """Why a workload may not run as it is written; `message` begins with the path of the field."""
 
     reason: Reason
@@ -28,7 +28,7 @@ class Refused:
 
 def refusal(
     ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount]
-) -> Refused | None:
+) -> NotPermitted | None:
     """Why the workload may not run; None when it may. `levels` and `quotas` as in a
     FleetSnapshot.
     """
@@ -37,28 +37,28 @@ def refusal(
             f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use "
             "another one"
         )
-        return Refused(Reason.POD_SECURITY_VIOLATION, message)
+        return NotPermitted(Reason.POD_SECURITY_VIOLATION, message)
     if ask.privileges is NO_PRIVILEGES or ask.privileges == NO_PRIVILEGES:
         return None
     level = levels.get(ask.key.namespace, pod_security.DEFAULT)
     return _by_level(ask, level) or next(_by_lists(ask, quotas), None)
 
 
-def _by_level(ask: Ask, level: Level) -> Refused | None:
+def _by_level(ask: Ask, level: Level) -> NotPermitted | None:
     if level is Level.PRIVILEGED:
         return None
     violation = ask.privileges.restricted if level is Level.RESTRICTED else ask.privileges.baseline
     where = f"namespace {ask.key.namespace} has the Pod Security level {level}"
     if violation:
-        return Refused(Reason.POD_SECURITY_VIOLATION, f"{violation}; {where}")
+        return NotPermitted(Reason.POD_SECURITY_VIOLATION, f"{violation}; {where}")
     if ask.privileges.nodes:
-        return Refused(
+        return NotPermitted(
             Reason.POD_SECURITY_VIOLATION, f"{ask.privileges.nodes}; {where}, not privileged"
         )
     return None
 
 
-def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
+def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[NotPermitted]:
     """Every account that covers the project must list what is used. An account without a list lists
     nothing; a project that no account covers is not limited."""
     wanted = ask.privileges
@@ -84,7 +84,7 @@ def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
             ),
         ):
             if value and not any_matches(listed, value):
-                yield Refused(
+                yield NotPermitted(
                     Reason.IDENTITY_NOT_ALLOWED, _unlisted(path, value, field, listed, account)
                 )
         for values, field, limits in (
@@ -94,12 +94,12 @@ def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
         ):
             for path, value in values if limits is not None else ():
                 if not any_matches(limits or (), value):
-                    yield Refused(
+                    yield NotPermitted(
                         Reason.IDENTITY_NOT_ALLOWED,
                         _unlisted(path, value, field, limits or (), account),
                     )
         if too_long := _too_long(wanted.grace, account):
-            yield Refused(Reason.IDENTITY_NOT_ALLOWED, too_long)
+            yield NotPermitted(Reason.IDENTITY_NOT_ALLOWED, too_long)
 
 
 def _too_long(grace: tuple[str, int] | None, account: QuotaAccount) -> str:
@@ -113,12 +113,12 @@ def _too_long(grace: tuple[str, int] | None, account: QuotaAccount) -> str:
     )
 
 
-def taken(path: str, host: str, other: str) -> Refused:
+def taken(path: str, host: str, other: str) -> NotPermitted:
     """A host name that another namespace had first, or that overlaps `other`, which it had. The
     message does not name the workload."""
     what = "every host (a door without a host)" if host == "*" else host
     overlaps = f"which overlaps {other}, " if other != host else ""
-    return Refused(
+    return NotPermitted(
         Reason.IDENTITY_NOT_ALLOWED,
         f"{path}: is {what}, {overlaps}which a workload of another namespace had first; choose"
         " another name, or have that workload give it up",

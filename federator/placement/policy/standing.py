@@ -23,7 +23,7 @@ def title(which: Id) -> str:
 
 
 @dataclass(slots=True)
-class Standing:
+class PolicyStanding:
     """What workloads have to do with one policy."""
 
     matched: int = 0
@@ -46,11 +46,11 @@ class Standings:
     """Of all policies, one workload after the other."""
 
     rules: Policies
-    by_policy: dict[Id, Standing] = field(default_factory=dict)
+    by_policy: dict[Id, PolicyStanding] = field(default_factory=dict)
     _reported: set[tuple[Id, Id]] = field(default_factory=set)
 
-    def of(self, which: Id) -> Standing:
-        return self.by_policy.setdefault(which, Standing())
+    def of(self, which: Id) -> PolicyStanding:
+        return self.by_policy.setdefault(which, PolicyStanding())
 
     def add(self, workload: str, subject: Subject, policy: Policy) -> None:
         """Counts one workload. `policy`: the one in force for it."""

@@ -50,7 +50,7 @@ class Over:
     reason: Reason = Reason.QUOTA_EXCEEDED
 
 
-class Committed(Protocol):
+class CommittedUsage(Protocol):
     """What is read of the commitments."""
 
     terminating: dict[str, tuple[Former, ...]]
@@ -59,7 +59,9 @@ class Committed(Protocol):
     def commitment(self, uid: str) -> Commitment | None: ...
 
 
-def usage_with_domains(usage: Usage, commitments: Committed, tree: Tree, clusters: Labels) -> Usage:
+def usage_with_domains(
+    usage: Usage, commitments: CommittedUsage, tree: Tree, clusters: Labels
+) -> Usage:
     """The usage, with that in each domain of a tree beside that over all clusters, under the names
     of `resources.cell`. A sum over what is held, made here: as of this moment."""
     domains = _of_roots(tree, clusters)
@@ -84,7 +86,7 @@ class InDomains:
     free in the next cycle: they are written one after the other, and no account may be above a
     limit meanwhile."""
 
-    def __init__(self, tree: Tree, commitments: Committed, clusters: Labels) -> None:
+    def __init__(self, tree: Tree, commitments: CommittedUsage, clusters: Labels) -> None:
         self._tree, self._commitments = tree, commitments
         self._domains = _of_roots(tree, clusters)
         self._roots: dict[str, list[str]] = {}
@@ -268,7 +270,7 @@ class _Domains:
                     made.limited[domain.name, tier] = before | resources
         return made
 
-    def cells(self, part: "_Part") -> _Amounts:
+    def cells(self, part: "_AccountPart") -> _Amounts:
         """What it uses in each domain."""
         cells: dict[str, int] = {}
         for name, clusters in self.within.items():
@@ -294,7 +296,7 @@ def _roots(tree: Tree, project: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _AccountPart:
     """What one account is charged for a commitment."""
 
     project: str
@@ -308,9 +310,9 @@ class _Part:
         return self.project, self.tier
 
 
-def _parts(commitment: Commitment) -> Iterator[_Part]:
+def _parts(commitment: Commitment) -> Iterator[_AccountPart]:
     """What its own project and tier are charged first, then what others are in addition."""
-    yield _Part(
+    yield _AccountPart(
         commitment.project,
         commitment.tier,
         commitment.shape.requests,
@@ -319,14 +321,14 @@ def _parts(commitment: Commitment) -> Iterator[_Part]:
     yield from map(_besides, commitment.former)
 
 
-def _terminating(commitments: Committed) -> Iterator[_Part]:
+def _terminating(commitments: CommittedUsage) -> Iterator[_AccountPart]:
     """What accounts are charged for pods beyond commitments."""
     return map(_besides, itertools.chain.from_iterable(commitments.terminating.values()))
 
 
-def _besides(left: Former) -> _Part:
+def _besides(left: Former) -> _AccountPart:
     there = [(held.cluster, held.copies) for held in left.held]
-    return _Part(left.project, left.tier, left.requests, there)
+    return _AccountPart(left.project, left.tier, left.requests, there)
 
 
 def _key(commitment: Commitment) -> _Key:

@@ -27,7 +27,7 @@ _NOTHING: Final = TierQuota()
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class AccountLimit:
     """What one account may use of one resource in one tier. Use is counted as its parent sees it:
     of the accounts below, only what they use beyond what they keep."""
 
@@ -77,7 +77,7 @@ class Tree:
             self._charged[project] = self._lowest(self._speaking[project])
             for name in self._charged[project]:
                 self._own.setdefault(name, []).append(project)
-        self._bounds: dict[tuple[str, Tier, str], Mapping[str, Bound] | None] = {}
+        self._bounds: dict[tuple[str, Tier, str], Mapping[str, AccountLimit] | None] = {}
         self._names: dict[tuple[str, Tier], tuple[str, ...]] = {}
         self._promised: Resources | None = None
         self._under: dict[str, tuple[str, ...]] = {}
@@ -172,7 +172,7 @@ class Tree:
             self._names[key] = tuple(sorted(resources))
         return self._names[key]
 
-    def bounds(self, name: str, tier: Tier, resource: str) -> Mapping[str, Bound] | None:
+    def bounds(self, name: str, tier: Tier, resource: str) -> Mapping[str, AccountLimit] | None:
         """Of all accounts of the same tree; None where it says nothing of the resource."""
         key = (self._paths[name][-1], tier, resource)
         if key not in self._bounds:
@@ -197,8 +197,8 @@ class Tree:
         above = {other for name in names for other in self._paths[name][1:]}
         return tuple(name for name in names if name not in above)
 
-    def _reckoned(self, root: str, tier: Tier, resource: str) -> Mapping[str, Bound]:
-        bounds: dict[str, Bound] = {}
+    def _reckoned(self, root: str, tier: Tier, resource: str) -> Mapping[str, AccountLimit]:
+        bounds: dict[str, AccountLimit] = {}
         below: dict[str, int] = {}
         """What the accounts below each keep."""
         sums: dict[str, int] = {}
@@ -234,7 +234,7 @@ def maximum(said: TierQuota, resource: str) -> int | None:
 
 def _bound(
     said: TierQuota, tier: Tier, resource: str, below: int, beneath: int | None, *, root: bool
-) -> Bound:
+) -> AccountLimit:
     """`below`: what the accounts below it keep; `beneath`: the sum of their guarantees, None when
     they have none."""
     own, most = guaranteed(said, resource), maximum(said, resource)
@@ -246,7 +246,7 @@ def _bound(
             most, field = promised, f"guaranteed.{resource}" if own is not None else ""
         # No account is above a root: what it may have at most is the pool of its tree.
         pool = max((most or 0) - below, 0)
-        return Bound(0, pool, None if most is None else pool, below, most, field, promised)
+        return AccountLimit(0, pool, None if most is None else pool, below, most, field, promised)
     borrows = said.borrowing.get(resource)
     # Tiers that keep their guarantee to themselves do not borrow unless it is written.
     if borrows is None and most is None and tier in KEEPS and own is not None:
@@ -259,7 +259,7 @@ def _bound(
     pool = max((promised or 0) - below, 0)
     # Idle guarantees are lent by default, except in tiers in which work must begin at any moment.
     lent = said.lending.get(resource, 0 if tier in KEEPS else pool)
-    return Bound(
+    return AccountLimit(
         kept=max(pool - lent, 0),
         pool=pool,
         most=None if most is None else max(most - below, 0),

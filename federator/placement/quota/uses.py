@@ -12,7 +12,7 @@ from federator.model.accounts import Balance
 from federator.model.ask import Tier
 from federator.model.fleet import Commitment
 from federator.model.resources import Resources
-from federator.placement.quota.tree import Bound, Tree
+from federator.placement.quota.tree import AccountLimit, Tree
 
 Usage = Callable[[str, Tier], Resources]
 NOBODY: Final[Mapping[str, int]] = {}
@@ -23,7 +23,7 @@ class Limit:
     """One of the limits above an ask: that of its own account or of one above it."""
 
     account: str
-    bound: Bound
+    bound: AccountLimit
     left: int
     """What the asking account may still take, as far as this limit goes."""
     ever: int
@@ -40,13 +40,13 @@ class _Loans:
 
 
 class Uses:
-    """Use by account, as each parent sees it (`Bound`)."""
+    """Use by account, as each parent sees it (`AccountLimit`)."""
 
     def __init__(self, tree: Tree, usage: Usage) -> None:
         self.tree = tree
         self._usage = usage
         self._tables: dict[
-            tuple[str, Tier, str], tuple[Mapping[str, Bound], dict[str, int]] | None
+            tuple[str, Tier, str], tuple[Mapping[str, AccountLimit], dict[str, int]] | None
         ] = {}
         """By root, tier and resource."""
 
@@ -114,7 +114,7 @@ class Uses:
             kept, kept_ever = kept + own, kept_ever + bound.kept
         return limits
 
-    def counted(self, root: str, tier: Tier, resource: str) -> dict[str, tuple[int, Bound]]:
+    def counted(self, root: str, tier: Tier, resource: str) -> dict[str, tuple[int, AccountLimit]]:
         """Account -> (its use as its parent sees it, its bound); empty where nothing limits."""
         bounds_and_uses = self._table(root, tier, resource)
         if bounds_and_uses is None:
@@ -137,7 +137,7 @@ class Uses:
 
     def _table(
         self, name: str, tier: Tier, resource: str
-    ) -> tuple[Mapping[str, Bound], dict[str, int]] | None:
+    ) -> tuple[Mapping[str, AccountLimit], dict[str, int]] | None:
         key = (self.tree.path(name)[-1], tier, resource)
         if key in self._tables:
             return self._tables[key]
@@ -158,7 +158,7 @@ class Uses:
         return bounds, table
 
     def _raise(
-        self, name: str, amount: int, bounds: Mapping[str, Bound], table: dict[str, int]
+        self, name: str, amount: int, bounds: Mapping[str, AccountLimit], table: dict[str, int]
     ) -> None:
         """One account uses so much more (or less)."""
         for account in self.tree.path(name):
@@ -171,7 +171,7 @@ class Uses:
 
     def _without(
         self,
-        bounds: Mapping[str, Bound],
+        bounds: Mapping[str, AccountLimit],
         table: dict[str, int],
         tier: Tier,
         resource: str,
@@ -229,7 +229,7 @@ class Uses:
     def _lend(
         self,
         name: str,
-        bounds: Mapping[str, Bound],
+        bounds: Mapping[str, AccountLimit],
         uses: Mapping[str, int],
         loans: dict[str, _Loans],
     ) -> None:

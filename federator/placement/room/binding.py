@@ -23,7 +23,7 @@ SCORED: Final = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundCopies:
     """How many copies each node gets."""
 
     each: Ints
@@ -50,7 +50,7 @@ def openness(free: Ints, one_by: Floats, needs: Ints, copies: int) -> Floats:
     return total
 
 
-def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floats]) -> Bound:
+def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floats]) -> BoundCopies:
     """Binds copies to rows of `counts` equal nodes, each of which admits `heights` copies; copies
     that fit nowhere are left out.
 
@@ -66,11 +66,11 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
     left = copies - int(counts.dot(each))
     above = heights > level
     if left <= 0 or not above.any():
-        return Bound(each)
+        return BoundCopies(each)
     scores = np.where(above, score(level + 1), -np.inf)
     first = int(scores.argmax())
     if left < counts[first]:
-        return Bound(each, ((first, left, int(each[first]) + 1),))
+        return BoundCopies(each, ((first, left, int(each[first]) + 1),))
     # Stable, so that equal rows are taken in the order of the columns and not by chance.
     best = np.argsort(-scores, kind="stable")[: int(above.sum())]
     reach = np.cumsum(counts[best])
@@ -78,12 +78,12 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
     each[best[:whole]] += 1
     rest = left - (int(reach[whole - 1]) if whole else 0)
     if whole == best.size or not rest:
-        return Bound(each)
+        return BoundCopies(each)
     last = int(best[whole])
-    return Bound(each, ((last, rest, int(each[last]) + 1),))
+    return BoundCopies(each, ((last, rest, int(each[last]) + 1),))
 
 
-def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
+def packed(counts: Ints, heights: Ints, copies: int) -> BoundCopies:
     """As `spread`, for a scheduler that fills nodes: the nodes on which fewest copies fit come
     first, one after the other."""
     each = np.zeros_like(heights)
@@ -101,7 +101,7 @@ def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
             continue
         parts += [part for part in ((row, full, height), (row, 1, copies)) if part[1] and part[2]]
         break
-    return Bound(each, tuple(parts))
+    return BoundCopies(each, tuple(parts))
 
 
 def _level(counts: Ints, heights: Ints, copies: int) -> int:

@@ -20,7 +20,7 @@ KEPT: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class NodesCharge:
     """What one charge changed, for taking it back."""
 
     at: Ints
@@ -45,16 +45,16 @@ class Single:
     need: Ints
     merged: tuple[tuple[int, Ints, Ints, Ints], ...]
 
-    def charge(self) -> Charge:
+    def charge(self) -> NodesCharge:
         parts: tuple[Parts, ...] = ()
         if self.part:
             part: Ints = np.array(self.part, dtype=np.int64)
             parts = (Parts(*divmod(self.split, self.width), part, np.ones_like(part)),)
         taken = np.broadcast_to(self.need, (self.need.size, self.whole.size))
-        return Charge(*divmod(self.whole, self.width), taken, parts, self.merged)
+        return NodesCharge(*divmod(self.whole, self.width), taken, parts, self.merged)
 
 
-charge, single = quickly(Charge), quickly(Single)
+charge, single = quickly(NodesCharge), quickly(Single)
 
 
 class Changes:

@@ -18,7 +18,7 @@ from federator.model.kubernetes import taints
 from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding, manybinding, nodes
 from federator.placement.room.binding import Floats, Ints
-from federator.placement.room.changes import Changes, Charge, Single, charge, single
+from federator.placement.room.changes import Changes, NodesCharge, Single, charge, single
 from federator.placement.room.manybinding import Parts
 from federator.placement.room.nodes import MOST_PER_NODE, Asked, Counted, Nodes
 
@@ -307,7 +307,7 @@ class Columns:
 
     def charge(
         self, shape: PodShape, at: Ints, grown: list[int], packs: Bools | None
-    ) -> Charge | Single:
+    ) -> NodesCharge | Single:
         """Binds `grown[i]` more copies in cluster `at[i]`, which rise, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes; None where none does."""
         single = self._one_each(shape, at, grown) if packs is None else None
@@ -410,7 +410,7 @@ class Columns:
 
     def _taken(
         self, shape: PodShape, at: Ints, row: Ints, taken: Ints, parts: tuple[Parts, ...]
-    ) -> Charge:
+    ) -> NodesCharge:
         """Takes `taken` from each node of rows `row` of clusters `at`, and splits off the parts."""
         self._widen(self.top + len(parts))
         width, need, resources = self.counts.shape[1], self.asked(shape).need, len(self.names)
@@ -439,13 +439,15 @@ class Columns:
         return charge(at, row, taken, parts, merged)
 
     def _merged(self, touched: Ints) -> tuple[tuple[int, Ints, Ints, Ints], ...]:
-        """Joins rows of those clusters that have too many now; as in `Charge`."""
+        """Joins rows of those clusters that have too many now; as in `NodesCharge`."""
         if self.top <= self._least_most:
             return ()
         over = touched[self.used[touched] > self.most[touched]]
         return tuple(map(self._merge, sorted(set(over.tolist())))) if over.size else ()
 
-    def _charge_one(self, shape: PodShape, at: int, copies: int, *, packs: bool) -> Charge | Single:
+    def _charge_one(
+        self, shape: PodShape, at: int, copies: int, *, packs: bool
+    ) -> NodesCharge | Single:
         """As `charge`, for one cluster: with one dimension less."""
         top, need = int(self.used[at]), self.asked(shape).need[:, 0] * self.named[:, at]
         if copies == 1 and top <= nodes.FEW_ROWS and not packs:
@@ -469,7 +471,7 @@ class Columns:
         )
         return self._taken(shape, np.full(rows.size, at), rows, taken, parts)
 
-    def _charge_single(self, shape: PodShape, at: int, need: Ints) -> Charge | Single:
+    def _charge_single(self, shape: PodShape, at: int, need: Ints) -> NodesCharge | Single:
         """As `_charge_one`, of one copy: by the numbers of one row, which cost less than arrays."""
         rows, taken = self._listed(at), need.tolist()
         row = self.asked(shape).emptiest(rows, self.makes.listed, self._makes_open(shape))
@@ -523,7 +525,7 @@ class Columns:
         heights = self.heights_of(shape, at)
         return min(int(self.counts[at, : heights.size].dot(heights)), UNLIMITED)
 
-    def undo(self, charged: Charge | Single) -> None:
+    def undo(self, charged: NodesCharge | Single) -> None:
         """Takes a charge back; later ones must have been taken back before."""
         made = charged.charge() if isinstance(charged, Single) else charged
         self._forget()

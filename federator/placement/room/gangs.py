@@ -18,7 +18,7 @@ _NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class GangFit:
     """[C] each: one entry for every cluster, by name."""
 
     fits: Ints
@@ -30,7 +30,7 @@ class Trial:
     """For how many pods of that one there is room beside those before it."""
 
 
-def trial(world: World, shape: PodShape) -> Trial:
+def trial(world: World, shape: PodShape) -> GangFit:
     """Charges nothing."""
     tried, names = world.copy(), list(world.at)
     size = len(names)
@@ -45,4 +45,4 @@ def trial(world: World, shape: PodShape) -> Trial:
         able = np.flatnonzero((short == _NOBODY) & ~pending)
         tried.charge(pod, {names[at]: count for at in able.tolist()})
     fits: Ints = np.where(short != _NOBODY, 0, np.where(pending, PENDING, 1)).astype(np.int64)
-    return Trial(fits, short, room)
+    return GangFit(fits, short, room)

@@ -79,7 +79,7 @@ class Ledger:
         """What clusters can add; None until it is read or charged, and where none states any."""
         self._widened = False
         """Whether `rooms` counts nodes that are to be added."""
-        self._trials: dict[PodShape, gangs.Trial] = {}
+        self._trials: dict[PodShape, gangs.GangFit] = {}
         """Of gangs, as long as nothing is charged."""
         self._commitments: dict[str, Commitment | None] = {}
         self._uncounted: set[str] = set()
@@ -196,7 +196,7 @@ class Ledger:
         finally:
             self._widened = before
 
-    def trial(self, shape: PodShape) -> gangs.Trial:
+    def trial(self, shape: PodShape) -> gangs.GangFit:
         """Where all pods of a gang fit together now, and where which do not."""
         trial = self._trials.get(shape)
         if trial is None:

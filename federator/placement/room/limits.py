@@ -39,7 +39,7 @@ def bounding(snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> Boundin
     return kept
 
 
-class Committed(Protocol):
+class CommittedCharges(Protocol):
     """What is read of the commitments."""
 
     def commitment(self, uid: str) -> Commitment | None: ...
@@ -70,7 +70,7 @@ class Charges:
         ask: Ask,
         cluster: str,
         held: Mapping[str, Commitment | None],
-        below: Committed,
+        below: CommittedCharges,
         freed: Resources = ZERO,
     ) -> Room | None:
         """How many copies of the workload the quotas of a cluster still have room for, beyond those
@@ -102,7 +102,7 @@ class Charges:
         room = namespaces.room(namespace, capacity.quotas[namespace], each, charged, copies)
         return room if room.copies < UNLIMITED else None
 
-    def _recount(self, held: Mapping[str, Commitment | None], below: Committed) -> None:
+    def _recount(self, held: Mapping[str, Commitment | None], below: CommittedCharges) -> None:
         for uid in self._stale:
             for place, part in self._parts.pop(uid, {}).items():
                 self._add(place, part, -1)
@@ -142,7 +142,7 @@ def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str
     return parts
 
 
-class Ledger(Protocol):
+class LedgerView(Protocol):
     """What is read of the ledger."""
 
     snapshot: FleetSnapshot
@@ -153,7 +153,9 @@ class Ledger(Protocol):
 
 
 @contextmanager
-def within(ask: Ask, held: Sequence[Holding], finished: Ranges, ledger: Ledger) -> Iterator[None]:
+def within(
+    ask: Ask, held: Sequence[Holding], finished: Ranges, ledger: LedgerView
+) -> Iterator[None]:
     """Meanwhile the ceilings of the ledger keep the workload to the quotas of members."""
     before, ledger.ceilings = ledger.ceilings, ceilings(ask, held, finished, ledger)
     try:
@@ -163,7 +165,7 @@ def within(ask: Ask, held: Sequence[Holding], finished: Ranges, ledger: Ledger) 
 
 
 def ceilings(
-    ask: Ask, held: Sequence[Holding], finished: Ranges, ledger: Ledger
+    ask: Ask, held: Sequence[Holding], finished: Ranges, ledger: LedgerView
 ) -> Mapping[str, Ceiling]:
     """The ceilings of the ledger, and below them what the quotas of members leave the workload: it
     keeps what it has, and grows as far as there is room."""

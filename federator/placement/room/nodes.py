@@ -341,7 +341,7 @@ class Nodes:
             copies,
         )
 
-    def _take(self, need: binding.Ints, bound: binding.Bound) -> "Nodes":
+    def _take(self, need: binding.Ints, bound: binding.BoundCopies) -> "Nodes":
         counts, free, kinds = self.counts, self.free, self.kinds
         if bound.each.any():
             free = free - need[:, None] * bound.each

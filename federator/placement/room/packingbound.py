@@ -55,7 +55,7 @@ class Packing:
 def bounds(packing: Packing) -> Iterator[float]:
     """Upper bounds of the worth that any placement reaches, falling, without an end. The first one
     needs no search: each class by itself."""
-    search = _Search(packing)
+    search = _PriceSearch(packing)
     best = search.alone
     while True:
         yield best * (1 + _SLACK)
@@ -65,7 +65,7 @@ def bounds(packing: Packing) -> Iterator[float]:
 _Point = tuple[Floats, Floats, Floats]
 
 
-class _Search:
+class _PriceSearch:
     """The search for prices. Everything is scaled: x[i, p] is the part of `most` that is placed,
     and what a group has of a resource, and what a class wants, is 1."""
 

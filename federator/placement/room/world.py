@@ -110,7 +110,7 @@ class Charge:
     """What one charge changed, for taking it back."""
 
     at: Ints
-    nodes: changes.Charge | changes.Single
+    nodes: changes.NodesCharge | changes.Single
     headroom: Ints | None
     """[R, c]: what it took of the headroom."""
     charged: tuple[tuple[int, Mapping[PodShape, int]], ...]

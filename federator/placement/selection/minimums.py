@@ -55,7 +55,7 @@ def choose(
         else:
             joining.append(each)
     ordered = [*holders, *_in_order(joining, holders)]
-    taking = _Taking(ordered, total, division)
+    taking = _ClusterTaking(ordered, total, division)
     for at, holder in enumerate(holders):
         taking.consider(at, held=holder.held, forced=sticky)
     fewest = DIVIDERS[division.strategy].fewest
@@ -111,7 +111,7 @@ def _in_order(joining: Sequence[Candidate], holders: Sequence[Candidate]) -> lis
     return ordered
 
 
-class _Taking:
+class _ClusterTaking:
     """Takes clusters one by one. `rest[i]` says what the clusters from the i-th on can hold, by the
     number of clusters and the copies that their minimums may use."""
 

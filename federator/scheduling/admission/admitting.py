@@ -25,8 +25,8 @@ from federator.scheduling.admission.domains import Assignment, Mode, Want
 from federator.scheduling.admission.holders import (
     DEFAULT_STRATEGIES,
     Holder,
-    Place,
     Preemptor,
+    ShortClusters,
     Victim,
     scaled,
 )
@@ -226,7 +226,7 @@ class Round:
         self,
         preemptor: Preemptor,
         held: Mapping[str, Sequence[Holder]],
-        place: Callable[[], Place] | None = None,
+        place: Callable[[], ShortClusters] | None = None,
     ) -> tuple[Victim, ...] | None:
         account, root = self._rules(preemptor.node)
         if preemptor.spares:

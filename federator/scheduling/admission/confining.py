@@ -67,7 +67,7 @@ def decide(
     if used is None and under is None:
         return *attempt(entry), _ANYWHERE
     mark, rulings = ledger.mark(), ledger.rulings
-    search = _Search(entry, used, under, ledger, attempt, mark)
+    search = _CeilingSearch(entry, used, under, ledger, attempt, mark)
     try:
         if under is not None:
             search = _within_invariants(search, under)
@@ -76,7 +76,7 @@ def decide(
         ledger.ceilings, ledger.rulings = _ANYWHERE, rulings
 
 
-def _within_invariants(search: "_Search", under: Kept) -> "_Search":
+def _within_invariants(search: "_CeilingSearch", under: Kept) -> "_CeilingSearch":
     """The search under the invariants, as far as they cost the workload no copy that it has: those
     are worth more. Leaves the ceilings and rulings under which it is decided then."""
     ledger, rulings = search.ledger, search.ledger.rulings
@@ -118,7 +118,7 @@ def _once(leave: Leave) -> Leave:
 
 
 @dataclass(slots=True)
-class _Search:
+class _CeilingSearch:
     """The ceilings under which a decision breaks no limit."""
 
     entry: Entry
@@ -143,10 +143,10 @@ class _Search:
             self.alone()
         return self.run(replace(entry, leave=_once(entry.leave)))
 
-    def again(self, under: Kept) -> "_Search":
+    def again(self, under: Kept) -> "_CeilingSearch":
         """The search from its beginning, under these invariants."""
         self.ledger.ceilings = _ANYWHERE
-        return _Search(self.entry, self.used, under, self.ledger, self.attempt, self.mark)
+        return _CeilingSearch(self.entry, self.used, under, self.ledger, self.attempt, self.mark)
 
     def alone(self) -> Made:
         """What it would get now if all that moves might move. Nothing is charged."""

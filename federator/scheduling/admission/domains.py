@@ -14,7 +14,7 @@ from federator.model.accounts import Domain, Fungibility, Ordering, QuotaAccount
 from federator.model.ask import Tier
 from federator.model.resources import Resources, cell, domain_of, resource_of
 from federator.placement.quota.tree import Tree
-from federator.scheduling.admission.holders import Place, Preemptor, Victim, Why, scaled
+from federator.scheduling.admission.holders import Preemptor, ShortClusters, Victim, Why, scaled
 from federator.scheduling.admission.tree_usage import TreeUsage
 
 Victims = Callable[[Preemptor], tuple[Victim, ...] | None]
@@ -82,7 +82,7 @@ class Want:
     """Whether so many copies can begin when these have left: of no use to it, they do not leave."""
     whence: Whence = anywhere
     """Where those leave that leave for it."""
-    place: Callable[[], Place] | None = None
+    place: Callable[[], ShortClusters] | None = None
     """Where it lacks room; None where nobody need leave for it in certain clusters."""
 
     def preemptor(
@@ -123,7 +123,7 @@ class _Option:
 def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assignment:
     """The best domains for so many copies."""
     account = usage.tree.accounts[usage.account[want.node]]
-    search = _Search(want, usage, victims, account)
+    search = _DomainSearch(want, usage, victims, account)
     if want.outside:
         return Assignment(copies, Mode.NEVER, 0, {}, frozenset(), ())
     if want.cells is not None:
@@ -169,7 +169,7 @@ def _by_domain(resource: str, usage: TreeUsage) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _DomainSearch:
     """The domains for one group of resources of one workload."""
 
     want: Want

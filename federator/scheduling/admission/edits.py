@@ -29,7 +29,7 @@ AFTER: Final = Admission(
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TierDomains:
     """The domains of a tree, in one tier."""
 
     of: Callable[[str], tuple[str, ...]]
@@ -107,7 +107,7 @@ def _more(edit: Proposed, kept: int, running: int, *, same: bool) -> Resources:
 
 
 def want(
-    edit: Proposed, node: str, commitments: Commitments, ledger: Ledger, places: Places
+    edit: Proposed, node: str, commitments: Commitments, ledger: Ledger, places: TierDomains
 ) -> Want:
     """What it lacks, as one copy that is admitted or not."""
     ask, before = edit.edit.ask, edit.edit.before
@@ -154,7 +154,7 @@ def _in_domain(edit: Proposed, copies: int, *, same: bool) -> Resources:
 
 
 def _cells(
-    edit: Proposed, overall: Resources, places: Places, inside: Callable[[int], Resources]
+    edit: Proposed, overall: Resources, places: TierDomains, inside: Callable[[int], Resources]
 ) -> Mapping[str, int]:
     """By cell, an amount over all clusters and what its copies in each domain come to."""
     cells = dict(overall.items())
@@ -170,7 +170,7 @@ def _cells(
     return cells
 
 
-def _outside(edit: Proposed, more: Resources, places: Places) -> bool:
+def _outside(edit: Proposed, more: Resources, places: TierDomains) -> bool:
     """Whether some of its copies are in no domain that has what they ask for more, and the tree
     gives that in domains only."""
     only = {name for limited in places.limited.values() for name in limited if more[name]}

@@ -27,7 +27,7 @@ from federator.placement.selection.candidates import Place
 from federator.scheduling import editing
 from federator.scheduling.admission import edits
 from federator.scheduling.admission.domains import Want
-from federator.scheduling.admission.edits import Lack, Places
+from federator.scheduling.admission.edits import Lack, TierDomains
 from federator.scheduling.admission.holders import Victim
 from federator.scheduling.entry import Entry
 
@@ -41,7 +41,7 @@ def wants(
     node: str,
     commitments: Commitments,
     ledger: Ledger,
-    places: Places,
+    places: TierDomains,
 ) -> Iterator[Want]:
     """What it lacks, by the domains in which that is. `node`: the leaf of its account."""
     ask, parts = entry.ask, dict[tuple[str, ...], dict[str, int]]()
@@ -95,7 +95,9 @@ def _most(ask: Ask, place: Place) -> int:
     return ask.count if most is None else min(ask.count, most)
 
 
-def _cells(ask: Ask, there: Mapping[str, int], places: Places, copies: int) -> Mapping[str, int]:
+def _cells(
+    ask: Ask, there: Mapping[str, int], places: TierDomains, copies: int
+) -> Mapping[str, int]:
     """What so many of its copies use: one cluster after the other; of a daemon as many clusters as
     have no more nodes, the smallest first."""
     total, inside, left = 0, dict[str, int](), copies

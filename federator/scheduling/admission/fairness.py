@@ -40,7 +40,7 @@ def victims(
     if not candidates:
         return None
     trial = Trial(usage, lambda: usage.fits(preemptor.node, preemptor.needs))
-    search = _Search(preemptor, trial)
+    search = _FairSearch(preemptor, trial)
     enough = search.first(candidates, strategies[0]) or (
         len(strategies) > 1 and search.second(candidates)
     )
@@ -67,7 +67,7 @@ def _candidates(
     return sorted(leaving, key=lambda rival: (rival.node == preemptor.node, *order(rival)))
 
 
-class _Search:
+class _FairSearch:
     def __init__(self, preemptor: Preemptor, trial: Trial) -> None:
         self.preemptor, self.trial, self.usage = preemptor, trial, trial.usage
 
@@ -147,7 +147,7 @@ class _Queue:
     """The leaves with candidates, in the order of their shares, which change while it is read. Each
     time something is popped or dropped."""
 
-    def __init__(self, search: _Search, candidates: Sequence[Holder]) -> None:
+    def __init__(self, search: _FairSearch, candidates: Sequence[Holder]) -> None:
         self._search, self._usage = search, search.usage
         self._waiting: dict[str, list[Holder]] = {}
         for holder in candidates:

@@ -139,7 +139,7 @@ class Preemptor:
     """The uids of workloads of which nothing leaves for it."""
 
 
-class Place(Protocol):
+class ShortClusters(Protocol):
     """Clusters without enough free capacity for the preemptor, while victims are selected."""
 
     def useful(self, holder: Holder) -> int:

@@ -55,7 +55,7 @@ class Notice:
 
 
 @dataclass(slots=True)
-class Given:
+class NoticesGiven:
     """The victims with a notice that copies of them will leave, and their preemptors, until they
     leave. Mutable."""
 

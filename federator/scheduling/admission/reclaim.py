@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from federator.model.accounts import Preemption, Take
 from federator.scheduling.admission.holders import (
     Holder,
-    Place,
     Preemptor,
+    ShortClusters,
     Trial,
     Victim,
     Why,
@@ -45,7 +45,7 @@ def victims(
     usage: TreeUsage,
     held: Held,
     rules: Preemption,
-    place: Callable[[], Place] | None = None,
+    place: Callable[[], ShortClusters] | None = None,
 ) -> tuple[Victim, ...] | None:
     """The least that has to leave so that the preemptor fits; None when nothing that may leave
     helps. The usage is unchanged. `place`: where it lacks room, if it matters where they are."""
@@ -92,7 +92,7 @@ def _attempt(
     preemptor: Preemptor,
     usage: TreeUsage,
     candidates: Sequence[_Candidate],
-    place: Place | None,
+    place: ShortClusters | None,
     *,
     borrowing: bool,
 ) -> tuple[Victim, ...] | None:

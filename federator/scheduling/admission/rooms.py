@@ -110,7 +110,7 @@ def freed(
 
 
 @dataclass(slots=True)
-class _Part:
+class _Occupied:
     """The copies of one workload in one cluster; of one that leaves as a whole all of it."""
 
     commitment: Commitment
@@ -135,11 +135,11 @@ class _Trial:
     """uids of workloads near which alone the preemptor can begin."""
     freed: dict[str, Resources] = field(default_factory=dict)
 
-    def take(self, part: _Part, count: int) -> None:
+    def take(self, part: _Occupied, count: int) -> None:
         for cluster, amounts in part.frees(count):
             self.add(cluster, amounts)
 
-    def give_back(self, part: _Part, count: int) -> None:
+    def give_back(self, part: _Occupied, count: int) -> None:
         for cluster, amounts in part.frees(count):
             self.freed[cluster] = self.freed[cluster] - amounts
 
@@ -171,7 +171,7 @@ class _Trial:
         needs = [(name, need) for name, need in self.requests.items() if need and name != PODS]
         return min((amounts[name] // need for name, need in needs), default=0)
 
-    def with_more(self, part: _Part, count: int) -> int:
+    def with_more(self, part: _Occupied, count: int) -> int:
         self.take(part, count)
         fits = self.fits()
         self.give_back(part, count)
@@ -208,7 +208,7 @@ def victims(
         promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
     followed = neighbours.followed(ask, ledger)
-    trial, taken = _Trial(ask.shape.requests, there, followed), list[tuple[_Part, int]]()
+    trial, taken = _Trial(ask.shape.requests, there, followed), list[tuple[_Occupied, int]]()
     before = trial.fits()
     for tier, wanted in ((Tier.PREEMPTIBLE, lacks), (Tier.ON_DEMAND, promised)):
         if trial.fits() >= wanted:
@@ -232,7 +232,11 @@ def victims(
 
 
 def _take_from(
-    parts: Iterable[_Part], ask: Ask, wanted: int, trial: _Trial, taken: list[tuple[_Part, int]]
+    parts: Iterable[_Occupied],
+    ask: Ask,
+    wanted: int,
+    trial: _Trial,
+    taken: list[tuple[_Occupied, int]],
 ) -> None:
     """Takes from one after the other until there is room for so many copies."""
     for part in parts:
@@ -269,16 +273,16 @@ def _promised(ask: Ask, ledger: Ledger) -> int:
     return min(covered, default=0)
 
 
-def _small(part: _Part, ask: Ask) -> bool:
+def _small(part: _Occupied, ask: Ask) -> bool:
     """Whether several of its copies together may make room for one of the preemptor's."""
     return not ask.shape.requests.within(part.commitment.shape.requests)
 
 
 def _kept(
-    trial: _Trial, taken: Sequence[tuple[_Part, int]], reached: int
-) -> Iterator[tuple[_Part, int]]:
+    trial: _Trial, taken: Sequence[tuple[_Occupied, int]], reached: int
+) -> Iterator[tuple[_Occupied, int]]:
     """Without what is not needed in the end, the last taken first."""
-    kept: list[tuple[_Part, int]] = []
+    kept: list[tuple[_Occupied, int]] = []
     for part, count in reversed(taken):
         trial.give_back(part, count)
         needed = least(0, count, lambda n, of=part: trial.with_more(of, n) >= reached)  # type: ignore[misc]
@@ -289,7 +293,7 @@ def _kept(
     return reversed(kept)
 
 
-def _leaves(part: _Part, count: int, by: Ask, right: Why) -> Iterator[Eviction]:
+def _leaves(part: _Occupied, count: int, by: Ask, right: Why) -> Iterator[Eviction]:
     commitment = part.commitment
     why = right if commitment.tier is Tier.PREEMPTIBLE else Why.BORROWED_ROOM
     if commitment.whole:
@@ -325,7 +329,7 @@ def _parts(
     guarantees: "_Guarantees",
     spare: Budgets,
     trial: _Trial,
-) -> Iterator[_Part]:
+) -> Iterator[_Occupied]:
     """Where their room helps, as far as their accounts' guarantees let them leave, and their own
     budgets."""
     for commitment in held:
@@ -338,7 +342,7 @@ def _parts(
             continue
         if commitment.whole:
             if guarantees.spare(commitment, commitment.copies) == commitment.copies:
-                yield _Part(commitment, there, 1)
+                yield _Occupied(commitment, there, 1)
             continue
         allowed = spare.allowed(commitment)
         for cluster, copies in sorted(there.items()):
@@ -347,7 +351,7 @@ def _parts(
                 few = min(few, copies - 1)  # the preemptor can begin only next to one
             few = trial.useful(cluster, commitment, few)
             if few > 0 and (most := guarantees.spare(commitment, few)):
-                yield _Part(commitment, {cluster: copies}, most)
+                yield _Occupied(commitment, {cluster: copies}, most)
 
 
 class _Guarantees:

@@ -209,7 +209,7 @@ class _Tree:
         """uid -> copies that were admitted in earlier rounds of this cycle."""
         held = TreeHolders.of(ledger, root, tier, commitments, named=self.domains, spare=spare)
         self.within, self._domains_of = held.within, held.domains_of
-        self.places = edits.Places(held.domains_of, held.limited)
+        self.places = edits.TierDomains(held.domains_of, held.limited)
         self.round = Round.of(self.tree, root, tier, held.holders())
         self.round.terminating = held.terminating()
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from federator.model.ask import Tier
 from federator.model.resources import UNLIMITED, resource_of
-from federator.placement.quota.tree import Bound, Tree
+from federator.placement.quota.tree import AccountLimit, Tree
 
 Amounts = Mapping[str, int]
 """Cell -> amount."""
@@ -19,7 +19,9 @@ Share = tuple[int, Fraction]
 """Weighted dominant share, comparable. 1 first for an account of weight 0 that borrows: it counts
 as having more than any other."""
 NO_SHARE: Final[Share] = (0, Fraction(0))
-_OWN: Final = Bound(kept=0, pool=0, most=None, below=0, stated=None, field="", guaranteed=None)
+_OWN: Final = AccountLimit(
+    kept=0, pool=0, most=None, below=0, stated=None, field="", guaranteed=None
+)
 
 
 class TreeUsage:
@@ -41,7 +43,7 @@ class TreeUsage:
                 self.children[own] = ()
                 below = (*below, own)
             self.children[name] = below
-        self.bounds: dict[str, Mapping[str, Bound]] = {}
+        self.bounds: dict[str, Mapping[str, AccountLimit]] = {}
         self._use: dict[str, dict[str, int]] = {}
         for cell in tree.names(root, tier):
             if (bounds := tree.bounds(root, tier, cell)) is not None:

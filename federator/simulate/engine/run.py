@@ -20,7 +20,7 @@ from federator.model.quickly import quickly
 from federator.placement.policy import permitted
 from federator.scheduling import cycle, ordering, write_order
 from federator.scheduling.admission import preempting
-from federator.scheduling.admission.notice import Given
+from federator.scheduling.admission.notice import NoticesGiven
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queueing_hints import Hint, HintKind
@@ -102,7 +102,7 @@ class _Simulation:
         self._steps = sorted(scaled, key=lambda step: step[:2])
         """How services follow their curves."""
         self._works, self._steps_in_all = len(inputs.works), len(scaled)
-        self._notices = Given()
+        self._notices = NoticesGiven()
         self._due: list[tuple[int, WorkloadKey]] = []
         """Heap of (second, work): when those that are to leave for it have had their notice, or
         when it has waited long enough for the room of those that left."""

@@ -17,7 +17,7 @@ from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
 from federator.hub.records.feed import Op
 from federator.hub.snapshot.prepared import Prepared
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.placement.policy.policies import Bindings
 from tests.unit.cli.files import member, psvc, quota
 
@@ -105,10 +105,10 @@ def test_asks_that_are_kept_are_those_of_the_policies_in_force(seed: int) -> Non
         assert after.ask_of(each) == policying.asked(each, after.rules, bindings)
 
 
-def copy_of(present: Situation) -> World:
+def copy_of(present: Situation) -> StateCopy:
     """The world of a snapshot worker with all of this."""
     by_name = {(record.key.namespace, record.name): record for record in present.records.values()}
-    return World(
+    return StateCopy(
         workloads=dict(present.workloads),
         by_name=by_name,
         commitments=present.commitments,
@@ -117,7 +117,7 @@ def copy_of(present: Situation) -> World:
     )
 
 
-def change(chance: random.Random, world: World, other: Situation) -> None:
+def change(chance: random.Random, world: StateCopy, other: Situation) -> None:
     """Makes a change that the hub sends to the worker."""
     what = chance.choice(("workload", "deleted", "decision", "clusters", "policies", "quotas"))
     key = chance.choice(sorted(world.workloads))

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from federator.hub.query.access import Refused
 from federator.hub.snapshot.quick import Quick
-from federator.hub.snapshot.world import World
+from federator.hub.snapshot.world import StateCopy
 from federator.kube.threads import Stop
 
 
-def count(world: World, _: Stop) -> int:
+def count(world: StateCopy, _: Stop) -> int:
     """How many workloads there are."""
     return len(world.workloads)
 
 
-def measure(world: World, data: bytes, _: Stop) -> tuple[int, list[str]]:
+def measure(world: StateCopy, data: bytes, _: Stop) -> tuple[int, list[str]]:
     """(bytes that were sent, names of profiles)."""
     return len(data), sorted(world.profiles)
 
 
-def count_when(world: World, begun: Path, go: Path, _: Stop) -> tuple[int, int]:
+def count_when(world: StateCopy, begun: Path, go: Path, _: Stop) -> tuple[int, int]:
     """(process, workloads) once `go` is there; computes until then."""
     began(begun)
     while not go.exists():
@@ -29,7 +29,7 @@ def count_when(world: World, begun: Path, go: Path, _: Stop) -> tuple[int, int]:
     return os.getpid(), len(world.workloads)
 
 
-def hang_once(world: World, begun: Path, _: Stop) -> int:
+def hang_once(world: StateCopy, begun: Path, _: Stop) -> int:
     """How many workloads there are; the first time it never says so."""
     if not begun.exists():
         began(begun)
@@ -37,14 +37,14 @@ def hang_once(world: World, begun: Path, _: Stop) -> int:
     return len(world.workloads)
 
 
-def first(_: World, how: str, __: Stop) -> tuple[int, str] | None:
+def first(_: StateCopy, how: str, __: Stop) -> tuple[int, str] | None:
     """(process, what this part knows); None or a bug for other questions."""
     if how == "bug":
         raise ZeroDivisionError("a bug")
     return (os.getpid(), "first") if how == "short" else None
 
 
-def rest(_: World, how: str, __: Stop) -> tuple[int, str]:
+def rest(_: StateCopy, how: str, __: Stop) -> tuple[int, str]:
     """(process, what this part knows)."""
     return os.getpid(), f"rest {how}"
 
@@ -52,7 +52,7 @@ def rest(_: World, how: str, __: Stop) -> tuple[int, str]:
 QUICK = Quick(first, rest)
 
 
-def die(_: World, tries: Path, __: Stop) -> None:
+def die(_: StateCopy, tries: Path, __: Stop) -> None:
     """Never answers."""
     with tries.open("a", encoding="ascii") as file:
         file.write("x")
@@ -66,16 +66,16 @@ class Unreadable:
         return int, ("no number",)
 
 
-def tell(_: World, __: Stop) -> None:
+def tell(_: StateCopy, __: Stop) -> None:
     """Logs what must not be read."""
     logging.getLogger(__name__).warning("password: correcthorse")
 
 
-def refuse(_: World, __: Stop) -> None:
+def refuse(_: StateCopy, __: Stop) -> None:
     raise Refused(422, "Invalid", "it is refused", retry_after_s=3)
 
 
-def break_down(_: World, __: Stop) -> None:
+def break_down(_: StateCopy, __: Stop) -> None:
     raise ZeroDivisionError("a bug")
 
 

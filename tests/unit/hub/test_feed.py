@@ -13,7 +13,7 @@ import pytest
 from federator.hub.cache.state import HubState
 from federator.hub.records.feed import Change, Feed, Noted, Op, Watched
 from federator.hub.snapshot import following, frames
-from federator.hub.snapshot.world import Heads, World
+from federator.hub.snapshot.world import Heads, StateCopy
 from federator.model.fleet import Holding
 from federator.placement.room.commitments import Commitments
 from tests.unit.hub import world as worlds
@@ -35,7 +35,7 @@ class Copy:
     def __init__(self, world: worlds.World) -> None:
         self.state: HubState = world.federation.processes["hub"].state
         self.clock = world.federation.clock
-        self.world = World()
+        self.world = StateCopy()
         self.heads = Heads()
         self.changes: deque[Change] = self.state.feed.follow()
         self.there = following.present(self.state)
@@ -155,7 +155,7 @@ class Replayed:
     """Commitments to which anything happens, and their copy, which hears of it."""
 
     def __init__(self, seed: int) -> None:
-        feed, self.copy = Feed(), World()
+        feed, self.copy = Feed(), StateCopy()
         self.changing = Changing(random.Random(seed))
         self.changing.commitments = Noted(feed)
         self.changes = feed.follow()

@@ -22,7 +22,7 @@ from federator.model.decision import Share
 from federator.model.fleet import FleetSnapshot
 from federator.model.steps import ObjectRef
 from federator.scheduling import drill
-from federator.scheduling.drill import Outcome
+from federator.scheduling.drill import DrillResult
 from tests.unit.hub.world import World, jobset, play, service
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ def test_the_hub_drills_the_loss_of_each_cluster_without_end(*, worker: bool) ->
         sample = await measured(world)
         process = world.federation.processes["hub"]
 
-        async def compute(work: Callable[[Stop], list[Outcome]]) -> list[Outcome]:
+        async def compute(work: Callable[[Stop], list[DrillResult]]) -> list[DrillResult]:
             outcomes = work(never)
             drilled.extend(outcome.loss.name for outcome in outcomes)
             return outcomes
@@ -209,7 +209,7 @@ def test_a_worker_is_asked_for_many_losses_at_once_and_each_costs_no_look_at_the
         process = world.federation.processes["hub"]
         drills, state = process.controllers.drilling, process.state
 
-        async def compute(work: Callable[[Stop], list[Outcome]]) -> list[Outcome]:
+        async def compute(work: Callable[[Stop], list[DrillResult]]) -> list[DrillResult]:
             outcomes = work(never)
             asked.append(len(outcomes))
             return outcomes

@@ -15,7 +15,7 @@ from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO
 from federator.placement.policy import permitted
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from tests import hostilepods
 from tests.hostilepods import Row
 
@@ -54,7 +54,7 @@ def pod(**fields: Any) -> dict[str, Any]:
 
 def refusal(
     wanted: Privileges, level: Level = Level.BASELINE, *quotas: QuotaAccount, space: str = "shop"
-) -> Refused | None:
+) -> NotPermitted | None:
     key = WorkloadKey(schema.KIND, space, "web")
     ask = Ask(key, "u", 1, Unit.REPLICAS, 1, 1, PodShape(ZERO), "shop", privileges=wanted)
     return permitted.refusal(ask, {"shop": level}, quotas)

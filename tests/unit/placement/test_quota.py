@@ -13,7 +13,7 @@ from federator.model.kubernetes import quantity
 from federator.model.policy import Policy
 from federator.model.resources import UNLIMITED, Resources
 from federator.placement.quota import quota
-from federator.placement.quota.tree import Bound
+from federator.placement.quota.tree import AccountLimit
 from federator.placement.quota.uses import Limit
 from tests import casetables
 from tests.unit.placement.fleets import (
@@ -469,7 +469,7 @@ def test_an_edit_is_named_by_what_accounts_charge_or_bound(more: dict[str, Any],
 
 
 def _limit(stated: int, where: str, guaranteed: int | None = None, **more: Any) -> Limit:
-    bound = Bound(0, 0, stated, 0, stated, where, guaranteed)
+    bound = AccountLimit(0, 0, stated, 0, stated, where, guaranteed)
     return Limit(**{"account": "ads", "bound": bound, "left": 0, "ever": 0, **more})
 
 

@@ -15,7 +15,7 @@ from federator.advice.trials import never
 from federator.hub.query import verdicts
 from federator.hub.query.advising import Subject
 from federator.hub.records import workloads
-from federator.hub.snapshot.world import World as Memory
+from federator.hub.snapshot.world import StateCopy as Memory
 from federator.kinds import registry
 from federator.kube.tlsserver import Outgoing
 from federator.model.fleet import copies_of

@@ -18,7 +18,7 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.policy import Division, Policy
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.policy.permitted import Refused
+from federator.placement.policy.permitted import NotPermitted
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import cycle, ordering
@@ -176,7 +176,7 @@ def test_what_may_not_run_keeps_what_it_has_and_what_that_is_charged() -> None:
         seq=7, inputs_hash="", shares=(Share("a", 2, 2, 7),), wanted=2, charged=charged
     )
     standing = Standing(held=(Holding("a", 2, 2, 7),), recorded=recorded, admitted=charged)
-    why = Refused(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
+    why = NotPermitted(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
 
     made = run(
         Entry(ask=service(9), standing=standing, refused=why), snapshot=fleet(cluster("a", 20))
@@ -196,7 +196,7 @@ def test_what_may_not_run_and_never_reached_a_member_is_taken_back_under_a_new_n
     recorded = Recorded(
         seq=7, inputs_hash="", shares=(Share("a", 3, 3, 7), Share("b", 2, 2, 7)), wanted=5
     )
-    why = Refused(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
+    why = NotPermitted(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
 
     made = run(
         Entry(ask=service(5), standing=Standing(recorded=recorded), refused=why), snapshot=fleet()

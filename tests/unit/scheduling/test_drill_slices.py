@@ -33,7 +33,7 @@ class Work:
         self.now_s += sum(self.each_s[made.key] for made in entries)
         return [Rehearsed(made.key, None, 1, 0, "") for made in entries]
 
-    def run(self) -> tuple[list[float], drill.Outcome]:
+    def run(self) -> tuple[list[float], drill.DrillResult]:
         tally = Tally(LOSS)
         took = drill.in_slices(
             self.entries, self.entries.get, self.rehearse, tally, lambda: self.now_s
@@ -100,7 +100,7 @@ def test_slices_come_to_what_all_at_once_comes_to() -> None:
             made.record(commitment(one.ask, one.standing.held))
         return made
 
-    def outcome(snapshot: FleetSnapshot, held: Commitments, most: int) -> drill.Outcome:
+    def outcome(snapshot: FleetSnapshot, held: Commitments, most: int) -> drill.DrillResult:
         tally, seq = Tally(LOSS), iter(range(100, 1000))
 
         def rehearse(some: Sequence[Entry]) -> list[Rehearsed]:

@@ -5,15 +5,15 @@ import itertools
 import pytest
 
 from federator.scheduling import due
-from federator.scheduling.due import Comparison, Presence, Verdict
+from federator.scheduling.due import Comparison, Presence, TurnAction
 
 ONE_CONDITION = [
-    ({"there": False}, Verdict.FORGET),
-    ({"suspended": True}, Verdict.LEAVE),
-    ({"decision_deleting": True}, Verdict.LEAVE),
-    ({"place_taken": True}, Verdict.LEAVE),
-    ({"hosts_own": True}, Verdict.WAIT),
-    ({"namespace_known": False}, Verdict.WAIT),
+    ({"there": False}, TurnAction.FORGET),
+    ({"suspended": True}, TurnAction.LEAVE),
+    ({"decision_deleting": True}, TurnAction.LEAVE),
+    ({"place_taken": True}, TurnAction.LEAVE),
+    ({"hosts_own": True}, TurnAction.WAIT),
+    ({"namespace_known": False}, TurnAction.WAIT),
 ]
 
 
@@ -21,9 +21,9 @@ ONE_CONDITION = [
     ("differs", "verdict"), ONE_CONDITION, ids=[str(row[0]) for row in ONE_CONDITION]
 )
 def test_each_condition_alone_keeps_a_workload_from_being_looked_at(
-    differs: dict[str, bool], verdict: Verdict
+    differs: dict[str, bool], verdict: TurnAction
 ) -> None:
-    assert due.look(Presence()) is Verdict.LOOK
+    assert due.look(Presence()) is TurnAction.LOOK
     assert due.look(Presence(**differs)) is verdict
 
 
@@ -35,7 +35,7 @@ def test_of_several_conditions_the_gravest_counts() -> None:
     """What is gone is forgotten although it is suspended; what must not be touched is not brought
     up to date.
     """
-    order = [Verdict.FORGET, Verdict.LEAVE, Verdict.WAIT, Verdict.LOOK]
+    order = [TurnAction.FORGET, TurnAction.LEAVE, TurnAction.WAIT, TurnAction.LOOK]
     verdicts = {next(iter(differs)): verdict for differs, verdict in ONE_CONDITION}
     for values in itertools.product([False, True], repeat=len(Presence._fields)):
         now = Presence(*values)
@@ -44,7 +44,7 @@ def test_of_several_conditions_the_gravest_counts() -> None:
             for name, value in now._asdict().items()
             if value != getattr(Presence(), name)
         ]
-        assert due.look(now) is min(held, key=order.index, default=Verdict.LOOK)
+        assert due.look(now) is min(held, key=order.index, default=TurnAction.LOOK)
 
 
 @pytest.mark.parametrize("name", Comparison._fields)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from federator.model.ask import Tier
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
-from federator.scheduling.evacuation import Moved, Occupant, Turn
+from federator.scheduling.evacuation import Evacuation, Moved, Occupant
 
 
 def key(name: str) -> WorkloadKey:
@@ -61,7 +61,7 @@ def test_the_tightest_bound_counts_and_is_named(
 
 def test_a_job_set_goes_as_a_whole_even_beyond_the_budget_and_the_next_waits() -> None:
     paced = evacuation.pace([occupant("a", 60, whole=True), occupant("b", 1)], 120, [], 0.0)
-    assert paced.turns == (Turn(key("a"), 60),)
+    assert paced.turns == (Evacuation(key("a"), 60),)
     assert [waits.key.name for waits in paced.waits] == ["b"]
 
 
@@ -69,7 +69,7 @@ def test_who_may_not_leave_holds_nobody_up_and_is_told_with_his_reason() -> None
     paced = evacuation.pace(
         [occupant("a", 60, stays="it is suspended"), occupant("b", 5)], 300, [], 0.0
     )
-    assert paced.turns == (Turn(key("b"), 5),)
+    assert paced.turns == (Evacuation(key("b"), 5),)
     (waits,) = paced.waits
     assert (waits.key.name, waits.copies, waits.why, waits.stays) == (
         "a",

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT, Toleration
 from federator.model.policy import Failback, Failover, FailoverWhen, Policy
 from federator.scheduling import governor
-from federator.scheduling.governor import Brake, Evidence, Fleet, Health, Move, Probed, Watched
+from federator.scheduling.governor import (
+    Brake,
+    Evidence,
+    FleetHealth,
+    Health,
+    Move,
+    Probed,
+    Watched,
+)
 
 GRACE_S = 40.0
 ANSWERS = Evidence(probed=Probed.ANSWERS, machines=4)
@@ -90,18 +98,18 @@ L, S, U, D, X, N = (
 )
 def test_the_brake_of_a_fleet(held: Sequence[Health], brake: Brake, of_300: int) -> None:
     watched = {f"c{number}": Watched(one, 0.0) for number, one in enumerate(held)}
-    fleet = Fleet(watched, governor.brake(watched.values()))
+    fleet = FleetHealth(watched, governor.brake(watched.values()))
     assert (fleet.brake, fleet.a_minute(300)) == (brake, of_300)
     assert bool(fleet.why()) is (brake is not Brake.NORMAL)
 
 
 def test_a_slowed_fleet_moves_at_least_one_a_minute() -> None:
     watched = {f"c{number}": Watched(U if number < 8 else L, 0.0) for number in range(12)}
-    assert Fleet(watched, governor.brake(watched.values())).a_minute(3) == 1
+    assert FleetHealth(watched, governor.brake(watched.values())).a_minute(3) == 1
 
 
-def _steps(*looks: tuple[float, dict[str, Evidence]], short_at: float = -1.0) -> Fleet:
-    fleet = Fleet()
+def _steps(*looks: tuple[float, dict[str, Evidence]], short_at: float = -1.0) -> FleetHealth:
+    fleet = FleetHealth()
     for at_s, evidence in looks:
         fleet = governor.step(fleet, evidence, now_s=at_s, grace_s=GRACE_S, short=at_s == short_at)
     return fleet
@@ -251,7 +259,7 @@ _evidence = st.sampled_from(
 def test_nothing_moves_without_a_cluster_that_is_well_and_no_clock_is_older_than_its_silence(
     looks: list[list[Evidence]], short: bool
 ) -> None:
-    fleet, since = Fleet(), dict[str, float]()
+    fleet, since = FleetHealth(), dict[str, float]()
     for number, look in enumerate(looks):
         now_s = 10.0 * number
         evidence = {f"c{place}": one for place, one in enumerate(look)}

@@ -110,7 +110,7 @@ async def by_objects(world: World, kind: str, obj: Mapping[str, Any]) -> Situati
     """The situation of one workload, as the port makes it."""
     inputs = inputs_of(world)
     subject = await advising.subject_of(inputs, kind, obj)
-    return advising.situation_of(snapshots.World.of(inputs.state, inputs.clock), subject)
+    return advising.situation_of(snapshots.StateCopy.of(inputs.state, inputs.clock), subject)
 
 
 def inputs_of(world: World) -> Inputs:

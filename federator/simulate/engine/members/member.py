@@ -396,7 +396,7 @@ class Member:
         tolerated = taints.untolerated(row.taints, shape.tolerations) is None
         return tolerated and (not models or row.model in models)
 
-    def _as_each(self, bound: binding.Bound) -> Ints:
+    def _as_each(self, bound: binding.BoundCopies) -> Ints:
         each = bound.each.copy()
         for row, _, copies in bound.parts:
             each[row] = copies
