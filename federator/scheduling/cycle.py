@@ -36,14 +36,14 @@ from federator.scheduling import (
 from federator.scheduling.admission import (
     confining,
     edits,
-    making_room,
     preempting,
+    room_preemption,
     rooms,
     stage,
 )
-from federator.scheduling.admission.making_room import Making
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Evictions, Terms, Turn, naming_victims
+from federator.scheduling.admission.room_preemption import RoomPreemption
 from federator.scheduling.admission.stage import Admissions
 from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
@@ -72,10 +72,10 @@ class Cycle:
     failed: Mapping[WorkloadKey, Exception]
     """Entries without a decision because of a bug. Each failure is rolled back and affects no other
     entry."""
-    kept: Mapping[str, Reservation] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
     """Cluster -> the reservation there."""
-    unkept: tuple[str, ...] = ()
-    """Clusters in which room is no longer kept for the workload for which it was."""
+    released: tuple[str, ...] = ()
+    """Clusters whose reservation has ended, or goes to another workload."""
     notices: tuple[Notice, ...] = ()
     """The notices to victims of the workloads that were decided on. Earlier notices for these are
     void."""
@@ -95,7 +95,7 @@ class Cycle:
         """(uid, cluster, copies) of those with a disruption budget that left for others."""
         for made in self.decided:
             budget = made.entry.ask.disruptions
-            if budget is None or made.before is None or made.sake == made.key:
+            if budget is None or made.before is None or made.beneficiary == made.key:
                 continue
             after = {holding.cluster: copies_of(holding) for holding in made.after.holdings}
             for holding in made.before.holdings:
@@ -118,9 +118,9 @@ class Cycle:
         return ()
 
     @property
-    def unkept_hints(self) -> tuple[Hint, ...]:
-        """Hints for the workloads that may have room that was kept from them."""
-        return tuple([Hint(HintKind.ROOM, name) for name in self.unkept]) if self.unkept else ()
+    def released_hints(self) -> tuple[Hint, ...]:
+        """Hints for the workloads that may use room whose reservation has ended."""
+        return tuple([Hint(HintKind.ROOM, name) for name in self.released]) if self.released else ()
 
     @property
     def keys(self) -> tuple[WorkloadKey, ...]:
@@ -148,7 +148,7 @@ def run(
 ) -> Cycle:
     """Decides on the heads of the queue, in order, above what all workloads hold already; and
     before them on their victims, which `others` finds when they are not due, as many as `pace`
-    allows. Room may be kept for other workloads of the queue, from those later in the order.
+    allows. Room may be reserved for other workloads of the queue, from those later in the order.
 
     `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
@@ -157,73 +157,93 @@ def run(
     buffers = setaside.buffers(ledger)
 
     # 1. Nominate. Quota is judged before any cluster is chosen: a workload that is not admitted
-    # takes no room from one that is. Without accounts, claims and kept room all are admitted.
-    said = _ALL_ADMITTED
-    if snapshot.quotas or queue.claims or queue.room_claims or queue.kept or buffers:
-        said = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
-    admissions, evictions, kept, used = said.admissions, said.evictions, said.kept, said.used
+    # takes no room from one that is. Without accounts, claims and reservations all are.
+    nominated = _ALL_ADMITTED
+    if snapshot.quotas or queue.claims or queue.room_claims or queue.reservations or buffers:
+        nominated = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
+    admissions, evictions = nominated.admissions, nominated.evictions
+    reservations = nominated.reservations
 
     # 2. Order, by the workloads alone: the same ones get the same decisions.
     due = [turn.entry.charged for turn in turns.values()]
-    due += kept.waiting if kept is not None else ()  # they have their place, though not due
+    if reservations is not None:  # these have a place in the order, though they are not due
+        due += reservations.waiting
     asks = ordering.order(due, commitments, ledger)
     if snapshot.peers is not NOBODY:
         asks = ordering.behind_neighbours(asks, turns, commitments)
 
     # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
     # decision charges the ledger, so the next one sees what is left.
-    batch = _Batch(snapshot, commitments, ledger, kept, admissions.clusters, seq, buffers, used)
+    batch = _Batch(
+        snapshot,
+        commitments,
+        ledger,
+        reservations,
+        admissions.clusters,
+        seq,
+        buffers,
+        nominated.used,
+    )
     for turn in evictions.turns:
         batch.decide(turn)
     for ask in asks:
         if (head := turns.get(ask.key)) is not None:
             batch.decide(head)
-        elif kept is not None:
-            kept.reserve(ask, now=True)
+        elif reservations is not None:
+            reservations.reserve(ask, now=True)
     if evictions.turns:
         batch.decided = [naming_victims(made, evictions, admissions) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
-    if kept is not None and said.terms is not None:
-        room_claims = batch.take_room(queue.room_claims, others, said.terms, evictions)
+    if reservations is not None and nominated.terms is not None:
+        room_claims = batch.preempt_for_room(queue.room_claims, others, nominated.terms, evictions)
         ledger.keep = None  # it holds the ledger: neither would end with the cycle
 
     # 5. Requeue what lacks something, each with the hints that may help it.
-    return _result(batch, queue, said, turns, room_claims)
+    return _result(batch, queue, nominated, turns, room_claims)
 
 
 def _result(
-    batch: "_Batch", queue: Queue, said: "_Nominated", due: Container[WorkloadKey], claims: Claims
+    batch: "_Batch",
+    queue: Queue,
+    nominated: "_Nominated",
+    due: Container[WorkloadKey],
+    claims: Claims,
 ) -> Cycle:
-    decided, evictions, kept, now_s = batch.decided, said.evictions, said.kept, batch.snapshot.as_of
-    if said is _ALL_ADMITTED:  # nobody leaves, and no room is kept or claimed
+    decided, evictions, reservations = batch.decided, nominated.evictions, nominated.reservations
+    if nominated is _ALL_ADMITTED:  # no eviction, reservation or claim
         return _cycle(tuple(decided), *_requeues(decided, queue, evictions.later), batch.failed)
-    unkept: tuple[str, ...] = ()
-    if kept is not None:
-        unkept = (*kept.ended(queue.kept), *given_up(queue.room_claims, due, claims))
+    released: tuple[str, ...] = ()
+    if reservations is not None:
+        released = (
+            *reservations.ended(queue.reservations),
+            *given_up(queue.room_claims, due, claims),
+        )
     return _cycle(
         tuple(decided),
         *_requeues(decided, queue, evictions.later),
         batch.failed,
-        kept.made if kept is not None else {},
-        unkept,
+        reservations.made if reservations is not None else {},
+        released,
         tuple(evictions.notices),
         frozenset(evictions.undecided),
         evictions.counted,
         claims,
-        preempting.claims(decided, evictions, queue.claims, said.admissions.ending, now_s),
-        said.used is not None and said.used.leaves,
+        preempting.claims(
+            decided, evictions, queue.claims, nominated.admissions.ending, batch.snapshot.as_of
+        ),
+        nominated.used is not None and nominated.used.leaves,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Nominated:
-    """What the first phase says; as it stands, that all are admitted and nothing is kept."""
+    """Result of the first phase. The defaults say that all are admitted and no room is reserved."""
 
     admissions: Admissions = field(default_factory=Admissions)
     evictions: Evictions = field(default_factory=Evictions)
-    kept: Reservations | None = None
+    reservations: Reservations | None = None
     used: InDomains | None = None
     terms: Terms | None = None
 
@@ -247,11 +267,13 @@ def _nominate(
     terms = Terms(ledger.tree, ledger.snapshot.as_of, pace)
     evictions = preempting.turns(admissions, turns, commitments, others, terms)
     ledger.rulings, ledger.held_back = admissions.rulings, admissions.held_back
-    kept = Reservations(queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims)
+    reservations = Reservations(
+        queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims
+    )
     used = None
     if ledger.snapshot.quotas:
         used = confining.in_domains(commitments, ledger, admissions.claimed.values())
-    return _Nominated(admissions, evictions, kept, used, terms)
+    return _Nominated(admissions, evictions, reservations, used, terms)
 
 
 def _requeues(
@@ -280,8 +302,8 @@ class _Batch:
     snapshot: FleetSnapshot
     commitments: Commitments
     ledger: Ledger
-    kept: Reservations | None
-    """None where nobody has room kept."""
+    reservations: Reservations | None
+    """None where no room is reserved."""
     within: Mapping[str, tuple[str, ...]]
     """uid -> the clusters in which it gets quota, for those that do not everywhere."""
     seq: Callable[[], int]
@@ -297,13 +319,15 @@ class _Batch:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
             displaced = bool(self.buffers) and entry.lost(self.snapshot) > 0
-            if self.kept is not None:
-                self.kept.keep_from(entry.ask, leaves=turn.leaves is not None, displaced=displaced)
-            if displaced and turn.leaves is None:
+            if self.reservations is not None:
+                self.reservations.keep_from(
+                    entry.ask, leaves=turn.eviction is not None, displaced=displaced
+                )
+            if displaced and turn.eviction is None:
                 self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
-            if turn.leaves is not None:
+            if turn.eviction is not None:
                 self.ledger.held_back = edits.after_leaving(entry, self.ledger)
-                self.ledger.rulings = preempting.bounded(entry, turn.leaves, self.ledger.rulings)
+                self.ledger.rulings = preempting.bounded(entry, turn.eviction, self.ledger.rulings)
             within = self.within.get(ask.uid)
             inside = turn if within is None else replace(turn, within=within)
             decision, after, ceilings = self._within_domains(inside)
@@ -311,8 +335,8 @@ class _Batch:
             self.ledger.rollback(mark)
             self.failed[ask.key] = bug
             return
-        if self.kept is not None:
-            decision = self.kept.decided(entry.ask, decision, after)
+        if self.reservations is not None:
+            decision = self.reservations.decided(entry.ask, decision, after)
         before = self.commitments.commitment(ask.uid)
         self.decided.append(
             _decided(
@@ -320,14 +344,14 @@ class _Batch:
                 decision=decision,
                 before=before,
                 after=after,
-                sake=turn.sake,
+                beneficiary=turn.beneficiary,
                 ceilings=ceilings,
             )
         )
 
     def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
         """The decision, what the workload holds after it, and what bounded it in clusters."""
-        kept = confining.kept(turn.entry, self.ledger) if turn.leaves is None else None
+        kept = confining.kept(turn.entry, self.ledger) if turn.eviction is None else None
         if self.used is None and kept is None:
             return *self._attempted(turn, self.seq()), {}
         seq, numbers = self.seq(), self._numbers
@@ -363,12 +387,12 @@ class _Batch:
         self.ledger.hold(after)
         return after
 
-    def take_room(
+    def preempt_for_room(
         self, before: Claims, others: preempting.Find, terms: Terms, evictions: Evictions
     ) -> dict[WorkloadKey, RoomClaim]:
-        """Lets others leave for those that have quota and no room, beyond what they claim already.
-        Of those that were decided on in this cycle only work of tier Preemptible leaves that has
-        what it had: what the others hold is not known yet. Returns what is claimed now."""
+        """Evicts victims for preemptors that have quota and no room, beyond what these claim
+        already. Of the workloads that were decided on in this cycle, only unchanged ones of tier
+        Preemptible are victims: what the others hold is not known yet. Returns what is claimed."""
         claims: dict[WorkloadKey, RoomClaim] = {}
         for at, decided in enumerate([*self.decided]):
             ask, (lacks, lent) = (
@@ -378,15 +402,15 @@ class _Batch:
             waits = decided.key in before and rooms.stranded(decided.decision, self.snapshot)
             if not (lacks or waits):
                 continue
-            claim = self._still(before.get(decided.key), decided)
-            made = Making()
+            claim = self._outstanding(before.get(decided.key), decided)
+            made = RoomPreemption()
             if (missing := lacks - claim.total) > 0:
                 as_before = displacing.as_before(self.decided)
                 mine = {self.decided[place].decision.uid for place in as_before.values()}
                 spared = {other.decision.uid for other in self.decided} - mine
                 entry_of = functools.partial(self._entry_of, as_before, others)
                 left = replace(terms, pace=terms.pace.less(evictions.counted))
-                made = making_room.make(
+                made = room_preemption.make(
                     ask,
                     missing,
                     self.commitments,
@@ -397,7 +421,7 @@ class _Batch:
                     lent=lent,
                     claimed=claim.copies,
                 )
-                making_room.note(made, decided.key, evictions)
+                room_preemption.note(made, decided.key, evictions)
                 for turn in made.turns:
                     self._decide_again(turn, as_before.get(turn.entry.key))
                 if made.turns:
@@ -407,7 +431,9 @@ class _Batch:
                 evictions.wait(decided.key, claim.until_s - self.snapshot.as_of)
             if claim.copies or made.when:
                 when = "" if claim.copies else made.when
-                speaking = preempting.takes_room(decided.decision, when, lent=bool(lent))
+                speaking = preempting.saying_room_preemption(
+                    decided.decision, when, lent=bool(lent)
+                )
                 self.decided[at] = replace(decided, decision=speaking)
         return claims
 
@@ -418,14 +444,14 @@ class _Batch:
         return others(key) if at is None else self.decided[at].entry
 
     def _decide_again(self, turn: Turn, at: int | None) -> None:
-        """Decides on one that leaves; what was decided on it before in this cycle is void."""
+        """Decides on a victim; an earlier decision on it in this cycle is void."""
         count = len(self.decided)
         self.decide(turn)
         if at is not None and len(self.decided) > count:
             self.decided[at] = self.decided.pop()
 
-    def _still(self, claim: RoomClaim | None, decided: Decided) -> RoomClaim:
-        """What a workload claimed and has not got, nor waited for too long."""
+    def _outstanding(self, claim: RoomClaim | None, decided: Decided) -> RoomClaim:
+        """The part of a claim that the workload has not got yet; nothing if the claim has ended."""
         now_s, ask = self.snapshot.as_of, decided.entry.ask
         if claim is None or claim.ask.uid != ask.uid or claim.until_s <= now_s:
             return RoomClaim(ask, {}, now_s)
@@ -488,18 +514,18 @@ def _tried(
     """The division of what the workload asks for, or of what is left when copies leave. It is
     recorded as one of what it asks for."""
     entry, within = turn.entry, turn.within
-    if turn.leaves is None and within is None:
-        return preempting.still(_divided(entry, snapshot, ledger, mark, seq), entry)
+    if turn.eviction is None and within is None:
+        return preempting.still_preempted(_divided(entry, snapshot, ledger, mark, seq), entry)
     ask = entry.ask if within is None else stage.restricted(entry.ask, within)
-    if turn.leaves is not None:
-        ask = preempting.shrunk(replace(entry, ask=ask), turn.leaves)
-        entry = preempting.where(entry, turn.leaves)
+    if turn.eviction is not None:
+        ask = preempting.shrunk(replace(entry, ask=ask), turn.eviction)
+        entry = preempting.where(entry, turn.eviction)
     decision = _divided(replace(entry, ask=ask), snapshot, ledger, mark, seq)
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed)
-    if turn.leaves is None:
-        return preempting.still(decision, entry)
-    return preempting.on_whole_ask(decision, entry, ask, turn.leaves)
+    if turn.eviction is None:
+        return preempting.still_preempted(decision, entry)
+    return preempting.on_whole_ask(decision, entry, ask, turn.eviction)
 
 
 def _divided(

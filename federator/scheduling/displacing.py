@@ -53,7 +53,7 @@ def as_before(decided: Sequence[Decided]) -> dict[WorkloadKey, int]:
         made.key: at
         for at, made in enumerate(decided)
         if made.entry.ask.tier is Tier.PREEMPTIBLE
-        and made.sake == made.key
+        and made.beneficiary == made.key
         and made.before is not None
         and _copies(made.before) == _copies(made.after)
     }

@@ -218,7 +218,7 @@ def rehearse(
     late: list[tuple[int, Decided]] = []
     for decided in made.decided:
         commitments.assume(decided.after)
-        if decided.sake != decided.key:
+        if decided.beneficiary != decided.key:
             continue  # it leaves for another
         before = _moving(decided.entry, clusters)
         stays = sum(
@@ -268,7 +268,7 @@ def _later(
             break
         left -= min(claim.total, left)
         for other in made.decided:
-            if other.sake != other.key:
+            if other.beneficiary != other.key:
                 commitments.assume(other.after)
     return stays - left
 

@@ -14,7 +14,7 @@ from federator.scheduling.waiting.reservations import Reservation
 from federator.scheduling.waiting.room_claims import Claims, RoomClaim
 
 NOTHING: Final[Mapping[str, Reservation]] = MappingProxyType({})
-"""No room is kept for anybody."""
+"""No room is reserved."""
 NO_ROOM: Final[Claims] = MappingProxyType({})
 """Nobody has left for anybody's want of room."""
 NOBODY: Final[Mapping[WorkloadKey, Entry]] = MappingProxyType({})
@@ -30,7 +30,7 @@ class Queue:
         self._attempts: dict[WorkloadKey, int] = {}
         """How often each was decided since it began to wait."""
         self._for_room: dict[WorkloadKey, Ask] = {}
-        self.kept: Mapping[str, Reservation] = NOTHING
+        self.reservations: Mapping[str, Reservation] = NOTHING
         """Cluster -> the reservation that the last cycle made there."""
         self._claims: dict[WorkloadKey, Entry] = {}
         self._room_claims: dict[WorkloadKey, RoomClaim] = {}
@@ -75,13 +75,13 @@ class Queue:
         self,
         decided: Iterable[WorkloadKey],
         inadmissible: Mapping[WorkloadKey, Waiting],
-        kept: Mapping[str, Reservation] = NOTHING,
+        reservations: Mapping[str, Reservation] = NOTHING,
         claims: Mapping[WorkloadKey, Entry] = NOBODY,
         room_claims: Claims = NO_ROOM,
     ) -> None:
-        """Records the result of a cycle for the workloads that it decided, for which of all it kept
-        room, and for which of those that it decided others left."""
-        self.kept = kept
+        """Records the result of a cycle: for the workloads that it decided what they wait for and
+        what they claim, and all reservations of room."""
+        self.reservations = reservations
         for key in decided:
             if key not in inadmissible:
                 self.forget(key)
@@ -106,9 +106,11 @@ class Queue:
             self._inadmissible.pop(key, None)
             self._attempts.pop(key, None)
             self._for_room.pop(key, None)
-        if not self.kept and claim is None and not freed:
+        if not self.reservations and claim is None and not freed:
             return ()
-        kept = [name for name, reserved in self.kept.items() if reserved.ask.key == key]
-        every = dict.fromkeys([*kept, *(claim.copies if claim is not None else ())])
+        reservations = [
+            name for name, reserved in self.reservations.items() if reserved.ask.key == key
+        ]
+        every = dict.fromkeys([*reservations, *(claim.copies if claim is not None else ())])
         rooms = [Hint(HintKind.ROOM, name) for name in every]
         return (*rooms, Hint(HintKind.QUOTA)) if freed else tuple(rooms)

@@ -38,7 +38,7 @@ class Decided:
     decision: Decision
     before: Commitment | None
     after: Commitment
-    sake: WorkloadKey
+    beneficiary: WorkloadKey
     """The workload for which it was made: a cycle may decide on others so that one gets what it
     asks for."""
     ceilings: Mapping[str, Ceiling] = field(default_factory=dict)

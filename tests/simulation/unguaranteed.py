@@ -53,7 +53,10 @@ def _in_order(original: Method) -> Method:
 
 UNGUARANTEED: Mapping[str, tuple[str, Plant]] = {
     "within an account anybody leaves": (contested.LOWER, instead(reclaim, "may", _whoever_it_is)),
-    "who leaves does not say so": (contested.TOLD, instead(preempting, "saying", _nobody_said)),
+    "who leaves does not say so": (
+        contested.TOLD,
+        instead(preempting, "as_preempted", _nobody_said),
+    ),
     "a gang that leaves stays": (contested.WHOLE, instead(preempting, "shrunk", _in_part)),
     "half a gang waits for the other half": (
         contested.HALF,

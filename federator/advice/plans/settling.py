@@ -483,7 +483,9 @@ class _Run:
         for key, bug in made.failed.items():
             self.failed[key] = f"it cannot be decided: {bug}"
         changes = [self._take(decided, situation) for decided in made.decided]
-        self._queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        self._queue.settle(
+            made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims
+        )
         return any(changes)
 
     def _take(self, decided: Decided, situation: Situation) -> bool:

@@ -267,7 +267,7 @@ class Placing:
             self.state.commitments.assume(decided.after)
             self.moves.note(decided.entry.ask, decided.decision)
         self.inadmissible.settle(
-            made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
+            made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims
         )
         for key in self.state.notices.settle(made):
             self.state.changed(Changed.STANDS, key)
@@ -300,7 +300,7 @@ class Placing:
                 complete = len(kept) == len(wave)
                 accepted += kept
             pledge.settle(kept=complete)
-        self.requeue(*made.unkept_hints, *self._of_workloads(accepted))
+        self.requeue(*made.released_hints, *self._of_workloads(accepted))
         signals = self.state.signals
         (signals.freed if made.hints_of(accepted) else signals.booked)()
 

@@ -1,7 +1,7 @@
-"""Decisions on those that leave so that others get their quota.
+"""The evictions of a cycle, and the decisions on their victims.
 
-They are made first in a cycle. What they free is the preemptor's in the next cycle: room is taken
-only once it is seen free."""
+Victims are decided on first in a cycle. The preemptor gets what they free in a later cycle: room is
+given only when reports show it free."""
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -35,21 +35,22 @@ class Turn:
     """One decision of a cycle."""
 
     entry: Entry
-    sake: WorkloadKey
-    leaves: Eviction | None = None
-    """What it gives up for another."""
+    beneficiary: WorkloadKey
+    """The preemptor of a victim; otherwise the workload itself."""
+    eviction: Eviction | None = None
+    """The copies that it gives up for a preemptor; None unless it is a victim."""
     within: tuple[str, ...] | None = None
     """The clusters in which it gets quota; None for all."""
 
 
 def nobody(_: WorkloadKey) -> Entry | None:
-    """Only those that are due may be told to leave."""
+    """Only workloads that are due may be victims."""
     return None
 
 
 @dataclass(slots=True)
 class Evictions:
-    """The victims that leave in this cycle, and those that will leave."""
+    """The evictions of this cycle, and the notices of later ones."""
 
     turns: list[Turn] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -58,7 +59,7 @@ class Evictions:
     undecided: set[WorkloadKey] = field(default_factory=set)
     """Preemptors of which nothing can be said now: notices for them stand."""
     counted: int = 0
-    """Copies that leave and count for the pace."""
+    """Evicted copies that count for the pace."""
 
     def wait(self, preemptor: WorkloadKey, seconds: float) -> None:
         """It is looked at again then at the latest."""
@@ -67,7 +68,7 @@ class Evictions:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What says when somebody may be told to leave."""
+    """What bounds when copies may be evicted."""
 
     tree: Tree
     now_s: float
@@ -81,15 +82,16 @@ def turns(
     find: Find,
     terms: Terms,
 ) -> Evictions:
-    """The turns of all that leave; those that are due lose their own. Nobody leaves for two in one
-    cycle. A preemptor for which not all can be told now waits, and nobody leaves for it."""
+    """The turns of the victims; a victim that is due loses its own turn. A workload is the victim
+    of one preemptor in a cycle. All victims of a preemptor are evicted in one cycle, or none: their
+    copies would stop for a preemptor that cannot start yet."""
     entries = _entries(staged, due, commitments, find)
     accepted: dict[str, Eviction] = {}
     evictions, pace = Evictions(), terms.pace
     evictions.later |= {ask.key: MOMENT_S for ask in staged.later}
     evictions.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
     for preemptor in dict.fromkeys(eviction.by.uid for eviction in staged.evictions):
-        victims = together(
+        victims = by_victim(
             eviction for eviction in staged.evictions if eviction.by.uid == preemptor
         )
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
@@ -123,7 +125,7 @@ def turns(
 def _entries(
     staged: Admissions, due: Mapping[WorkloadKey, Turn], commitments: Commitments, find: Find
 ) -> dict[str, Entry]:
-    """By uid, those of them that can be decided on now."""
+    """By uid, the entries of the victims that can be decided on now."""
     entries: dict[str, Entry] = {}
     for eviction in staged.evictions:
         commitment = commitments.commitment(eviction.uid)
@@ -136,25 +138,25 @@ def _entries(
     return entries
 
 
-def together(every: Iterable[Eviction]) -> dict[str, Eviction]:
-    """By workload, what it gives up in several domains together."""
-    together: dict[str, Eviction] = {}
+def by_victim(every: Iterable[Eviction]) -> dict[str, Eviction]:
+    """By uid of the victim, its evictions in several domains as one."""
+    victims: dict[str, Eviction] = {}
     for eviction in every:
-        before = together.get(eviction.uid)
+        before = victims.get(eviction.uid)
         if before is None:
-            together[eviction.uid] = eviction
+            victims[eviction.uid] = eviction
             continue
         clusters = {**before.clusters}
         for name, copies in eviction.clusters.items():
             clusters[name] = clusters.get(name, 0) + copies
-        together[eviction.uid] = replace(
+        victims[eviction.uid] = replace(
             before, copies=before.copies + eviction.copies, clusters=clusters
         )
-    return together
+    return victims
 
 
 def _wait(preemptor: str, staged: Admissions, when: str) -> None:
-    """Tells a preemptor for which nobody leaves in this cycle when they will."""
+    """Adds to the message of a preemptor without evictions in this cycle when they follow."""
     for said in (staged.rulings, staged.held_back):
         if preemptor in said:
             said[preemptor] = replace(said[preemptor], message=f"{said[preemptor].message}, {when}")
@@ -177,7 +179,7 @@ def claims(
         return {}
     # A claim that lapses is no hint: the victims would be back immediately, and be preempted again
     # when the preemptor is retried.
-    preemptors = {turn.sake for turn in evictions.turns}
+    preemptors = {turn.beneficiary for turn in evictions.turns}
     made: dict[WorkloadKey, Entry] = {}
     for preemptor in decided:
         claim = before.get(preemptor.key)
@@ -206,9 +208,9 @@ def _unsafe(entry: Entry) -> bool:
 
 
 def shrunk(entry: Entry, eviction: Eviction) -> Ask:
-    """What is left of the ask when so many copies leave: of a job set fewer shards run at once. Of
-    one that holds more than it asks for now, these leave first. What is everywhere is bounded
-    instead (`bounded`)."""
+    """What is left of the ask without the evicted copies: fewer shards of a job set run at once.
+    Copies beyond what the ask wants now are evicted first. Duplicate services and daemons are
+    bounded instead (`bounded`)."""
     ask = entry.ask
     if _is_bounded(entry, eviction):
         return ask
@@ -223,8 +225,8 @@ def shrunk(entry: Entry, eviction: Eviction) -> Ask:
 def bounded(
     entry: Entry, eviction: Eviction, rulings: Mapping[str, Admission]
 ) -> Mapping[str, Admission]:
-    """The rulings by which what is everywhere has as many copies less as leave: a smaller count
-    would take as many in each cluster, and so more than have to leave."""
+    """The rulings, with a lower one for a Duplicate service or a daemon: a smaller count would take
+    as many copies from each cluster, and so evict more than necessary."""
     if not _is_bounded(entry, eviction):
         return rulings
     return {**rulings, entry.ask.uid: Admission(_left(entry, eviction), Reason.PREEMPTED)}
@@ -241,8 +243,8 @@ def _left(entry: Entry, eviction: Eviction) -> int:
 
 
 def where(entry: Entry, eviction: Eviction) -> Entry:
-    """The entry under which copies leave the clusters in which they are to: these may keep the rest
-    of theirs. What a former policy gave each cluster beyond the count does not stay."""
+    """The entry whose clusters are capped at what they keep, so that copies leave the clusters of
+    the eviction. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()
     if standing.recorded is not None and standing.recorded.per_cluster:
         standing = replace(standing, recorded=replace(standing.recorded, per_cluster=0))
@@ -258,8 +260,8 @@ def where(entry: Entry, eviction: Eviction) -> Entry:
 def room_entries(
     leavers: Sequence[Eviction], commitments: Commitments, find: Find
 ) -> dict[str, Entry] | None:
-    """By uid, the entries of all that leave for one that has no room; None when not all can be told
-    now."""
+    """By uid, the entries of the victims of a preemptor without room; None when not all can be
+    decided on now."""
     entries = dict[str, Entry]()
     for uid in dict.fromkeys(eviction.uid for eviction in leavers):
         commitment = commitments.commitment(uid)
@@ -270,9 +272,9 @@ def room_entries(
     return entries
 
 
-def takes_room(decision: Decision, when: str = "", *, lent: bool = False) -> Decision:
-    """The decision of one for which others leave or left lately, which says so. `when` others do
-    that have to be told before. `lent`: by the failover buffers of clusters."""
+def saying_room_preemption(decision: Decision, when: str = "", *, lent: bool = False) -> Decision:
+    """The decision of a preemptor, with a message that names the evictions. `when` those follow
+    that need a notice. `lent`: by the failover buffers of clusters."""
     by = "spec.failoverBuffer of the clusters" if lent else "spec.preemption.room"
     now = f"work of others leaves for it, and its room is not seen free yet ({by})"
     then = f"work of tier OnDemand leaves for it (spec.preemption.room) {when}"
@@ -284,7 +286,7 @@ def naming_victims(made: Decided, evictions: Evictions, staged: Admissions) -> D
     """The decision of a preemptor with victims that leave now says so, also where it has even less
     room than quota, which is the reason then."""
     ruling = staged.rulings.get(made.entry.ask.uid)
-    if ruling is None or all(turn.sake != made.key for turn in evictions.turns):
+    if ruling is None or all(turn.beneficiary != made.key for turn in evictions.turns):
         return made
     decision = made.decision
     if TAKES not in ruling.message or TAKES in decision.message:
@@ -303,7 +305,7 @@ def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, eviction: Eviction)
     if _is_bounded(entry, eviction):  # the engine counted these as kept, and as missing
         twice = min(eviction.copies, decision.held)
         decision, more = replace(decision, held=decision.held - twice), -twice
-    return saying(
+    return as_preempted(
         replace(
             decision,
             wanted=decision.wanted + more,
@@ -317,8 +319,8 @@ def on_whole_ask(decision: Decision, entry: Entry, ask: Ask, eviction: Eviction)
     )
 
 
-def still(decision: Decision, entry: Entry) -> Decision:
-    """A later decision on what left and has not come back says so still."""
+def still_preempted(decision: Decision, entry: Entry) -> Decision:
+    """A later decision repeats an eviction until the workload has its copies back."""
     recorded = entry.standing.recorded
     if recorded is None or recorded.preempted is None:
         return decision
@@ -328,10 +330,10 @@ def still(decision: Decision, entry: Entry) -> Decision:
         return decision
     if entry.ask.unit is Unit.REPLICAS:
         gone = replace(gone, copies=min(gone.copies, decision.shortfall))
-    return saying(decision, gone, decision.message)
+    return as_preempted(decision, gone, decision.message)
 
 
-def saying(decision: Decision, preempted: Preempted, why: str) -> Decision:
+def as_preempted(decision: Decision, preempted: Preempted, why: str) -> Decision:
     noun = "copy" if preempted.copies == 1 else "copies"
     message = (
         f"{preempted.copies} {noun} left for {preempted.by} of project {preempted.project}"

@@ -91,14 +91,14 @@ class Backlog(Queue):
         self,
         decided: Iterable[WorkloadKey],
         inadmissible: Mapping[WorkloadKey, Waiting],
-        kept: Mapping[str, Reservation] = NOTHING,
+        reservations: Mapping[str, Reservation] = NOTHING,
         claims: Mapping[WorkloadKey, Entry] = NOBODY,
         room_claims: Claims = NO_ROOM,
     ) -> None:
         if not inadmissible and not self._inadmissible:
-            self.kept = kept
+            self.reservations = reservations
             return
-        super().settle(decided, inadmissible, kept, claims, room_claims)
+        super().settle(decided, inadmissible, reservations, claims, room_claims)
         for key, waiting in inadmissible.items():
             self._line_up(key, waiting)
 

@@ -351,14 +351,14 @@ class _Simulation:
         for bug in made.failed.values():
             raise bug
         self.recording.cycles += 1
-        hints = [*made.hints_of(made.decided), *made.unkept_hints]
+        hints = [*made.hints_of(made.decided), *made.released_hints]
         if simulation.relating:
             near = write_order.relocated(made.decided)
             hints += [Hint(HintKind.WORKLOADS, namespace=name) for name in sorted(near)]
         for decided in made.decided:
             self._apply(decided, hints)
         simulation.inadmissible.settle(
-            made.keys, made.inadmissible, made.kept, made.claims, made.room_claims
+            made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims
         )
         if made.notices or len(self._notices):
             self._give_notice(made)
@@ -390,7 +390,7 @@ class _Simulation:
         simulation.commit(decided.after)
         if running.work.recorded is not None:
             self.recording.placed(running, decision.shares, simulation.now_s)
-        if running.bound or decided.sake != key:
+        if running.bound or decided.beneficiary != key:
             hints += self._shrink(decided, running)
         for share in decision.shares:
             name = share.cluster
@@ -412,7 +412,7 @@ class _Simulation:
         """Copies that a decision gives no more are gone at once. Returns what that may help."""
         simulation = self.simulation
         given = {share.cluster: share.slots for share in decided.decision.shares}
-        made_way = decided.sake != decided.key
+        made_way = decided.beneficiary != decided.key
         if made_way:
             running.make_way(simulation.now_s)
             simulation.bar(running)

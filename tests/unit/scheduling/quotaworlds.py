@@ -163,5 +163,5 @@ def play(
         played.made.append(made)
         for decided in made.decided:
             played.commitments.assume(decided.after)
-        queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        queue.settle(made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims)
     return played

@@ -111,8 +111,8 @@ def test_small_work_starts_where_it_delays_nobody(row: Row) -> None:
     made = run([row.small, first], snapshot, commitments)
 
     assert placed(made) == {"wide": 0, "small": row.want}
-    assert made.kept["a"].ask == first
-    assert made.kept["a"].start_s == 2_000.0
+    assert made.reservations["a"].ask == first
+    assert made.reservations["a"].start_s == 2_000.0
     assert "room is kept for it in a" in message(made, "wide")
     if not row.want and row.small.shape == POD and row.small.count <= 8:
         assert "room is kept, from 1970-01-01T00:33:20" in message(made, "small")
@@ -129,7 +129,7 @@ def test_nothing_is_kept_where_no_account_wants_it() -> None:
     )
 
     assert placed(made) == {"wide": 0, "small": 4}
-    assert not made.kept
+    assert not made.reservations
 
 
 def test_an_account_above_speaks_for_those_below() -> None:
@@ -139,7 +139,7 @@ def test_an_account_above_speaks_for_those_below() -> None:
 
     made = run([wide(10)], snapshot, running(("runs", 2, 2_000.0)))
 
-    assert set(made.kept) == {"a"}
+    assert set(made.reservations) == {"a"}
 
 
 def test_who_waits_and_is_not_due_keeps_room_too() -> None:
@@ -147,15 +147,15 @@ def test_who_waits_and_is_not_due_keeps_room_too() -> None:
     snapshot, commitments = fleet(cluster("a", 10), quotas=[KEEPS]), running(("runs", 2, 2_000.0))
     queue, first = Queue(), wide(10, priority=1)
     made = run([first], snapshot, commitments, queue)
-    queue.settle([first.key], made.inadmissible, made.kept)
+    queue.settle([first.key], made.inadmissible, made.reservations)
 
     after = run([wide(4, name="after")], snapshot, commitments, queue)
     before = run([wide(4, 900, name="before", priority=2)], snapshot, commitments, queue)
 
     assert placed(after) == {"after": 0}
     assert placed(before) == {"before": 4}
-    assert after.kept["a"].ask == before.kept["a"].ask == first
-    assert after.unkept_hints == ()
+    assert after.reservations["a"].ask == before.reservations["a"].ask == first
+    assert after.released_hints == ()
 
 
 def test_who_is_let_in_again_is_tried_again() -> None:
@@ -163,13 +163,13 @@ def test_who_is_let_in_again_is_tried_again() -> None:
     commitments, queue = running(("runs", 2, 2_000.0)), Queue()
     first, after = wide(10, priority=1), wide(4, name="after")
     made = run([first, after], fleet(cluster("a", 10), quotas=[KEEPS]), commitments, queue)
-    queue.settle([first.key, after.key], made.inadmissible, made.kept)
+    queue.settle([first.key, after.key], made.inadmissible, made.reservations)
 
     larger = run([first], fleet(cluster("a", 16), quotas=[KEEPS]), commitments, queue)
 
     assert placed(larger) == {"wide": 10}
-    assert larger.unkept_hints == (Hint(HintKind.ROOM, "a"),)
-    assert queue.requeued_by(*larger.unkept_hints) == sorted([first.key, after.key])
+    assert larger.released_hints == (Hint(HintKind.ROOM, "a"),)
+    assert queue.requeued_by(*larger.released_hints) == sorted([first.key, after.key])
     assert queue.forget(first.key) == (Hint(HintKind.ROOM, "a"),)
     assert list(queue.for_room()) == [after]
 
@@ -184,7 +184,7 @@ def test_room_is_kept_in_the_cluster_where_it_is_there_first() -> None:
     made = run([wide(10, priority=1), wide(5, name="small")], snapshot, commitments)
 
     (small,) = (one for one in made.decided if one.key.name == "small")
-    assert {name: one.start_s for name, one in made.kept.items()} == {"b": 2_000.0}
+    assert {name: one.start_s for name, one in made.reservations.items()} == {"b": 2_000.0}
     assert [share.cluster for share in small.decision.shares] == ["a"]
 
 
@@ -196,7 +196,10 @@ def test_the_next_in_the_order_reserves_in_another_cluster() -> None:
 
     made = run([wide(10, priority=2), wide(9, name="next", priority=1)], snapshot, commitments)
 
-    assert {name: one.ask.key.name for name, one in made.kept.items()} == {"b": "wide", "a": "next"}
+    assert {name: one.ask.key.name for name, one in made.reservations.items()} == {
+        "b": "wide",
+        "a": "next",
+    }
 
 
 def test_nothing_is_kept_where_too_little_is_known_to_end() -> None:
@@ -207,7 +210,7 @@ def test_nothing_is_kept_where_too_little_is_known_to_end() -> None:
     made = run([wide(10, priority=1), wide(4, name="small")], snapshot, commitments)
 
     assert placed(made) == {"wide": 0, "small": 4}
-    assert not made.kept
+    assert not made.reservations
 
 
 def test_work_that_overruns_is_expected_to_end_at_any_time() -> None:
@@ -216,7 +219,7 @@ def test_work_that_overruns_is_expected_to_end_at_any_time() -> None:
 
     made = run([wide(10, priority=1), wide(4, 5, name="small")], snapshot, commitments)
 
-    assert made.kept["a"].start_s == NOW_S
+    assert made.reservations["a"].start_s == NOW_S
     assert placed(made) == {"wide": 0, "small": 0}
 
 
@@ -227,7 +230,7 @@ def test_what_this_cycle_starts_counts_among_the_ends() -> None:
     made = run([wide(6, 500, name="first", priority=2), wide(10, priority=1)], snapshot)
 
     assert placed(made) == {"first": 6, "wide": 0}
-    assert made.kept["a"].start_s == NOW_S + 500
+    assert made.reservations["a"].start_s == NOW_S + 500
 
 
 def test_a_gang_reserves_the_least_that_it_starts_with() -> None:
@@ -249,7 +252,7 @@ def test_a_gang_reserves_the_least_that_it_starts_with() -> None:
 
     made = run([gang, wide(1, name="one"), wide(1, name="two")], snapshot, commitments)
 
-    assert made.kept["a"].start_s == 2_000.0, "eight of them find room then"
+    assert made.reservations["a"].start_s == 2_000.0, "eight of them find room then"
     assert placed(made) == {"gang": 0, "one": 0, "two": 0}
     assert next(one for one in made.decided if one.key == gang.key).decision.reason is (
         Reason.INSUFFICIENT_CAPACITY
@@ -262,7 +265,7 @@ def test_what_is_no_use_in_part_reserves_and_what_comes_in_parts_does_not() -> N
 
     made = run([parts], snapshot, running(("runs", 10, 2_000.0)))
 
-    assert not made.kept
+    assert not made.reservations
 
 
 @dataclass(frozen=True)
@@ -310,9 +313,9 @@ def played(works: Sequence[Job], sizes: Sequence[int]) -> list[tuple[str, float,
                 commitments,
                 seq=numbers.__next__,
             )
-            queue.settle(due, made.inadmissible, made.kept)
+            queue.settle(due, made.inadmissible, made.reservations)
             first = min(queue.for_room(), key=ordering.standing, default=None)
-            for kept in made.kept.values():
+            for kept in made.reservations.values():
                 if kept.ask is first:
                     promised.setdefault(kept.ask.key, kept.start_s)
             for one in made.decided:
@@ -321,7 +324,7 @@ def played(works: Sequence[Job], sizes: Sequence[int]) -> list[tuple[str, float,
                     started[one.key] = float(now_s)
                     at = asks.index(by_key[one.key])
                     heapq.heappush(events, (now_s + works[at].run_s, 0, at))
-            due = dict.fromkeys(queue.requeued_by(*made.unkept_hints))
+            due = dict.fromkeys(queue.requeued_by(*made.released_hints))
     return [(key.name, started.get(key, float("inf")), when) for key, when in promised.items()]
 
 

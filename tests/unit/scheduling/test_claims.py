@@ -64,7 +64,9 @@ class Federation:
         assert not made.failed
         for decided in made.decided:
             self.commitments.assume(decided.after)
-        self.queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        self.queue.settle(
+            made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims
+        )
         return made
 
     def copies(self, ask: Ask) -> int:

@@ -63,7 +63,9 @@ class Play:
         for decided in made.decided:
             self.copies[decided.decision.uid] = dict(counts(decided.decision))
             self._commitments.record(decided.after)
-        self._queue.settle(made.keys, made.inadmissible, made.kept, made.claims, made.room_claims)
+        self._queue.settle(
+            made.keys, made.inadmissible, made.reservations, made.claims, made.room_claims
+        )
         return made
 
     def allowed(self, ask: Ask, copies: Mapping[str, Mapping[str, int]]) -> dict[str, bool]:
@@ -237,7 +239,7 @@ def test_copies_begin_in_the_right_company_while_quotas_are_taken_back(
         before = {uid: dict(copies) for uid, copies in play.copies.items()}
         made = play.run(*(asks[ask.uid] for ask in batch))
         # whoever leaves is gone before others begin
-        order = sorted(made.decided, key=lambda each: each.sake == each.key)
+        order = sorted(made.decided, key=lambda each: each.beneficiary == each.key)
         for decided in order:
             now = dict(counts(decided.decision))
             allowed = play.allowed(decided.entry.ask, before)
@@ -247,8 +249,8 @@ def test_copies_begin_in_the_right_company_while_quotas_are_taken_back(
                     assert allowed[name], (name, decided.entry.ask)
             before[decided.decision.uid] = now
         for decided in order:
-            if decided.sake != decided.key:
-                winner = play.asks[decided.sake]
+            if decided.beneficiary != decided.key:
+                winner = play.asks[decided.beneficiary]
                 held_ = play.copies.get(winner.uid, {})
                 assert any(play.allowed(winner, play.copies).values()) or any(held_.values())
 

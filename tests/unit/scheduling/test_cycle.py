@@ -132,7 +132,7 @@ def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
     ]
     assert made.hints_of(made.decided) == (Hint(HintKind.QUOTA),)
     assert made.hints_of(()) == ()
-    assert [one.sake for one in made.decided] == [one.key for one in made.decided]
+    assert [one.beneficiary for one in made.decided] == [one.key for one in made.decided]
 
 
 def test_a_bug_in_one_decision_is_that_workloads_alone(monkeypatch: pytest.MonkeyPatch) -> None:

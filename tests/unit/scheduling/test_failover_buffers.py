@@ -191,7 +191,7 @@ def test_the_lowest_priority_leaves_first_and_then_the_newest() -> None:
         snapshot = fleet(a, view("b", works, buffer_permille=400))
         entry = Entry(ask=ask, standing=Standing(held=held(a=2)), turn=wanted)
         made = run(entry, snapshot, works, commitments)
-        left = sorted(one.key.name for one in made.decided if one.sake != one.key)
+        left = sorted(one.key.name for one in made.decided if one.beneficiary != one.key)
         assert left == gone
 
 

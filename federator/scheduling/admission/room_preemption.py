@@ -1,8 +1,7 @@
-"""The victims that leave now, and those that leave later, for a workload that has quota and no
-room.
+"""Preemption for a workload that has quota and no room: evictions now, and notices for later ones.
 
-Work of tier Preemptible leaves at once; work of tier OnDemand after its notice, and no more in a
-minute than an operator and its own disruption budget allow. Pure.
+Copies of tier Preemptible are evicted immediately; copies of tier OnDemand after their notice, and
+no more in a minute than the pace of the hub and their own disruption budgets allow. Pure.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,22 +21,22 @@ SOON: Final = "as their turns come (hub.preempted_copies_a_minute)"
 
 
 @dataclass(slots=True)
-class Making:
-    """What is done for one preemptor."""
+class RoomPreemption:
+    """Evictions and notices for one preemptor."""
 
     turns: list[Turn] = field(default_factory=list)
-    """Of those that leave now."""
+    """Of the victims that are evicted now."""
     copies: Mapping[str, int] = field(default_factory=dict)
-    """Cluster -> copies of the preemptor for which they make room."""
+    """Cluster -> copies of the preemptor that get room by these evictions."""
     notices: list[Notice] = field(default_factory=list)
     later_s: float | None = None
-    """Seconds until those can leave that cannot now."""
+    """Seconds until the remaining victims can be evicted."""
     undecided: bool = False
-    """Nothing can be said now: notices that were given stand."""
+    """Victims cannot be selected now: earlier notices stand."""
     counted: int = 0
     """Copies that count for the pace."""
     when: str = ""
-    """When those leave that cannot now, as a part of a sentence."""
+    """When the remaining victims are evicted, as a part of a sentence."""
 
 
 def make(
@@ -51,9 +50,10 @@ def make(
     terms: Terms,
     lent: Collection[str] = (),
     claimed: Mapping[str, int],
-) -> Making:
-    """For `missing` copies of a preemptor. `spared`: uids of those that cannot leave now. `lent`:
-    as `rooms.victims` has it. `claimed`: cluster -> copies for which others have left."""
+) -> RoomPreemption:
+    """Preempts for `missing` copies. `spared`: uids of workloads that cannot be victims now.
+    `lent`: as in `rooms.victims`. `claimed`: cluster -> copies that earlier evictions make room for.
+    """
     there = rooms.missing(ask, missing, ledger, claimed)
     leavers = rooms.victims(
         ask,
@@ -67,10 +67,10 @@ def make(
     )
     entries = preempting.room_entries(leavers, commitments, find)
     if entries is None:
-        return Making(undecided=True)
-    victims = preempting.together(leavers)
+        return RoomPreemption(undecided=True)
+    victims = preempting.by_victim(leavers)
     later = {uid: leaves for uid, leaves in victims.items() if notice.needed(leaves)}
-    made, count = Making(), notice.counted(later.values())
+    made, count = RoomPreemption(), notice.counted(later.values())
     if later and (pending := notice.pending(later, entries, terms.tree, terms.now_s)):
         until_s = notice.until(pending)
         made.notices, made.later_s = pending, until_s - terms.now_s
@@ -82,15 +82,15 @@ def make(
         made.counted, later = count, {}
     now: Mapping[str, Eviction] = {uid: victims[uid] for uid in victims if uid not in later}
     if later and (ask.whole or ask.policy.require_all):
-        now = {}  # a part would be of no use to it
+        now = {}  # with a part of its copies the preemptor cannot start
     made.turns = [Turn(entries[uid], leaves.by.key, leaves) for uid, leaves in now.items()]
     going = (leaves for leaves in leavers if leaves.uid in now)
     made.copies = rooms.freed(going, ask, commitments, there)
     return made
 
 
-def note(made: Making, preemptor: WorkloadKey, evictions: Evictions) -> None:
-    """Counts it among what the cycle says of those that leave."""
+def note(made: RoomPreemption, preemptor: WorkloadKey, evictions: Evictions) -> None:
+    """Adds it to the evictions of the cycle."""
     evictions.notices += made.notices
     evictions.counted += made.counted
     if made.undecided:
