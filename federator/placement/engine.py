@@ -106,15 +106,16 @@ def decide(
         empty,
         may_run,
     )
-    if ledger.limits.bounding:
+    fleet = ledger.fleet
+    if fleet.bounding:
         with limits.within(ask, held, finished, ledger):
             return _grown(ask, request)
-    return _grown(ask, request)
+    return _grown(ask, request) if fleet.growing else _by_kind(_ROWS, ask, request)
 
 
 def _grown(ask: Ask, request: Request) -> Decision:
     """Over nodes that clusters can add, where any can."""
-    if request.ledger.growing:
+    if request.ledger.fleet.growing:
         return scaling.decide(ask, request, functools.partial(_by_kind, _ROWS))
     return _by_kind(_ROWS, ask, request)
 

@@ -44,7 +44,7 @@ _LACKS_ROOM: Final = frozenset(
 def decide(ask: Ask, request: Request, divide: Divide) -> Decision:
     """Divides by the rest of the table, over free room and over what clusters can add."""
     ledger = request.ledger
-    if not ledger.growing or ask.shape.every_node or ask.suspended:
+    if not ledger.fleet.growing or ask.shape.every_node or ask.suspended:
         return divide(ask, request)
     before = ledger.growth
     if before is None:
@@ -158,7 +158,7 @@ class _Notes:
     def __init__(self, ask: Ask, additions: Sequence[Addition], ledger: Ledger) -> None:
         self._waiting = scaleup.by_cluster(additions)
         self._never = {
-            name: _never(ask, ledger, name) for name in ledger.growing if name not in self._waiting
+            name: _never(ask, ledger, name) for name in ledger.fleet.growing if name not in self._waiting
         }
 
     def of(self, verdict: Verdict) -> str:

@@ -153,7 +153,7 @@ class _Fleet:
             name: growth.pools(ledger.world.at[name])
             for growth in (ledger.growth,)
             if growth is not None
-            for name in ledger.growing
+            for name in ledger.fleet.growing
         }
         for name in self._names:
             self._total.update(dict(ledger.allocatable(name).items()))

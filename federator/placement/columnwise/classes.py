@@ -88,6 +88,8 @@ class Class:
     """Of each open cluster, how many avoided taints it has."""
     figures: scorers.Floats | None
     """[P, opened]: what the preferences of the policy read of each; None without any."""
+    room_terms: scorers.Always
+    """The terms that read room."""
     weighty: bool
     """No open cluster has a weight of its own that is 0."""
     refused: tuple[Rejected, ...]
@@ -100,13 +102,11 @@ class Class:
         """[C] each: what the terms that read room give, by name; 0 for closed clusters. `rooms`: of
         all clusters, none of them negative."""
         if self.all_open:
-            return scorers.by_room(
-                ask, scorers.facts(self.nothing, rooms, self.avoided, self.figures)
-            )
+            facts = scorers.facts(self.nothing, rooms, self.avoided, self.figures)
+            return scorers.by_room(ask, facts, self.room_terms)
         at = self.open_at
-        given = scorers.by_room(
-            ask, scorers.facts(self.nothing, rooms.take(at), self.avoided, self.figures)
-        )
+        facts = scorers.facts(self.nothing, rooms.take(at), self.avoided, self.figures)
+        given = scorers.by_room(ask, facts, self.room_terms)
         return {name: crowd.spread_out(column, at, rooms.size) for name, column in given.items()}
 
     def keeps(self, chosen: list[int], copies: list[int]) -> bool:
@@ -182,6 +182,7 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
         nothing=nothing,
         avoided=avoided,
         figures=figures,
+        room_terms=scorers.always(reads_room=True),
         weighty=field.weights is None or bool((field.weights[field.open] > 0).all()),
         refused=tuple(_refused(field, reason, group) for reason, group in field.refused.items()),
         recorded=inputs.recorded(policy),

@@ -9,6 +9,7 @@ Of a level with n copies to give only its first n clusters by weight and tie-bre
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -78,7 +79,7 @@ def decide(ask: Ask, request: Request) -> Decision | None:
         said = Verdicts(len(like.names), words.every, words.grouped)
         message = verdicts.sentence(ask, wanted, total, why, {})
     ranges = ((0, total - 1),) if shards else ()
-    shares = tuple(_shares([like.names[at] for at in chosen], copies, ranges, request.mark, seq))
+    shares = _shares(list(map(like.names.__getitem__, chosen)), copies, ranges, request.mark, seq)
     ledger.commit_at(Commitment.of(ask, shares, began_s=snapshot.as_of), chosen, copies)
     return quick_decision(
         key=ask.key,
@@ -107,15 +108,13 @@ def _tolerated(
 
 def _shares(
     clusters: list[str], copies: list[int], ranges: Ranges, mark: Callable[[str], int], seq: int
-) -> list[Share]:
+) -> tuple[Share, ...]:
     """Their numbers are that of the decision, or the next above a cluster's highest."""
-    shares = [
-        quick_share(name, count, count, seq, ranges)
-        for name, count in zip(clusters, copies, strict=True)
-    ]
+    same = itertools.repeat
+    shares = tuple(map(quick_share, clusters, copies, copies, same(seq), same(ranges)))
     if max(map(mark, clusters), default=0) < seq:
         return shares
-    return [replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares]
+    return tuple(replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares)
 
 
 def _gets_nothing(like: Class, require_all: bool, nothing: bool) -> bool:

@@ -81,7 +81,7 @@ class Worded:
             for name, column in like.by_room(self.ask, self.crowd.rooms).items()
         ]
         if most >= top > 0:  # only room bounds them
-            return _by_room(rows, things, points, zip(chosen, copies, rooms, strict=True))
+            return _by_room([rows[at] for at in chosen], copies, rooms, things, points)
         bound = f" ({enforcing.bound(self.ask.policy, 'maxPerCluster')})"
         bounded = most == like.most
         return [
@@ -169,31 +169,30 @@ def _candidates(ask: Ask, crowd: Crowd, chosen: Sequence[int]) -> list[Candidate
 
 def _by_room(
     rows: Sequence[tuple[str, int, dict[str, int], str]],
+    copies: Sequence[int],
+    rooms: Sequence[int],
     things: str,
     points: Sequence[tuple[str, Sequence[int]]],
-    given: Iterable[tuple[int, int, int]],
 ) -> list[ChosenRow]:
-    """The rows of clusters (place, copies, room) that only room bounds. `points`: of each, by the
-    terms that read room, of which `room` is always one. The sentence is `verdicts.given`, and in
-    line."""
-    middle, made = f" {things}; at most ", list[ChosenRow]()
-    (first, most_often), *others = points  # a loop over a single column costs more than all else
-    for index, (at, got, room) in enumerate(given):
-        name, score, beside, head = rows[at]
-        terms = beside.copy()
-        terms[first] = more = most_often[index]
-        score += more
-        for term, column in others:
-            terms[term] = more = column[index]
-            score += more
-        made.append(
-            {
-                "cluster": name,
-                "got": got,
-                "fit": room,
-                "score": score,
-                "message": f"{head}{got}{middle}{room} are possible there",
-                "terms": terms,
-            }
+    """The rows of clusters that only room bounds. `rows`: what their class has of each. `points`:
+    of each, by the terms that read room, of which `room` is always one. The sentence is
+    `verdicts.given`, and in line."""
+    middle, (first, column), *others = f" {things}; at most ", *points
+    made: list[ChosenRow] = [
+        {
+            "cluster": name,
+            "got": got,
+            "fit": room,
+            "score": score + more,
+            "message": f"{head}{got}{middle}{room} are possible there",
+            "terms": {**beside, first: more},
+        }
+        for (name, score, beside, head), got, room, more in zip(
+            rows, copies, rooms, column, strict=True
         )
+    ]
+    for term, column in others:  # nearly never
+        for row, more in zip(made, column, strict=True):
+            row["terms"][term] = more
+            row["score"] += more
     return made

@@ -31,7 +31,7 @@ def seconds(policy: Policy, taint: Taint) -> int | None:
 
 def resolved(ask: Ask, snapshot: FleetSnapshot) -> Ask:
     """The ask with the taints in its policy that are tolerated no longer (`Policy.overdue`)."""
-    if not _timed(ask.policy):
+    if not timed(ask.policy):
         return ask
     overdue = tuple(
         (view.name, taint)
@@ -45,13 +45,14 @@ def resolved(ask: Ask, snapshot: FleetSnapshot) -> Ask:
 
 def ends_in_s(ask: Ask, snapshot: FleetSnapshot) -> float | None:
     """Seconds until the next toleration ends; None where none does."""
-    if not _timed(ask.policy):
+    if not timed(ask.policy):
         return None
     ahead = (ends_s - snapshot.as_of for _, _, ends_s in _ends(ask.policy, snapshot))
     return min((in_s for in_s in ahead if in_s > 0), default=None)
 
 
-def _timed(policy: Policy) -> bool:
+def timed(policy: Policy) -> bool:
+    """Whether it tolerates anything for a time only."""
     if not (policy.tolerations or policy.required):
         return False  # asked for every decision
     return any(toleration.seconds >= 0 for toleration in policy.tolerations) or any(

@@ -23,7 +23,7 @@ from federator.placement.quota import quota
 from federator.placement.quota.domain_usage import Ceiling
 from federator.placement.quota.tree import Tree
 from federator.placement.quota.uses import Uses
-from federator.placement.room import gangs, limits
+from federator.placement.room import fleetwide, gangs, limits
 from federator.placement.room.binding import Ints
 from federator.placement.room.given import Given
 from federator.placement.room.nodes import Nodes
@@ -68,7 +68,9 @@ class Ledger:
         self.memo: dict[Any, Any] = {} if memo is None else memo
         """Cache of what depends alone on what filters judge of the clusters, and is read again and
         again (eligibility under a policy); kept from ledger to ledger while that is the same."""
-        self.limits = limits.charges(snapshot, self.memo)
+        self.fleet = fleet = fleetwide.of(snapshot, self.memo)
+        bounding = fleet.bounding
+        self.limits = limits.Charges(snapshot, bounding) if bounding else limits.UNBOUNDED
         """What ResourceQuotas of members are charged beyond their reports."""
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
@@ -162,30 +164,20 @@ class Ledger:
     @property
     def growth(self) -> Growth | None:
         """What clusters can add, after what this batch has charged; None where none states any."""
-        if self._growth is None and self.growing:
+        if self._growth is None and self.fleet.growing:
             world = self.world
             self._growth = Growth(
                 {
                     world.at[name]: promised(
                         self.snapshot.clusters[name], opened.nodes, self.below.uncovered
                     )
-                    for name in self.growing
+                    for name in self.fleet.growing
                     if (opened := world.opened[world.at[name]]) is not None
                 }
             )
         elif self._due:
             _ = self.world  # which charges what is due
         return self._growth
-
-    @property
-    def growing(self) -> tuple[str, ...]:
-        """The clusters that state nodes which they can add, by name."""
-        names: tuple[str, ...] | None = self.memo.get("growing")
-        if names is None:
-            clusters = self.snapshot.clusters
-            names = tuple(name for name in sorted(clusters) if clusters[name].scale_up)
-            self.memo["growing"] = names
-        return names
 
     @contextmanager
     def widened(self) -> Iterator[None]:
@@ -272,7 +264,7 @@ class Ledger:
     def _owe(self, given: Given) -> None:
         if self._world is None:
             self._world = self.below.world(self.snapshot, self)
-        if self._growth is None and self.growing:
+        if self.fleet.growing and self._growth is None:
             _ = self.growth  # as it is before this charge
         if self._trials:
             self._trials.clear()
@@ -456,13 +448,15 @@ class Ledger:
         before = self._commitments.get(uid)
         self._undo.append((uid, uid in self._commitments, before))
         self._commitments[uid] = commitment
-        self.limits.changed(uid)
+        if self.limits.bounding:
+            self.limits.changed(uid)
         self._to_count(uid, commitment, before)
 
     def _hold_again(self, uid: str, held: bool, before: Commitment | None) -> None:
         self.holdings_version += 1
         self._to_count(uid, self._commitments.get(uid), before)
-        self.limits.changed(uid)
+        if self.limits.bounding:
+            self.limits.changed(uid)
         if held:
             self._commitments[uid] = before
         else:

@@ -5,9 +5,9 @@ those of this batch, are charged here, as the ledger charges them for room. What
 free when a report says so.
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from federator.model.ask import Ask
 from federator.model.decision import Reason
@@ -17,26 +17,11 @@ from federator.model.rules import namespaces
 from federator.model.rules.namespaces import Need, Room
 from federator.model.shards import Ranges
 from federator.placement.quota.domain_usage import Ceiling
+from federator.placement.room.fleetwide import Bounding
 
-Bounding: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Namespace -> the clusters with ResourceQuotas there, by name."""
 Charge: TypeAlias = tuple[Resources, int]
 """Requests of copies, and how many these are."""
 NOTHING: Final[Charge] = (ZERO, 0)
-
-
-def bounding(snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> Bounding:
-    """`memo`: lasts as long as filters judge the clusters alike: then they have the same quotas."""
-    kept: Bounding | None = memo.get("bounding")
-    if kept is None:
-        clusters: dict[str, list[str]] = {}
-        for name in sorted(snapshot.clusters):
-            for namespace, rules in snapshot.clusters[name].rules.items():
-                if rules.quotas:
-                    clusters.setdefault(namespace, []).append(name)
-        kept = {namespace: tuple(names) for namespace, names in clusters.items()}
-        memo["bounding"] = kept
-    return kept
 
 
 class CommittedCharges(Protocol):
@@ -62,8 +47,7 @@ class Charges:
 
     def changed(self, uid: str) -> None:
         """The batch gives the workload something else from now on."""
-        if self.bounding:
-            self._stale.add(uid)
+        self._stale.add(uid)
 
     def room(
         self,
@@ -118,14 +102,8 @@ class Charges:
         self._sums[place] = requests + part[0] * sign, copies + part[1] * sign
 
 
-_UNBOUNDED: Final = Charges(FleetSnapshot(0.0, {}), {})
+UNBOUNDED: Final = Charges(FleetSnapshot(0.0, {}), {})
 """Where no cluster has ResourceQuotas: nothing is ever charged here, so all ledgers share it."""
-
-
-def charges(snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> Charges:
-    """For a new ledger. `memo` as in `bounding`."""
-    bounds = bounding(snapshot, memo)
-    return Charges(snapshot, bounds) if bounds else _UNBOUNDED
 
 
 def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str], Charge]:

@@ -176,6 +176,7 @@ def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
     Returns the row of which only some do, and how many (0 for none); None when there are too few
     nodes."""
     start, nodes_of = cluster * counts.shape[1], counts[cluster].item
+    best = scored.argmax
     if (
         fit is not None
         and fit(cluster, row) <= 0
@@ -189,7 +190,7 @@ def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
             return start, 0
         # Each of its nodes has a copy now: a second one is the matter of `spread`.
         scored[row] = CLOSED
-        row = scored.argmax().item()
+        row = int(best())  # quicker than its `item`
         if fit is not None and fit(cluster, row) <= 0:
             row = behind(row, scored, fit, cluster)
         if row <= 0 and (row < 0 or scored.item(row) == CLOSED):  # the first where all are closed

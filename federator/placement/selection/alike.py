@@ -17,7 +17,8 @@ from federator.placement.selection import neighbours
 _NUMBERED: Final = 4096
 """Number of policies with numbers that are kept."""
 _numbers: dict[Policy, int] = {}
-_seen: dict[int, tuple[Policy, int]] = {}
+_seen: dict[int, tuple[Policy, int, bool]] = {}
+"""Identity of a policy -> what `_known` says of it."""
 _count = itertools.count()
 
 
@@ -32,10 +33,13 @@ def judged(
     ask: Ask, snapshot: FleetSnapshot, ledger: Ledger
 ) -> tuple[MutableMapping[Any, Any], Hashable]:
     """Both `memo_of` and `likeness`, which a decision asks for together."""
+    _, number, steady = _known(ask.policy)
+    if steady and snapshot.peers is NOBODY:
+        return ledger.memo, _likeness(number, ask, ledger)  # as nearly always
     ask = tolerating.resolved(ask, snapshot)
-    memo, alike = memo_apart(ask, snapshot, ledger), likeness_apart(ask, snapshot, ledger)
+    memo, alike = memo_apart(ask, snapshot, ledger), likeness_apart(ask, ledger)
     if snapshot.peers is NOBODY and not ask.policy.workloads:
-        return memo, alike  # as nearly always: no other workload decides
+        return memo, alike  # no other workload decides
     around = neighbours.resolved(ask, ledger).policy.around
     if around is None:
         return memo, alike
@@ -62,44 +66,43 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     other workloads decide. For a project claim without a binding the refusal names the namespace.
     """
     ask = tolerating.resolved(ask, snapshot)
-    alike = likeness_apart(ask, snapshot, ledger)
+    alike = likeness_apart(ask, ledger)
     around = neighbours.resolved(ask, ledger).policy.around
     return (alike, around) if around else alike
 
 
-def likeness_apart(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
+def likeness_apart(ask: Ask, ledger: Ledger) -> Hashable:
     """The same without what other workloads decide; of an ask with its tolerations resolved."""
+    return _likeness(number_of(ask.policy), ask, ledger)
+
+
+def _likeness(number: int, ask: Ask, ledger: Ledger) -> Hashable:
     kind, namespace, _ = ask.key
-    closed, ruled = _by_fleet(snapshot, ledger)
-    claim = (ask.project, "" if ask.project_bound else namespace) if closed else None
+    fleet = ledger.fleet
+    claim = (ask.project, "" if ask.project_bound else namespace) if fleet.closed else None
     apart = ask.exclusive, ask.guarded, namespace == names.PROBES
-    stated = (namespace, ask.stated) if namespace in ruled else None
-    return number_of(ask.policy), claim, ask.tier, kind, apart, ask.needs, stated
+    stated = (namespace, ask.stated) if namespace in fleet.ruled else None
+    return number, claim, ask.tier, kind, apart, ask.needs, stated
 
 
 def number_of(policy: Policy) -> int:
     """A number that equal policies have in common, and no others: a policy is hashed once, and not
     for every decision. Two calls may give one policy two numbers, far apart."""
+    return _known(policy)[1]
+
+
+def _known(policy: Policy) -> tuple[Policy, int, bool]:
+    """(the policy, its number, whether what it says of clusters follows from their views alone: not
+    from time, amounts of reports or other workloads)."""
     seen = _seen.get(id(policy))
     if seen is not None and seen[0] is policy:
-        return seen[1]
+        return seen
     if len(_seen) >= _NUMBERED:
         _seen.clear()
         _numbers.clear()
     number = _numbers.get(policy)
     if number is None:
         number = _numbers[policy] = next(_count)
-    _seen[id(policy)] = (policy, number)
-    return number
-
-
-def _by_fleet(snapshot: FleetSnapshot, ledger: Ledger) -> tuple[bool, frozenset[str]]:
-    """Whether some cluster is open to some projects only; and the namespaces in which some cluster
-    has LimitRanges or ResourceQuotas."""
-    kept: tuple[bool, frozenset[str]] | None = ledger.memo.get("by fleet")
-    if kept is None:
-        views = snapshot.clusters.values()
-        ruled = frozenset[str]().union(*(view.rules for view in views if view.rules))
-        kept = any(view.projects is not None for view in views), ruled
-        ledger.memo["by fleet"] = kept
-    return kept
+    steady = not (policy.reads_reports or policy.workloads or tolerating.timed(policy))
+    seen = _seen[id(policy)] = policy, number, steady
+    return seen

@@ -179,7 +179,7 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
 def _judged(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
     """The same whatever other workloads decide."""
     # A filter that reads more of the ask than this needs it in `likeness`.
-    key = ("places", alike.likeness_apart(ask, snapshot, ledger))
+    key = ("places", alike.likeness_apart(ask, ledger))
     memo = alike.memo_apart(ask, snapshot, ledger)
     by_cluster: Mapping[str, Place] | None = memo.get(key)
     if by_cluster is None:

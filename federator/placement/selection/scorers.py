@@ -11,7 +11,7 @@ with its weight.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,8 @@ class Facts:
 facts = quickly(Facts)
 Scorer = Callable[[Ask, Facts], Ints]
 """The points of each cluster."""
+Always: TypeAlias = tuple[tuple[str, Scorer], ...]
+"""Terms by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,23 +234,25 @@ def columns(ask: Ask, of_clusters: Iterable[tuple[float, ...]]) -> Floats | None
     return made
 
 
+def always(*, reads_room: bool) -> Always:
+    """The terms that count under every policy."""
+    return tuple(
+        (name, term.points)
+        for name, term in SCORERS.items()
+        if term.reads_room is reads_room and not term.preferred
+    )
+
+
 def beside_room(ask: Ask, clusters: Facts) -> dict[str, Ints]:
     """The terms that do not read room, by name."""
-    made = {
-        name: t.points(ask, clusters)
-        for name, t in SCORERS.items()
-        if not (t.reads_room or t.preferred)
-    }
+    made = {name: points(ask, clusters) for name, points in always(reads_room=False)}
     return made | _preferred(ask, clusters, reads_room=False) if ask.policy.preferences else made
 
 
-def by_room(ask: Ask, clusters: Facts) -> dict[str, Ints]:
-    """The terms that read room, by name."""
-    made = {
-        name: t.points(ask, clusters)
-        for name, t in SCORERS.items()
-        if t.reads_room and not t.preferred
-    }
+def by_room(ask: Ask, clusters: Facts, terms: Always) -> dict[str, Ints]:
+    """The terms that read room, by name. `terms`: those of them that always count, which a caller
+    that asks for every decision keeps."""
+    made = {name: points(ask, clusters) for name, points in terms}
     return made | _preferred(ask, clusters, reads_room=True) if ask.policy.preferences else made
 
 
@@ -270,4 +274,4 @@ def _preferred(ask: Ask, clusters: Facts, *, reads_room: bool) -> dict[str, Ints
 
 def score(ask: Ask, clusters: Facts) -> dict[str, Ints]:
     """All terms by name: first those that do not read room, so that records of all ways agree."""
-    return {**beside_room(ask, clusters), **by_room(ask, clusters)}
+    return {**beside_room(ask, clusters), **by_room(ask, clusters, always(reads_room=True))}
