@@ -15,6 +15,7 @@ from federator.embedded.catalogue.registry import Registry
 from federator.embedded.controllers import Controllers, NodePool
 from federator.embedded.controllers.cleanup.crd_cleanup import CrdCleanup
 from federator.embedded.controllers.kubelet.behaviour import Defaults
+from federator.embedded.controllers.kubelet.support import Support
 from federator.embedded.rest.api import Api
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.inprocess import InProcessTransport
@@ -31,7 +32,8 @@ class EmbeddedCluster:
     `nodes` are the machines its kubelet stand-ins run (none on a host); `workloads=False` leaves
     only the namespace and garbage-collection controllers, as on a dedicated host;
     `controllers=False` leaves the bare API. `defaults` is how pods behave that say nothing about
-    it, `events` how many events its controllers keep.
+    it, `events` how many events its controllers keep, `support` what runs the containers beside the
+    application of pods.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class EmbeddedCluster:
         defaults: Defaults = Defaults(),  # noqa: B008  # frozen
         events: int = 500,
         history: int = 2000,
+        support: Support | None = None,
     ) -> None:
         self.name = name
         self.clock = clock
@@ -71,6 +74,7 @@ class EmbeddedCluster:
                 defaults=defaults,
                 events=events,
                 tokens=self.tokens,
+                support=support,
             )
 
     @property

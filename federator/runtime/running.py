@@ -228,17 +228,21 @@ class Sidecar:
         and ends. Raises OSError when the port is taken."""
         server = await asyncio.start_server(self._serve, host, port, limit=HEAD_MAX)
         async with server:
-            work = asyncio.create_task(self._work(), name="parts")
-            stopped = asyncio.create_task(stop.wait(), name="stop")
-            try:
-                await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
-                if stopped.done():
-                    await self.drain()
-            finally:
-                stopped.cancel()
-                work.cancel()
-                await asyncio.wait([work])
-            self._tell()
+            await self.keep_up(stop)
+
+    async def keep_up(self, stop: asyncio.Event) -> None:
+        """The same without a server: somebody else asks `answer`."""
+        work = asyncio.create_task(self._work(), name="parts")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if stopped.done():
+                await self.drain()
+        finally:
+            stopped.cancel()
+            work.cancel()
+            await asyncio.wait([work])
+        self._tell()
         if not work.cancelled() and (bad := work.exception()) is not None:
             raise bad
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from federator.embedded.controllers.kubelet.behaviour import Defaults
+from federator.embedded.controllers.kubelet.support import Support
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
@@ -68,6 +69,9 @@ class Federation:
     at once."""
     pods: Defaults = field(default_factory=Defaults)
     """How pods of the members behave that say nothing about it."""
+    support: Callable[[str], Support] | None = None
+    """By member: what runs the containers beside the application of pods; without it they are as
+    good as their application."""
     host: EmbeddedCluster = field(init=False)
     members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
     aliases: dict[str, str] = field(init=False, default_factory=dict)
@@ -101,6 +105,7 @@ class Federation:
                 rng=self._split(),
                 nodes=fleetfile.pools(member),
                 defaults=self.pods,
+                support=self.support(member.name) if self.support is not None else None,
             )
 
     def _clock(self, owner: str) -> Clock:

@@ -85,6 +85,7 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
         if not once:
             served.write_contexts(shown)
         newcomers.admit(served.federation.host)
+        furnish(served.backends)
         async with contextlib.AsyncExitStack() as opened:
             if not once:
                 opened.callback(shown.unlink, missing_ok=True)
@@ -96,6 +97,7 @@ def demo(once: bool, seed: int, deadline: float, clusters: int, opens: bool) -> 
             late = await settled(served.federation, deadline, must=once)
             took = asyncio.get_running_loop().time() - started
             common.show(await summary(served.federation))
+            common.show(f"\n{runtimes(served.backends)}")
             common.show(f"\n{late or await ending(served.federation, took)}")
             if not once:
                 served.end_on_signals()
@@ -186,6 +188,22 @@ async def submit(federation: Any) -> None:
     client = federation.client("host")
     for obj in [profile(), *read.load_yaml(data("application.yaml"))]:
         await objects.create(client, obj)
+
+
+def furnish(backends: Any) -> None:
+    """What the pods of the example application read: a secret that only the service search may
+    read, and the artifact of its configuration."""
+    import hashlib
+
+    from federator.sandbox.runtimes import Artifact
+
+    secret = backends.folder / "secrets" / "discovery" / "index"
+    secret.mkdir(parents=True)
+    (secret / "..readers").write_text("spiffe://federator.example/ns/discovery/sa/search\n")
+    (secret / "token").write_text(secrets.token_urlsafe(24))
+    held = data("ranking.yaml").encode()
+    digest = f"sha256:{hashlib.sha256(held).hexdigest()}"
+    backends.artifacts["oci://registry.example/discovery/ranking"] = Artifact(digest, held)
 
 
 def profile() -> Any:
@@ -279,6 +297,37 @@ async def summary(federation: Any) -> str:
     for kind in ("MemberCluster", *registry.WORKLOADS):
         parts.append(await views.table_of(client, kind, all_namespaces=True))
     return "\n\n".join(part for part in parts if part)
+
+
+def runtimes(backends: Any) -> str:
+    """The identity of each service, and how many of its pods the registry has in each cluster."""
+    from federator.runtime.identity.renewal import rfc3339
+    from federator.runtime.traffic import members
+
+    identities: dict[str, tuple[str, float]] = {}
+    for cluster in backends.clusters.values():
+        for (_, workload), facts in cluster.identities():
+            _, end_s = identities.get(workload, ("", facts["end_s"]))
+            identities[workload] = (facts["id"], min(end_s, facts["end_s"]))
+    shown = {}
+    for folder, entries in sorted(backends.directory.folders.items()):
+        read = (members.read(folder, node, entry.data) for node, entry in entries.items())
+        counts = members.by_cluster(entry for entry in read if entry is not None)
+        shown[folder] = {cluster: str(count) for cluster, (count, _) in counts.items()}
+    clusters = sorted({cluster for counts in shown.values() for cluster in counts})
+    rows = []
+    for folder, counts in shown.items():
+        name, end_s = identities.get(folder.split("/")[2], ("-", 0.0))
+        until = rfc3339(end_s)[11:16] if end_s else "-"
+        rows.append([folder, name, until, *(counts.get(each, "-") for each in clusters)])
+    if not rows:
+        return ""
+    head = ["REGISTERED UNDER", "IDENTITY", "UNTIL", *clusters]
+    note = (
+        "Registered pods by cluster. The runtime runs in the first"
+        f" {backends.run_max} pods of a workload in each cluster; the others only look so."
+    )
+    return f"{common.table(head, rows)}\n{note}"
 
 
 def next_steps(kubeconfig: str, members: Sequence[str], page: str = "") -> str:

@@ -9,10 +9,12 @@ import contextlib
 import dataclasses
 import fcntl
 import gc
+import logging
 import os
 import random
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ from federator.cli import common
 if TYPE_CHECKING:
     from federator.hub.query.serving import QueryServer
     from federator.sandbox.federation import Federation, Wrap
+    from federator.sandbox.runtimes import Backends
 
 READY = "ready"
 """File in the directory that exists once every API of the sandbox answers."""
@@ -101,8 +104,15 @@ def sandbox(
 class Served:
     """A running sandbox: its federation, and the directory of its kubeconfigs."""
 
-    def __init__(self, federation: Any, directory: Path, servers: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        federation: Any,
+        directory: Path,
+        servers: Mapping[str, Any],
+        backends: "Backends",
+    ) -> None:
         self.federation = federation
+        self.backends = backends
         self.directory = directory
         self._servers = servers
         self._stopped = asyncio.Event()
@@ -158,7 +168,8 @@ async def serving(
     of a Federation."""
     from federator.embedded import http
 
-    federation = _federation(fleet, directory, seed)
+    backends = _backends(directory, seed)
+    federation = _federation(fleet, directory, seed, backends)
     if wrap is not None:
         federation.wrap = wrap
     port: QueryServer | None = None
@@ -178,12 +189,13 @@ async def serving(
                 federation.start_members()
                 federation.start_hub()
             _collect_rarely()
-            await work(Served(federation, directory, servers))
+            await work(Served(federation, directory, servers, backends))
         finally:
             (directory / READY).unlink(missing_ok=True)
             for name in servers:
                 (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
             await federation.stop()
+            await backends.close()
             for listening in (port, *servers.values()):
                 if listening is not None:
                     await listening.close()
@@ -191,7 +203,21 @@ async def serving(
                 shutil.rmtree(directory / name, ignore_errors=True)
 
 
-def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
+def _backends(directory: Path, seed: int) -> "Backends":
+    """What the runtimes of the pods use, in a folder in memory where the machine has one."""
+    from federator.kube.clock import RealClock
+    from federator.sandbox.runtimes import Backends
+
+    # Thousands of pods tell their owners by their status, and not on this terminal.
+    for name in ("federator.runtime", "federator.traffic", "federator.signer"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    shared = Path("/dev/shm")
+    parent = shared if os.access(shared, os.W_OK) else directory
+    folder = Path(tempfile.mkdtemp(prefix="federator-pods-", dir=parent))
+    return Backends(folder, RealClock(), random.Random(seed))
+
+
+def _federation(fleet: Any, directory: Path, seed: int, backends: "Backends") -> "Federation":
     """The federation of a fleet, with fresh tokens; nothing of it is started."""
     from federator.hub.history.options import HistoryOptions
     from federator.hub.options import HubOptions
@@ -218,6 +244,7 @@ def _federation(fleet: Any, directory: Path, seed: int) -> "Federation":
         election=True,
         metrics=Metrics(),  # or the hub would not drill: the dashboard shows what it finds
         member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
+        support=backends.of,
     )
     federation.history = HistoryOptions(directory=str(directory / "history"))
     for cluster in (federation.host, *federation.members.values()):

@@ -109,6 +109,11 @@ class Agenda:
         else:
             waiting.append((action, args))
 
+    def at_once(self, action: Callable[..., None], *args: Any) -> None:
+        """Calls `action(*args)` and wakes everybody: something outside has happened."""
+        action(*args)
+        self._wake()
+
     def collect(self) -> None:
         """Runs what is due."""
         now = asyncio.get_running_loop().time() * TICKS_PER_SECOND + 1e-6

@@ -19,6 +19,7 @@ from federator.embedded.controllers.cleanup.namespaces import Namespaces
 from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.controllers.kubelet.kubelet import Kubelet
 from federator.embedded.controllers.kubelet.nodelife import NodeLife
+from federator.embedded.controllers.kubelet.support import Support
 from federator.embedded.controllers.nodes import NodeIndex, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.scheduling.gangs import RESOURCE, Gangs
@@ -61,11 +62,13 @@ class Controllers:
         defaults: Defaults = Defaults(),  # noqa: B008  # frozen
         events: int = 500,
         tokens: Tokens | None = None,
+        support: Support | None = None,
     ) -> None:
         """`workloads` False: namespaces, tokens and garbage collection only, as on a dedicated
         host. `resources`: all kinds served now. `defaults`: pod behaviour without annotations.
         `events`: how many Event objects are kept, 0 for none. `tokens`: what makes tokens for
-        Secrets of service accounts; without it they stay empty.
+        Secrets of service accounts; without it they stay empty. `support`: what runs the
+        containers beside the application of pods.
         """
         self._store = store
         self._resources = resources
@@ -91,9 +94,9 @@ class Controllers:
                 self._routes[resource.key] = [self._accounts.notice]
             self._controllers.append(self._accounts)
         if workloads:
-            self._add_workloads(defaults)
+            self._add_workloads(defaults, support)
 
-    def _add_workloads(self, defaults: Defaults) -> None:
+    def _add_workloads(self, defaults: Defaults, support: Support | None) -> None:
         tools, kinds = self._tools, self._tools.kinds
         pods, nodes = PodIndex(), NodeIndex(self._tools)
         neighbours = Neighbours(nodes, pods)
@@ -103,7 +106,7 @@ class Controllers:
         jobs, crons = Jobs(tools, pods), CronJobs(tools)
         gangs = Gangs(pods, self._serves_groups)
         scheduler = Scheduler(tools, pods, nodes, neighbours, gangs)
-        kubelet = Kubelet(tools, pods, nodes, defaults)
+        kubelet = Kubelet(tools, pods, nodes, defaults, support)
         stateful, claims = StatefulSets(tools, pods), Claims(tools)
         daemons = DaemonSets(tools, pods, nodes)
         life = NodeLife(tools, pods, nodes)

@@ -11,6 +11,7 @@ checks files that somebody else wrote (a kubelet).
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -37,24 +38,47 @@ def _heard() -> dict[str, Any]:
     return document
 
 
-def renew(order: dict[str, Any]) -> dict[str, Any]:
+class Renewal:
+    """One key, from its request to the files with its certificate."""
+
+    def __init__(self, order: Mapping[str, Any], wall: Callable[[], float] = time.time) -> None:
+        self._order, self._wall = order, wall
+        self._id = parse(order["id"])
+        self._key = certificates.new_key()
+
+    def request(self) -> dict[str, Any]:
+        return {"csr": certificates.request(self._key, str(self._id)).decode("ascii")}
+
+    def finish(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks the certificate, writes the files, and says what it says. Raises Refused,
+        OSError."""
+        chain, bundle = answer["chain"].encode(), certificates.joined(answer["bundle"].encode())
+        now_s, key = self._wall(), self._key
+        facts = asdict(certificates.checked(chain, bundle, self._id, key.public_key(), now_s))
+
+        def fill(tree: Path) -> None:
+            switching.place(tree / KEY, certificates.key_pem(key), int(self._order["mode"], 8))
+            switching.place(tree / CERTIFICATE, chain, 0o644)
+            switching.place(tree / BUNDLE, bundle, 0o644)
+            switching.place(tree / FACTS, json.dumps(facts).encode(), 0o644)
+
+        switching.switch(Path(self._order["folder"]), fill, switching.stamp(now_s))
+        return facts
+
+
+def renew(order: Mapping[str, Any]) -> dict[str, Any]:
     """Makes a key and writes its certificate. Raises Refused, OSError."""
-    identity = parse(order["id"])
-    key = certificates.new_key()
-    _say({"csr": certificates.request(key, str(identity)).decode("ascii")})
-    answer = _heard()
-    chain, bundle = answer["chain"].encode(), certificates.joined(answer["bundle"].encode())
-    now_s = time.time()
-    facts = asdict(certificates.checked(chain, bundle, identity, key.public_key(), now_s))
+    renewal = Renewal(order)
+    _say(renewal.request())
+    return renewal.finish(_heard())
 
-    def fill(tree: Path) -> None:
-        switching.place(tree / KEY, certificates.key_pem(key), int(order["mode"], 8))
-        switching.place(tree / CERTIFICATE, chain, 0o644)
-        switching.place(tree / BUNDLE, bundle, 0o644)
-        switching.place(tree / FACTS, json.dumps(facts).encode(), 0o644)
 
-    switching.switch(Path(order["folder"]), fill, switching.stamp(now_s))
-    return facts
+def refusal(bad: Refused | OSError, order: Mapping[str, Any]) -> dict[str, Any]:
+    """What went wrong, as an outcome. A key is never in it."""
+    if isinstance(bad, Refused):
+        return {"refused": bad.reason, "message": bad.message}
+    message = f"{bad.strerror}: {bad.filename or order.get('folder', '')}"
+    return {"refused": "NotWritten", "message": message}
 
 
 def inspect(order: dict[str, Any]) -> dict[str, Any]:
@@ -65,15 +89,12 @@ def inspect(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """One order. What goes wrong is an outcome too; a key is never in it."""
+    """One order. What goes wrong is an outcome too."""
     order = _heard()
     try:
         _say({"facts": renew(order) if "folder" in order else inspect(order)})
-    except Refused as refused:
-        _say({"refused": refused.reason, "message": refused.message})
-    except OSError as bad:
-        message = f"{bad.strerror}: {bad.filename or order.get('folder', '')}"
-        _say({"refused": "NotWritten", "message": message})
+    except (Refused, OSError) as bad:
+        _say(refusal(bad, order))
 
 
 if __name__ == "__main__":

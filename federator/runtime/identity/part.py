@@ -10,10 +10,10 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from federator.runtime import web
 from federator.runtime.files import switching
@@ -41,6 +41,16 @@ WARN_SHARE: Final = 0.1
 """With less than this share of the lifetime left, a failing renewal makes the part not ready."""
 OUTPUT_MAX: Final = 1 << 16
 MODES: Final = ("0600", "0640", "0644")
+
+
+class Maker(Protocol):
+    """What makes the key of one renewal, and keeps it to itself."""
+
+    async def tell(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Its answer to an order, or to the signer's answer. Raises Away."""
+
+
+Makers = Callable[[], contextlib.AbstractAsyncContextManager[Maker]]
 
 
 class _Child:
@@ -142,9 +152,16 @@ class Renewed:
     """Asks an authority, and renews at two thirds of the lifetime."""
 
     def __init__(
-        self, pod: Pod, identity: SpiffeId, authority: Authority, folder: Path, mode: str
+        self,
+        pod: Pod,
+        identity: SpiffeId,
+        authority: Authority,
+        folder: Path,
+        mode: str,
+        makers: Makers = _child,
     ) -> None:
         self._known = _Known(pod, identity)
+        self._makers = makers
         self._authority = authority
         self._folder = folder
         self._mode = mode
@@ -213,10 +230,10 @@ class Renewed:
     async def _renewed(self) -> dict[str, Any]:
         """Raises Denied, Away."""
         order = {"id": str(self._known.id), "folder": str(self._folder), "mode": self._mode}
-        async with _child() as child:
-            csr = (await child.tell(order))["csr"]
+        async with self._makers() as maker:
+            csr = (await maker.tell(order))["csr"]
             issued = await self._authority.sign(csr)
-            return _facts(await child.tell({"chain": issued.chain, "bundle": issued.bundle}))
+            return _facts(await maker.tell({"chain": issued.chain, "bundle": issued.bundle}))
 
     # -- the trust bundle -----------------------------------------------------
 

@@ -289,6 +289,13 @@ class Pod(Protocol):
 
 def make(pod: Pod) -> TrafficPart | Standstill:
     """The traffic part of a pod, from the variables of its container."""
+    return made(pod, _registry)
+
+
+def made(
+    pod: Pod, registry: Callable[[Settings], Registry], ask: Ask = asking.ask
+) -> TrafficPart | Standstill:
+    """The same with another registry, and another way to ask the application."""
     if not reading.registers(pod.env):
         message = "FEDERATOR_TRAFFIC_REGISTER is false: this pod is in no registry."
         return Standstill(PartState(NAME, ready=True, reason="NotRegistered", message=message))
@@ -299,8 +306,9 @@ def make(pod: Pod) -> TrafficPart | Standstill:
     state = pod.env.get(STATE_DIR, "")
     return TrafficPart(
         settings,
-        _registry(settings),
+        registry(settings),
         Path(state) if state else None,
+        ask=ask,
         clock=pod.monotonic,
         chance=pod.chance,
     )

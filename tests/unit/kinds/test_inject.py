@@ -172,7 +172,7 @@ def test_the_default_profile_is_valid_and_asks_for_little() -> None:
     read.check(profile)
     assert profile["metadata"]["name"] == "default"
     bare = {"spec": {"containers": [{"name": "app"}]}}
-    requests = pod_shape(bare, profile, {"traffic": {"deps": ["x"]}}).requests
+    requests = pod_shape(bare, profile, {"runtime": {"weight": 2}}).requests
     assert 0 < requests["cpu"] <= 100
     assert 0 < requests["memory"] <= 256 << 20
     assert pod_shape(bare, profile, batch=True).requests.within(requests)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.api import runtimeprofile
 from federator.kinds import labels, read, registry
 from federator.kinds.jobset import natives as jobsets
 from federator.kinds.natives import as_served, pod_templates
@@ -35,7 +36,7 @@ spec:
   service: {ports: [{name: http, port: 80, targetPort: 8080}, {port: 81}]}
   loadBalancers: [{port: 80, host: a.example}, {port: 81, host: b.example}, {port: 81, host: a.example, path: /admin}]
   config: {app.properties: "x=1"}
-  sidecars: {traffic: {deps: [user-service, ads]}, logs: {level: debug}}
+  sidecars: {runtime: {register: true, environment: staging, metrics: 8080/metrics}}
   updateStrategy: {maxSurge: 10%, maxUnavailable: 0, minReadySeconds: 5}
   disruptionBudget: {maxUnavailable: 10%}
   placement: {policyRef: zonal}
@@ -44,7 +45,12 @@ spec:
     spec:
       initContainers: [{name: warm, image: "warm:1"}]
       containers:
-      - {name: app, image: "app:1", resources: {requests: {cpu: 500m, memory: 1Gi}}, env: [{name: MODE, value: live}]}
+      - name: app
+        image: "app:1"
+        ports: [{name: http, containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /ready, port: http}}
+        resources: {requests: {cpu: 500m, memory: 1Gi}}
+        env: [{name: MODE, value: live}]
 """
 PLAIN_SERVICE = """
 apiVersion: pinterest.com/v1beta1
@@ -116,7 +122,7 @@ spec:
   tier: Reserved
   iamRole: role-agent
   config: {agent.conf: "level=info"}
-  sidecars: {logs: {level: debug}}
+  sidecars: {runtime: {metrics: 8080/metrics}}
   updateStrategy: {maxUnavailable: 10%, minReadySeconds: 5}
   startupTaint: {key: infra.example/starting}
   placement: {tolerations: [{key: pool, operator: Exists}]}
@@ -144,7 +150,7 @@ spec:
   tier: Reserved
   iamRole: role-ranker
   config: {train.conf: "epochs=3"}
-  sidecars: {logs: {level: debug}}
+  sidecars: {runtime: {metrics: 8080/metrics}}
   checkpoint: {storage: 10Gi, mountPath: /ckpt, storageClassName: shared}
   activeDeadlineSeconds: 3600
   components:
@@ -329,6 +335,8 @@ CASES = {
     "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
 }
 
+VERSION_1 = "4c59a7ceeb3e"
+"""The hash by which slices name version 1 of the default profile."""
 FORMER = {"daemon-plain", "service-plain", "statefulset-plain"}
 """Slices as an earlier release left them: what is made of them stays as it was."""
 
@@ -373,6 +381,19 @@ def test_the_natives_of_a_slice_are_those_of_the_golden(case: str) -> None:
         text = yaml.dump_all(made, Dumper=_WithoutAnchors, sort_keys=True, width=120)
         golden.write_text(text, encoding="utf-8")
     assert list(yaml.safe_load_all(golden.read_text(encoding="utf-8"))) == list(made)
+
+
+@pytest.mark.parametrize("case", ["jobset", "statefulset"])
+def test_pods_on_version_1_of_the_default_profile_stay_as_they_are(case: str) -> None:
+    """An upgrade brings another default profile. A pinned slice names the former one by its hash,
+    and its pods are made from that, byte for byte: none restarts."""
+    former = read.load_yaml((HERE / "profiles" / "default-1.yaml").read_text(encoding="utf-8"))[0]
+    assert runtimeprofile.content_hash(former) == VERSION_1
+    assert runtimeprofile.content_hash(former) != runtimeprofile.content_hash(profile())
+    text, share, _ = CASES[case]
+    made = expand(slice_of(text, share), former)
+    golden = (HERE / "golden" / f"{case}-profile-1.yaml").read_text(encoding="utf-8")
+    assert list(yaml.safe_load_all(golden)) == list(made)
 
 
 class _WithoutAnchors(yaml.SafeDumper):

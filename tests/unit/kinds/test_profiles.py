@@ -79,3 +79,20 @@ def test_only_services_are_registered_and_drained() -> None:
     for name in set(NAMES) - {"service"}:
         assert "lifecycle" not in inject(TEMPLATE, profile(name))["spec"]["containers"][0]
         assert "traffic" not in json.dumps(profile(name)["spec"])
+
+
+def test_the_default_profile_is_that_of_services_with_registration_on_request() -> None:
+    text = (ROOT.parent / "runtimeprofile.yaml").read_text(encoding="utf-8")
+    (default,) = read.load_yaml(text)
+    read.check(default)
+    asked = inject(TEMPLATE, default, {"runtime": {"register": True}})
+    assert asked["spec"]["containers"][0]["lifecycle"]["preStop"]
+    assert "lifecycle" not in inject(TEMPLATE, default)["spec"]["containers"][0]
+
+    (same,) = read.load_yaml(
+        text.replace('REGISTER, default: "false"', 'REGISTER, default: "true"')
+    )
+    spec, service = dict(same["spec"]), dict(profile("service")["spec"])
+    assert same["metadata"] == {"name": "default"}
+    assert (spec.pop("version"), service.pop("version")) == ("2", "1")
+    assert spec == service

@@ -12,6 +12,7 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.kubelet import behaviour, mounts, podstatus
 from federator.embedded.controllers.kubelet.behaviour import Behaviour, Defaults
+from federator.embedded.controllers.kubelet.support import Standing, Support
 from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.services import reachable
@@ -34,8 +35,18 @@ _Due = tuple[str, Key, str]
 class Kubelet:
     """The kubelets of a cluster."""
 
-    def __init__(self, tools: Tools, pods: PodIndex, nodes: NodeIndex, defaults: Defaults) -> None:
+    def __init__(
+        self,
+        tools: Tools,
+        pods: PodIndex,
+        nodes: NodeIndex,
+        defaults: Defaults,
+        support: Support | None = None,
+    ) -> None:
         self._tools = tools
+        self._support = support
+        self._serving: set[str] = set()
+        """Uids of supported pods with an application that passes its readiness probe."""
         self._pods = pods
         self._nodes = nodes
         self._defaults = defaults
@@ -50,6 +61,7 @@ class Kubelet:
         self._actions: dict[str, Callable[[Pod], None]] = {
             "accept": self._accept,
             "start": self._start,
+            "support": self._follow_support,
             "ready": self._ready,
             "finish": self._finish,
             "restart": self._restart,
@@ -80,6 +92,7 @@ class Kubelet:
                 self._plans.pop(old.uid, None)
                 self._mounting.pop(old.uid, None)
                 self._addresses.release(old.status.get("podIP"))
+                self._end_support(old.uid)
             return
         if not new.node:
             return
@@ -149,14 +162,71 @@ class Kubelet:
             return
         if self._lacks_a_variable(pod):
             return
-        ready = not plan.never_ready and plan.ready <= 0
+        if self._support is None or self._support.standing(pod.uid) is not None:
+            self._run(pod)
+            return
         address = self._addresses.take()
+        due: _Due = ("support", pod.key, pod.uid)
+        if not self._support.begin(
+            pod.obj,
+            address,
+            lambda: pod.uid in self._serving,
+            lambda: self._tools.agenda.at_once(self._due.add, due),
+        ):
+            self._addresses.release(address)
+            self._run(pod)
+            return
+        # its sidecar registers the address before the pod is ready
+        self._write(pod, {**pod.status, "podIP": address, "podIPs": [{"ip": address}]})
+
+    def _run(self, pod: Pod) -> None:
+        """The application starts."""
+        plan, now = self._plan(pod), self._tools.now()
+        ready = not plan.never_ready and plan.ready <= 0
+        address = pod.status.get("podIP") or self._addresses.take()
         host = self._nodes.address(pod.node)
         self._write(pod, self._texts.running(pod.obj, now, address=address, host=host, ready=ready))
         if not ready and not plan.never_ready:
             self._later(plan.ready, "ready", pod)
         if plan.run is not None:
             self._later(plan.run, "finish", pod)
+
+    # The containers beside the application
+
+    def _standing(self, pod: Pod) -> Standing | None:
+        return self._support.standing(pod.uid) if self._support is not None else None
+
+    def _follow_support(self, pod: Pod) -> None:
+        standing = self._standing(pod)
+        if standing is None or pod.finished:
+            return
+        if pod.phase != "Pending":
+            self._write(pod, pod.status)
+        elif standing.prepared and not pod.deleting:
+            self._run(pod)
+        elif not pod.deleting:
+            self._write(pod, podstatus.unprepared(pod.obj, standing, self._tools.now()))
+        if pod.deleting and standing.stopped:
+            self._later(self._plan(pod).stop, "remove", pod)
+
+    def _end_support(self, uid: str) -> None:
+        self._serving.discard(uid)
+        if self._support is not None:
+            self._support.end(uid)
+
+    def _with_support(self, pod: Pod, status: dict[str, Any]) -> dict[str, Any]:
+        """What is written of a supported pod: it is ready while its sidecar is, too."""
+        standing = self._standing(pod)
+        if standing is None or status.get("phase") == "Pending":
+            return status
+        if status.get("phase") != "Running":
+            self._end_support(pod.uid)
+            return status
+        if podstatus.serves(status):
+            self._serving.add(pod.uid)
+        else:
+            self._serving.discard(pod.uid)
+        return podstatus.supported(pod.obj, status, standing, self._tools.now())
 
     def _lacks_a_volume(self, pod: Pod) -> bool:
         missing = mounts.unmounted(self._tools, pod.obj)
@@ -232,6 +302,10 @@ class Kubelet:
 
     def _stop(self, pod: Pod) -> None:
         grace = pod.obj["metadata"].get("deletionGracePeriodSeconds", 0)
+        if self._support is not None and self._standing(pod) is not None:
+            self._support.stop(pod.uid)
+            self._later(float(grace), "remove", pod)
+            return
         self._later(min(self._plan(pod).stop, float(grace)), "remove", pod)
 
     def _remove(self, pod: Pod) -> None:
@@ -245,6 +319,7 @@ class Kubelet:
         )
 
     def _write(self, pod: Pod, status: dict[str, Any]) -> None:
+        status = self._with_support(pod, status)
         self._tools.set_status(self._tools.kinds.pods, pod.obj, status, manager=KUBELET)
 
 

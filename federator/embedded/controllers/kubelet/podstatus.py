@@ -7,6 +7,7 @@ are equal for all pods of a template in the same second are shared.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from federator.embedded.controllers.kubelet.support import Standing
 from federator.embedded.controllers.tools import condition
 from federator.embedded.storage.revisions import JsonObject
 
@@ -187,6 +188,44 @@ def config_failed(pod: JsonObject, container: str, text: str, now: str) -> Statu
                 {**entry, "state": waiting} if entry["name"] == container else entry
                 for entry in status[group]
             ]
+    return status
+
+
+def serves(status: Status) -> bool:
+    """Whether all containers of the application are ready."""
+    return all(entry["ready"] for entry in status.get("containerStatuses") or ())
+
+
+def supported(pod: JsonObject, status: Status, standing: Standing, now: str) -> Status:
+    """A running pod that is ready while its sidecar is, too."""
+    ready = serves(status) and (standing.ready or not standing.sidecar)
+    return {
+        **status,
+        "conditions": _conditions(pod, now, {"Ready": ready, "ContainersReady": ready}),
+        "initContainerStatuses": [
+            {**entry, "ready": standing.ready} if entry["name"] == standing.sidecar else entry
+            for entry in status.get("initContainerStatuses") or ()
+        ],
+    }
+
+
+def unprepared(pod: JsonObject, standing: Standing, now: str) -> Status:
+    """The init container that prepares the pod has ended with the reason why it cannot, and is
+    started again later."""
+    status = dict(pod.get("status") or {})
+    waiting = {"reason": "CrashLoopBackOff", "message": f"back-off restarting {standing.init}"}
+    entries = status.get("initContainerStatuses") or ()
+    status["initContainerStatuses"] = [
+        {
+            **entry,
+            "restartCount": standing.failures,
+            "state": {"waiting": waiting},
+            "lastState": {"terminated": {**_terminated(entry, 1, now), "message": standing.why}},
+        }
+        if entry["name"] == standing.init and standing.failures
+        else entry
+        for entry in entries
+    ]
     return status
 
 
