@@ -300,7 +300,7 @@ class PodRuntimes:
         )
         mode = pod.text("FEDERATOR_IDENTITY_KEY_MODE", "0600")
         signer = self._authority.of(attested)
-        return Renewed(pod, pod.principal(), signer, pod.identity, mode, lambda: _maker(pod))
+        return Renewed(pod, pod.principal(), signer, pod.identity, mode, makers=lambda: _maker(pod))
 
     def _secrets(self, run: _Run, pod: Pod) -> Part:
         store = FolderStore(self._backends.folder / "secrets", str(pod.principal()))

@@ -314,12 +314,12 @@ def runtimes(backends: Any) -> str:
         read = (members.read(folder, node, entry.data) for node, entry in entries.items())
         counts = members.by_cluster(entry for entry in read if entry is not None)
         shown[folder] = {cluster: str(count) for cluster, (count, _) in counts.items()}
-    clusters = sorted({cluster for counts in shown.values() for cluster in counts})
+    clusters = sorted({cluster for each in shown.values() for cluster in each})
     rows = []
-    for folder, counts in shown.items():
+    for folder, registered in shown.items():
         name, end_s = identities.get(folder.split("/")[2], ("-", 0.0))
         until = rfc3339(end_s)[11:16] if end_s else "-"
-        rows.append([folder, name, until, *(counts.get(each, "-") for each in clusters)])
+        rows.append([folder, name, until, *(registered.get(each, "-") for each in clusters)])
     if not rows:
         return ""
     head = ["REGISTERED UNDER", "IDENTITY", "UNTIL", *clusters]

@@ -158,6 +158,7 @@ class Renewed:
         authority: Authority,
         folder: Path,
         mode: str,
+        *,
         makers: Makers = _child,
     ) -> None:
         self._known = _Known(pod, identity)

@@ -12,6 +12,7 @@ from typing import Any
 
 from cryptography import x509
 
+from federator.embedded.controllers import NodePool
 from federator.kinds import read
 from federator.kinds.pods.inject import inject
 from federator.kube.clock import Clock, RealClock
@@ -21,7 +22,7 @@ from federator.runtime.traffic import members
 from federator.sandbox.runtimes import Artifact, Backends
 from federator.status import reasons
 from tests import virtual_time
-from tests.unit.embedded.controllers.clusters import EPOCH, STEADY, Cluster, NodePool
+from tests.unit.embedded.controllers.clusters import EPOCH, STEADY, Cluster
 
 PROFILE = Path(__file__).parents[3] / "config" / "runtimeprofile.yaml"
 FOLDER = "/discovery/web/prod"
@@ -47,12 +48,16 @@ def pod(name: str = "web-1", *, runtime: dict[str, Any] | None = None, **annotat
     return made
 
 
+def in_memory() -> Path:
+    shared = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
+
+
 @contextlib.asynccontextmanager
 async def running(
     clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[tuple[Cluster, Backends]]:
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    folder = Path(tempfile.mkdtemp(dir=memory))
+    folder = in_memory()
     backends = Backends(folder, clock or Clock(EPOCH), random.Random(1), **options)
     cluster = Cluster([NodePool()], seed=1, defaults=STEADY, workloads=True, events=100)
     cluster._options["support"] = backends.of("east")
@@ -62,7 +67,6 @@ async def running(
     finally:
         await backends.close()
         await cluster.stop()
-        assert not folder.exists()
 
 
 def play(story: Story, **options: Any) -> None:
@@ -197,8 +201,15 @@ def test_configuration_is_there_before_the_application_starts() -> None:
         async with running(RealClock(), artifacts=held) as (cluster, backends):
             made = cluster.create("Pod", pod(runtime={"FEDERATOR_CONFIG": wanted}))
             folder = backends.folder / "pods" / made["metadata"]["uid"] / "config"
-            while cluster.status("Pod", "web-1").get("phase") != "Running":
-                await asyncio.sleep(0.05)
+            started = asyncio.Event()
+            cluster.store.subscribe_all(
+                lambda event: (
+                    started.set()
+                    if event.current.obj.get("status", {}).get("phase") == "Running"
+                    else None
+                )
+            )
+            await started.wait()
             assert (folder / "limits.yaml").read_bytes() == DATA
 
     asyncio.run(asyncio.wait_for(story(), 30))
