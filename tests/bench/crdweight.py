@@ -2,10 +2,12 @@
 before they are installed until they have been served for a while, on real servers.
 
 A server grows by itself in its first minute, so one without definitions is measured beside, and its
-growth is left out. The floor of these rows is no floor: it is the definitions of a host, which
+growth is left out. When a server collects its garbage is chance, so each reading is the median of
+three servers that start together. The floor of these rows is no floor: it is the definitions of a host, which
 members had before they got light ones.
 """
 
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ BEFORE_S = 15.0
 """Until a server that has just started is at rest."""
 AFTER_S = 25.0
 """Until it has built what it serves of new definitions."""
+SERVERS = 3
+"""Of each kind."""
 
 
 class Weight(NamedTuple):
@@ -49,17 +53,27 @@ def measure(wanted: frozenset[str], _scale: float) -> Iterator[Result]:
 
 
 def _weighed(plane: ControlPlane, name: str, bodies: Sequence[dict[str, Any]]) -> Weight:
-    cluster = plane.cluster(name)
-    pid = next(
-        child.process.pid for child in plane.family.children if child.name == f"{name}-apiserver"
-    )
+    names = [f"{name}{number}" for number in range(SERVERS)]
+    clusters = [plane.cluster(each) for each in names]
+    pids = [
+        child.process.pid
+        for each in names
+        for child in plane.family.children
+        if child.name == f"{each}-apiserver"
+    ]
     time.sleep(BEFORE_S)
-    before = Weight(resident_mb(pid), processor_s(pid))
-    for body in bodies:
-        code, answer = cluster.ask(DEFINITIONS, "POST", body)
-        if code != 201:
-            raise RuntimeError(f"{body['metadata']['name']} was not taken: {code} {answer}")
+    before = [Weight(resident_mb(pid), processor_s(pid)) for pid in pids]
+    for cluster in clusters:
+        for body in bodies:
+            code, answer = cluster.ask(DEFINITIONS, "POST", body)
+            if code != 201:
+                raise RuntimeError(f"{body['metadata']['name']} was not taken: {code} {answer}")
     time.sleep(AFTER_S)
-    after = Weight(resident_mb(pid), processor_s(pid))
-    plane.end(name)
-    return Weight(after.memory_mb - before.memory_mb, after.cpu_s - before.cpu_s)
+    after = [Weight(resident_mb(pid), processor_s(pid)) for pid in pids]
+    for each in names:
+        plane.end(each)
+    grown = list(zip(after, before, strict=True))
+    return Weight(
+        statistics.median(now.memory_mb - then.memory_mb for now, then in grown),
+        statistics.median(now.cpu_s - then.cpu_s for now, then in grown),
+    )
