@@ -1,7 +1,6 @@
-"""Runs one long-lived process: configures logs, opens the connection, serves metrics and probes,
-stops on SIGTERM.
+"""Runs the long-lived processes of the host: hub, dashboard, gateway; and the signer of a member.
 
-The top floor: only this module combines settings, transports and processes.
+The top floor: only this module and `memberapp` combine settings, transports and processes.
 """
 
 import asyncio
@@ -12,8 +11,8 @@ import platform
 import random
 import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +41,9 @@ from federator.kube.metrics import Metrics
 from federator.kube.threads import Threads
 from federator.kube.wire.http import Endpoint, HttpTransport
 from federator.kube.wire.transport import Transport
-from federator.member.process import MemberProcess
 from federator.model.errors import FieldError
-from federator.process import logs, malloc
-from federator.process.status_server import StatusServer
+from federator.process import malloc
+from federator.processes import Access, configure_logs, serve
 from federator.scheduling.drill import DrillResult, Loss
 from federator.settings import Settings
 
@@ -58,21 +56,6 @@ if TYPE_CHECKING:
     from federator.process.oidc.options import OidcOptions
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How a process reaches its own API server."""
-
-    kubeconfig: str = ""
-    context: str = ""
-    in_cluster: bool = False
-
-    async def open(self) -> HttpTransport:
-        """The transport. Raises `kubeconfig.NotConfigured`."""
-        if self.in_cluster:
-            return await connect.in_cluster()
-        return await connect.from_kubeconfig(self.kubeconfig, self.context)
 
 
 async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
@@ -129,7 +112,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
                 )
             work = process.run()
         # A standby is ready too: it takes over.
-        await _serve(settings, metrics, work, lambda: readiness(process))
+        await serve(settings, metrics, work, lambda: readiness(process))
 
 
 def snapshots_of(process: HubProcess, settings: Settings, metrics: Metrics) -> Snapshots | None:
@@ -242,7 +225,7 @@ async def run_gateway(
     serving = serving_gateway(settings, access, listen, metrics, allow_loopback=allow_loopback)
     async with serving as (gateway, base, work):
         log.info("the gateway is at %s", base)
-        await _serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
+        await serve(settings, metrics, _until(work), lambda: {"host": gateway.policies.trouble})
 
 
 @contextlib.asynccontextmanager
@@ -329,7 +312,7 @@ async def run_signer(
             finally:
                 await signer.close()
 
-        await _serve(settings, metrics, work(), lambda: {"authority": signer.trouble()})
+        await serve(settings, metrics, work(), lambda: {"authority": signer.trouble()})
 
 
 def _trusted(settings: Settings, clock: RealClock, *, allow_loopback: bool) -> list["Issuer"]:
@@ -443,30 +426,6 @@ def elector(
     )
 
 
-async def run_member(
-    settings: Settings, access: Access, *, cluster: str, standalone: bool = False
-) -> None:
-    """Runs the member process until SIGTERM."""
-    configure_logs(settings)
-    malloc.return_large_blocks()
-    transport = await access.open()
-    metrics = Metrics()
-    process = MemberProcess(
-        Client(transport, cluster, field_manager="federator-member", metrics=metrics),
-        cluster=cluster,
-        fleet=settings.hub.fleet,
-        clock=RealClock(),
-        rng=random.Random(),
-        standalone=standalone,
-        options=settings.member,
-        metrics=metrics,
-    )
-    try:
-        await _serve(settings, metrics, process.run(), lambda: {})
-    finally:
-        await transport.close()
-
-
 def member_transport(
     obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool
 ) -> Transport:
@@ -479,27 +438,3 @@ def member_transport(
     except FieldError as refused:
         raise ValueError(f"the kubeconfig of {name} is refused: {refused}") from None
     return connect.for_member(access, allow_loopback=allow_loopback)
-
-
-def configure_logs(settings: Settings) -> None:
-    logs.configure(settings.log.level.upper(), settings.log.format)
-
-
-async def _serve(
-    settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any
-) -> None:
-    """Runs the work beside the status port until it ends or a signal arrives."""
-    status = StatusServer(metrics=metrics, ready=ready)
-    if settings.serve.enabled:
-        port = await status.start(settings.serve.host, settings.serve.port)
-        log.info("serving /metrics, /healthz and /readyz on %s:%d", settings.serve.host, port)
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        log.info("stopped")
-    finally:
-        await status.close()

@@ -32,12 +32,13 @@ def gateway(
     from federator import app
     from federator.kube.tlsserver import Listen
     from federator.model.errors import FieldError
+    from federator.processes import Access
 
     try:
         where = Listen.parsed(listen, cert_file, key_file)
     except FieldError as bad:
         common.fail(str(bad))
-    access = app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    access = Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
     common.run(
         app.run_gateway(settings_of(config_file, {}), access, where, allow_loopback=allow_loopback)
     )

@@ -34,6 +34,7 @@ def dashboard(
     from federator.dashboard import server
     from federator.kube import tlsserver
     from federator.model.errors import FieldError
+    from federator.processes import Access
 
     try:
         host, port = tlsserver.address(listen)
@@ -41,5 +42,5 @@ def dashboard(
         options.check()
     except FieldError as bad:
         common.fail(str(bad))
-    access = app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    access = Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
     common.run(app.run_dashboard(settings_of(config_file, {}), access, options))

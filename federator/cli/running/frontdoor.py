@@ -34,6 +34,7 @@ async def opened(served: "Served", manifests: str, workflow: bytes) -> AsyncIter
     from federator import app
     from federator.kube.metrics import Metrics
     from federator.kube.tlsserver import Listen, TlsServer
+    from federator.processes import Access
     from federator.sandbox.repository import Repository
     from federator.settings import Settings
 
@@ -49,7 +50,7 @@ async def opened(served: "Served", manifests: str, workflow: bytes) -> AsyncIter
         host = served.federation.client("host", "gateway")
         await _create(host, manifests, policy(source, keys))
         folder = served.directory / "gateway"
-        access = app.Access(kubeconfig=str(await _account(served, folder)))
+        access = Access(kubeconfig=str(await _account(served, folder)))
         await asyncio.to_thread(_write_keys, folder / "keys", keys)
         options = replace(
             Settings().gateway,

@@ -53,12 +53,13 @@ def hub(
 ) -> None:
     """Run the hub: it places workloads, applies them to members and aggregates their status."""
     from federator import app
+    from federator.processes import Access
 
     settings = settings_of(config_file, {})
     common.run(
         app.run_hub(
             settings,
-            app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
+            Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
             allow_loopback=allow_loopback,
         )
     )
@@ -81,13 +82,14 @@ def member(
     standalone: bool,
 ) -> None:
     """Run the member process of one cluster: it expands slices and reports status and capacity."""
-    from federator import app
+    from federator import memberapp
+    from federator.processes import Access
 
     settings = settings_of(config_file, {"hub": {"fleet": fleet}} if fleet else {})
     common.run(
-        app.run_member(
+        memberapp.run_member(
             settings,
-            app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
+            Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
             cluster=cluster,
             standalone=standalone,
         )

@@ -36,10 +36,11 @@ def signer(
     from federator.kube import tlsserver
     from federator.kube.tlsserver import Listen
     from federator.model.errors import FieldError
+    from federator.processes import Access
 
     try:
         where = Listen(*tlsserver.address(listen))
     except FieldError as bad:
         common.fail(str(bad))
-    access = app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
+    access = Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster)
     common.run(app.run_signer(settings_of(config_file, {}), access, where, dns))

@@ -1,0 +1,57 @@
+"""What every long-lived process has: the connection to its API server, logs, metrics and probes,
+and an end on SIGTERM."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from federator.kube.login import connect
+from federator.kube.metrics import Metrics
+from federator.kube.wire.http import HttpTransport
+from federator.process import logs
+from federator.process.status_server import StatusServer
+from federator.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a process reaches its own API server."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    in_cluster: bool = False
+
+    async def open(self) -> HttpTransport:
+        """The transport. Raises `kubeconfig.NotConfigured`."""
+        if self.in_cluster:
+            return await connect.in_cluster()
+        return await connect.from_kubeconfig(self.kubeconfig, self.context)
+
+
+def configure_logs(settings: Settings) -> None:
+    logs.configure(settings.log.level.upper(), settings.log.format)
+
+
+async def serve(
+    settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any
+) -> None:
+    """Runs the work beside the status port until it ends or a signal arrives."""
+    status = StatusServer(metrics=metrics, ready=ready)
+    if settings.serve.enabled:
+        port = await status.start(settings.serve.host, settings.serve.port)
+        log.info("serving /metrics, /healthz and /readyz on %s:%d", settings.serve.host, port)
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        log.info("stopped")
+    finally:
+        await status.close()
