@@ -120,8 +120,7 @@ def _light(body: dict[str, Any]) -> dict[str, Any]:
 def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of an object beside its spec."""
     return {
-        name: _KEPT if name == "status" else _undescribed(node)
-        for name, node in properties.items()
+        name: _KEPT if name == "status" else _undescribed(node) for name, node in properties.items()
     }
 
 

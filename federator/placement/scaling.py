@@ -158,7 +158,9 @@ class _Notes:
     def __init__(self, ask: Ask, additions: Sequence[Addition], ledger: Ledger) -> None:
         self._waiting = scaleup.by_cluster(additions)
         self._never = {
-            name: _never(ask, ledger, name) for name in ledger.fleet.growing if name not in self._waiting
+            name: _never(ask, ledger, name)
+            for name in ledger.fleet.growing
+            if name not in self._waiting
         }
 
     def of(self, verdict: Verdict) -> str:

@@ -52,7 +52,7 @@ def make(
     claimed: Mapping[str, int],
 ) -> RoomPreemption:
     """Preempts for `missing` copies. `spared`: uids of workloads that cannot be victims now.
-    `lent`: as in `rooms.victims`. `claimed`: cluster -> copies that earlier evictions make room for.
+    `lent`: as in `rooms.victims`. `claimed`: cluster -> copies that earlier evictions free.
     """
     there = rooms.missing(ask, missing, ledger, claimed)
     leavers = rooms.victims(
