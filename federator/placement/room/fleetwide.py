@@ -1,4 +1,4 @@
-"""What decisions ask of all clusters together, worked out once as long as filters judge them alike."""
+"""Facts of all clusters together, worked out once while filters judge them alike."""
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
