@@ -15,6 +15,8 @@ from tests.e2e.federations import until
 
 TAKE_OVER_S = 17.0
 """The lease (15 s) and one retry (2 s), as shipped."""
+LATE_S = 10.0
+"""By which a loaded machine may delay it; in virtual time it is late by nothing: test_faults_leases.py."""
 
 
 def leader_killed(
@@ -42,7 +44,7 @@ def leader_killed(
         for w in writes
         if w.at_s > killed_s + 1 and w.account == "federator-hub" and w.cluster == "host"
     )
-    assert taken_s <= TAKE_OVER_S, f"{rival} led {taken_s:.1f} s after {leader} had been killed"
+    assert taken_s <= TAKE_OVER_S + LATE_S, f"{rival} led {taken_s:.1f} s after {leader} had been killed"
     _nothing_twice(ground, asked, begun)
     failures_writes.at_rest(ground.clusters, rest_s)
     ground.start(leader)
