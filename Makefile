@@ -52,7 +52,7 @@ test-long: $(STAMP) parts
 ## unit: the inner loop: no process, no socket
 unit: PROCESSES := logical
 unit: $(STAMP)
-	$(PYTEST) tests/unit tests/house -m "not e2e and not real and not long and not soak" $(ARGS)
+	FEDERATOR_TARGET=unit $(PYTEST) tests/unit tests/house -m "not e2e and not real and not long and not soak" $(ARGS)
 
 SEEDS ?= 0-999
 FAILOVERS ?= 0-99

@@ -11,6 +11,16 @@ from tests.running.costs import Costs
 BUDGET_S = {"test": 1_400.0, "test-long": 1_750.0}
 """Processor seconds of each target on the reference machine (`tests/bench/calibrate.py`): what two
 cores do in 13.5 and in 15 minutes, the set-up and the starts of test processes included."""
+FOLDERS_S: Final = {
+    "tests/e2e": {"test": 480.0, "test-long": 420.0},
+    "tests/hostile": {"test": 120.0, "test-long": 10.0},
+    "tests/simulation": {"test": 130.0, "test-long": 900.0},
+    "tests/unit/hub": {"test": 350.0, "test-long": 200.0},
+    "tests/unit/placement": {"test": 60.0, "test-long": 120.0},
+    "tests/unit/simulate": {"test": 70.0, "test-long": 80.0},
+}
+"""Processor seconds of the folders that cost most; no other may cost more than `FOLDER_S`."""
+FOLDER_S: Final = 75.0
 UNRECORDED = 0.2
 """By which part of a folder's tests its record may be older; or by `UNRECORDED_MIN` tests."""
 UNRECORDED_MIN = 5
@@ -156,6 +166,21 @@ def recorded() -> Costs:
 @pytest.mark.parametrize("target", costs.TARGETS)
 def test_the_targets_keep_their_budgets(recorded: Costs, target: str) -> None:
     assert 0 < recorded.of(target) <= BUDGET_S[target]
+
+
+@pytest.mark.parametrize("target", costs.TARGETS)
+def test_each_folder_keeps_its_budget(recorded: Costs, target: str) -> None:
+    over = {
+        folder: row[target]
+        for folder, row in recorded.folders.items()
+        if row.get(target, 0.0) > FOLDERS_S.get(folder, {}).get(target, FOLDER_S)
+    }
+    assert not over, "above its budget: make it cheaper, or raise the budget and say why"
+
+
+def test_the_readme_shows_the_record(recorded: Costs) -> None:
+    readme = costs.README.read_text(encoding="utf-8")
+    assert readme == costs.with_table(readme, recorded), "run `python -m tests.running.costs`"
 
 
 def test_the_record_is_of_the_tests_as_they_are(recorded: Costs) -> None:

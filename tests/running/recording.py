@@ -4,8 +4,9 @@ A run that breaks off thus still shows what failed and what was running. Every r
 `build/tests/TARGET-TIME-PID.jsonl`; `build/tests/latest.jsonl` is a link to the newest. A line is either
 `{"started": NAME}` or `{"test": NAME, "outcome": "passed" | "failed" | "skipped", "cpu_s": ...,
 "wall_s": ..., "long": true, "real": true, "group": ..., "why": ...}`. The first line names the target of
-the Makefile and the calibration score of `tests/bench/calibrate.py`, by which seconds of different
-machines are compared.
+the Makefile, the calibration score of `tests/bench/calibrate.py`, by which seconds of different
+machines are compared, and the load of the machine before. The last line of a run that has gone to its
+end is `{"ended": STATUS, "wall_s": ...}`.
 
 `cpu_s` is processor time in seconds of the test with its fixtures: of its own process and, where the
 test may start processes (markers e2e and real), of all processes below it. A server that several
@@ -28,7 +29,7 @@ from tests.running.supervise import descendants
 
 COST: Final = "cpu_s"
 TARGET: Final = "FEDERATOR_TARGET"
-"""The Makefile's target: "test" or "test-long"."""
+"""The Makefile's target: "test", "test-long" or "unit"."""
 PART: Final = "part"
 """What else runs."""
 MARKS: Final = ("long", "real")
@@ -104,7 +105,14 @@ class Recorder:
             link.replace(directory / "latest.jsonl")
         except OSError as error:
             self._give_up(error)
-        self._write({"target": target, "calibration": round(calibrate.score(time.process_time), 1)})
+        self._begun_s = time.monotonic()
+        self._write(
+            {
+                "target": target,
+                "calibration": round(calibrate.score(time.process_time), 1),
+                "load": round(os.getloadavg()[0], 2),
+            }
+        )
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._write({"started": _name(nodeid)})
@@ -123,6 +131,10 @@ class Recorder:
         if report.when == "teardown":
             row |= dict(report.user_properties)
             self._write(self._open.pop(name))
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        wall_s = round(time.monotonic() - self._begun_s, 1)
+        self._write({"ended": int(exitstatus), "wall_s": wall_s})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Why tests were skipped, with their count, and where the results are."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.running import costs
 
 
@@ -53,3 +55,68 @@ def test_a_test_with_real_servers_may_cost_more_before_it_is_slow() -> None:
         "tests/a/test_x.py::test_served": 0.9,
     }
     assert found.groups == {"servers": 40.0}
+
+
+ENDED = {"ended": 0, "wall_s": 811.4}
+
+
+def test_a_run_that_has_ended_is_told_and_one_that_broke_off_is_not() -> None:
+    rows = [
+        {"target": "test", "calibration": 129.6, "load": 0.1},
+        row("tests/a/test_x.py::test_1", 2.0),
+        row("tests/a/test_x.py::test_left_out", 0.0, outcome="skipped"),
+    ]
+
+    assert costs.of_run([*rows, ENDED], "2026-12-01") == {
+        "day": "2026-12-01",
+        "wall_s": 811,
+        "cpu_s": 2,
+        "tests": 1,
+        "calibration": 130,
+        "load": 0.1,
+    }
+    assert costs.of_run(rows, "2026-12-01") is None
+    assert costs.of_run([*rows, {**ENDED, "ended": 2}], "2026-12-01") is None  # interrupted
+
+
+def test_the_table_shows_dear_folders_and_adds_up_the_others() -> None:
+    found = costs.Costs(
+        folders={
+            "tests/e2e": {"functions": 9, "test": 400.4, "test-long": 20.0},
+            "tests/fuzz": {"functions": 2, "test": 5.6},
+            "tests/unit/a": {"functions": 3, "test": 4.0},
+            "tests/unit/b": {"functions": 4, "test": 5.0},
+        },
+        runs={
+            "test": {
+                "day": "2026-12-01",
+                "wall_s": 811,
+                "cpu_s": 1415,
+                "tests": 13000,
+                "calibration": 130,
+                "load": 0.1,
+            }
+        },
+    )
+
+    assert costs.table(found).splitlines() == [
+        "| Run | Day | Wall time | CPU-seconds | Tests | Calibration | Load before |",
+        "|---|---|---|---|---|---|---|",
+        "| `make test` | 2026-12-01 | 13 min 31 s | 1,415 | 13,000 | 130 | 0.1 |",
+        "",
+        "| Folder | Tests | `make test` | `make test-long` |",
+        "|---|---|---|---|",
+        "| `e2e` | 9 | 400 | 20 |",
+        "| all other folders | 2 | 6 | 0 |",
+        "| all other unit tests | 7 | 9 | 0 |",
+        "| **sum** | 18 | 415 | 20 |",
+    ]
+
+
+def test_the_table_stands_between_its_markers() -> None:
+    begin, end = f"<!-- generated: {costs.PART} -->", f"<!-- end: {costs.PART} -->"
+    found = costs.with_table(f"before\n{begin}\nold\n{end}\nafter\n", costs.Costs())
+
+    assert found == f"before\n{begin}\n{costs.table(costs.Costs())}\n{end}\nafter\n"
+    with pytest.raises(ValueError, match=costs.PART):
+        costs.with_table("no markers", costs.Costs())
