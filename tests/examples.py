@@ -18,3 +18,8 @@ ASKED: Final = int(os.environ.get("FEDERATOR_EXAMPLES", "0"))
 def examples(long: int) -> settings:
     """At least so many in a long run: the property is about something that few examples have."""
     return settings(max_examples=max(long, ASKED) if ASKED else USUAL)
+
+
+def dear_examples(long: int = 50) -> settings:
+    """At most so many, also in a long run: each is a whole simulation, computed a second time."""
+    return settings(max_examples=min(long, ASKED) if ASKED else USUAL)

@@ -51,11 +51,13 @@ def fleet(parameters: Parameters) -> FleetSpec:
 
 @functools.cache
 def definitions() -> Sequence[dict[str, Any]]:
-    """Every CRD as a server stores it once it is served."""
+    """Every CRD as a server stores it once it is served. Schemas are shared, so that no cluster of any
+    world copies and hashes them again."""
     found = []
     for crd in crds.all_crds():
         stored = copy_json(crd)
         fill(stored, builtins.info("apiextensions.k8s.io", "customresourcedefinitions"))
+        served.share_schemas(stored)
         found.append(
             {**stored, "status": served.established_status(stored, "2026-09-21T00:00:00Z")}
         )

@@ -37,13 +37,12 @@ def test_a_bug_in_what_job_sets_give_back_is_caught(what: str) -> None:
 
 @pytest.mark.long
 def test_shards_of_one_cluster_are_divided_over_two_others_and_who_waits_is_served() -> None:
-    judged = sum(
-        (running.simulate(draw(seed).without_faults()).judged for seed in BACKLOGS),
-        start=Counter[str](),
-    )
-
-    assert judged["divided"] > 0
-    assert judged["served"] > 0
+    judged = Counter[str]()
+    for seed in BACKLOGS:
+        judged += running.simulate(draw(seed).without_faults()).judged
+        if judged["divided"] and judged["served"]:
+            return
+    pytest.fail(f"the first worlds with a backlog show no more than {judged}")
 
 
 def test_what_is_done_while_the_host_takes_no_statuses_is_recorded_afterwards() -> None:

@@ -18,7 +18,7 @@ from federator.simulate.report import figures
 from federator.simulate.report.measures import measure
 from federator.simulate.scenario import loading
 from federator.simulate.sweep import plan, running
-from tests.examples import examples
+from tests.examples import dear_examples
 from tests.house.sources import ROOT
 
 FOLDER = ROOT / "simulations"
@@ -68,7 +68,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(documents(), st.randoms(use_true_random=False))
-@examples(20)
+@dear_examples()
 def test_the_order_of_keys_changes_nothing(document: dict[str, Any], dice: random.Random) -> None:
     path = Path("s.yaml")
     given = loading.inputs(document, path, {})
@@ -86,7 +86,7 @@ def test_the_order_of_keys_changes_no_shipped_scenario(name: str) -> None:
 
 
 @given(documents())
-@examples(10)
+@dear_examples()
 def test_a_stream_is_drawn_by_its_name_and_not_by_its_place(document: dict[str, Any]) -> None:
     streams = document["demand"]["generate"]
     alone = {**document, "demand": {"generate": streams[1:]}}
@@ -108,7 +108,7 @@ def test_a_sweep_of_a_shipped_scenario_simulates_the_same_inputs(name: str, tmp_
 
 
 @given(document=documents(), seeds=st.sets(st.integers(0, 99), min_size=1, max_size=3))
-@examples(10)
+@dear_examples()
 def test_a_point_of_a_sweep_is_the_simulation(
     document: dict[str, Any], seeds: set[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

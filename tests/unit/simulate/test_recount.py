@@ -19,7 +19,7 @@ from federator.simulate.outcome import FIGURE_KEYS, End
 from federator.simulate.report import figures, forms
 from federator.simulate.report.measures import Measures, measure
 from federator.simulate.report.page import Provenance
-from tests.examples import examples
+from tests.examples import dear_examples
 from tests.unit.simulate.fleets import cluster, inputs_of, job, nodes, service, simulate
 from tests.unit.simulate.intervals import ByIntervals
 from tests.unit.simulate.recount import Wanted, groups, numbers, rows, takes, waiting
@@ -148,7 +148,7 @@ def counted(inputs: Inputs) -> tuple[Wanted, Measures]:
 @example(between_attempts())
 @example(other_nodes_and_drained())
 @given(scenarios())
-@examples(25)
+@dear_examples()
 def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     expected, found = wanted.figures(), figures.values(measures)
@@ -161,7 +161,7 @@ def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
 @example(busy())
 @example(all_in_use())
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_the_count_by_intervals_is_that_of_every_second(inputs: Inputs) -> None:
     outcome = simulate(inputs)
     by_seconds, by_intervals = Wanted(inputs, outcome), ByIntervals(inputs, outcome)
@@ -187,7 +187,7 @@ def near(key: str, value: float) -> Any:
 
 
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_the_samples_show_what_copies_hold_and_what_the_fleet_has(inputs: Inputs) -> None:
     outcome = simulate(inputs)
     wanted = Wanted(inputs, outcome)
@@ -202,7 +202,7 @@ def test_the_samples_show_what_copies_hold_and_what_the_fleet_has(inputs: Inputs
 
 @example(queue())
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_tables_and_files_say_the_same_as_the_count(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     content = forms.files(measures, SOURCE)
@@ -268,7 +268,7 @@ def test_tables_and_files_say_the_same_as_the_count(inputs: Inputs) -> None:
 
 
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_lines_over_time_agree_with_a_count_of_their_own(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     assert (
@@ -308,7 +308,7 @@ def test_lines_over_time_agree_with_a_count_of_their_own(inputs: Inputs) -> None
 
 @example(busy())
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_moves_heat_and_scarcity_over_time_agree_with_a_count_of_their_own(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     samples = [one for one in wanted.outcome.samples if one.at_s >= wanted.begin_s]
@@ -340,7 +340,7 @@ def test_moves_heat_and_scarcity_over_time_agree_with_a_count_of_their_own(input
 
 @example(busy(), False)
 @given(scenarios(), st.booleans())
-@examples(15)
+@dear_examples()
 def test_costs_agree_with_a_count_of_their_own_and_add_up_to_the_cent(
     inputs: Inputs, ends: bool
 ) -> None:
@@ -393,7 +393,7 @@ def test_the_warm_up_is_left_out_of_works_and_time() -> None:
 
 @example(busy())
 @given(scenarios())
-@examples(15)
+@dear_examples()
 def test_the_verdict_says_the_figures(inputs: Inputs) -> None:
     wanted, measures = counted(inputs)
     found, said = wanted.figures(), figures.verdict(measures)
