@@ -30,6 +30,10 @@ _LEFTOVERS_END_S = 3600.0
 """What the main coroutine left behind must have ended so long after it, in virtual seconds."""
 
 
+_STEPS_OF_A_SLEEP = 2
+"""Its timer, and the step of the task that it wakes."""
+
+
 class Deadlock(RuntimeError):
     """Nothing is ready and no timer is set, or only timers run for a day of virtual time, yet the main
     coroutine has not ended. The message lists who waits where."""
@@ -251,6 +255,18 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     sock_sendall = _not_here
     add_reader = _not_here  # type: ignore[assignment]
     add_writer = _not_here  # type: ignore[assignment]
+
+
+async def stirred(every_s: float = 0.1, at_most: int = 100) -> None:
+    """Waits `every_s`, and again `at_most` times while nothing but this wait has run: what stood still
+    needs no second look."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    for _ in range(at_most):
+        before = loop.steps
+        await asyncio.sleep(every_s)
+        if loop.steps > before + _STEPS_OF_A_SLEEP:
+            return
 
 
 def _shuffle_steps(batch: list[asyncio.Handle], order: random.Random) -> None:

@@ -10,7 +10,7 @@ import functools
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,8 @@ class Federation:
     """Told when a process has ended on its own (a hub that lost the lease, a member process that
     found its API server's history rewritten) by its name in `wrap`; without it a new one is started
     at once."""
+    pause: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0.1)
+    """How long `until_settled` waits between two looks."""
     pods: Defaults = field(default_factory=Defaults)
     """How pods of the members behave that say nothing about it."""
     support: Callable[[str], Support] | None = None
@@ -359,7 +361,7 @@ class Federation:
             if self.clock.monotonic() >= deadline:
                 waiting = itertools.islice(self._waiting(), 5)
                 raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting))
-            await asyncio.sleep(0.1)
+            await self.pause()
 
 
 def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:

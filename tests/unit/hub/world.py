@@ -62,6 +62,7 @@ class World(Hands):
             hubs=hubs,
             election=election,
             wrap=self._wrap,
+            pause=virtual_time.stirred,
         )
         self.host = self.user("host")
 
