@@ -27,7 +27,7 @@ settings.register_profile(
 settings.load_profile("house")
 
 
-SIMULATION = Path(__file__).parent / "simulation"
+SIMULATION = f"{Path(__file__).parent / 'simulation'}{os.sep}"
 PLANE = pytest.StashKey[ControlPlane]()
 GROUP = pytest.StashKey[str]()
 """Of the test before this one, in this process."""
@@ -64,6 +64,12 @@ def pytest_collection_finish() -> None:
     heap.keep_for_good()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Pytest collects garbage five times at its end, for errors that nobody has seen; once is enough."""
+    heap.keep_for_good()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spreads the groups of tests evenly among the single ones, the most expensive group first.
 
@@ -76,7 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         groups.setdefault(_group(item), []).append(item)
     singles = groups.pop("", [])
-    singles.sort(key=lambda item: SIMULATION not in item.path.parents)  # these take seconds each
+    # These take seconds each.
+    singles.sort(key=lambda item: not str(item.path).startswith(SIMULATION))
     turns = sorted(groups, key=lambda name: -recorded.get(name, 0.0))
     items.clear()
     for turn, name in enumerate(turns):

@@ -14,9 +14,9 @@ from tests.browser.devtools import Page
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        inside = Path(__file__).parent in item.path.parents
-        if inside and item.get_closest_marker("xdist_group") is None:
+        if str(item.path).startswith(here) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 

@@ -44,7 +44,9 @@ def leader_killed(
         for w in writes
         if w.at_s > killed_s + 1 and w.account == "federator-hub" and w.cluster == "host"
     )
-    assert taken_s <= TAKE_OVER_S + LATE_S, f"{rival} led {taken_s:.1f} s after {leader} had been killed"
+    assert taken_s <= TAKE_OVER_S + LATE_S, (
+        f"{rival} led {taken_s:.1f} s after {leader} had been killed"
+    )
     _nothing_twice(ground, asked, begun)
     failures_writes.at_rest(ground.clusters, rest_s)
     ground.start(leader)

@@ -94,12 +94,7 @@ PARTS: Final[Mapping[tuple[str, str], Callable[[], str]]] = {
 def made() -> dict[str, str]:
     """Every generated file, by its path, as it has to be."""
     found = {path: f"<!-- {NOTE} -->\n\n{make().strip()}\n" for path, make in PAGES.items()}
-    found["config/federator.yaml"] = settings_file.text()
-    found["federator/cli/data/kinds.json"] = kinds()
-    found[plans.DECISIONS] = plans.decisions()
-    found["docs/reference/workflow.schema.json"] = schemas.workflow()
-    found["docs/reference/review.schema.json"] = schemas.review()
-    found["docs/reference/gateway.openapi.json"] = schemas.gateway()
+    found |= {path: make() for path, make in FILES.items()}
     for path in dict.fromkeys(path for path, _ in PARTS):
         text = (ROOT / path).read_text(encoding="utf-8")
         for (page, name), make in PARTS.items():
@@ -107,6 +102,11 @@ def made() -> dict[str, str]:
                 text = with_part(text, name, make(), path)
         found[path] = text
     return found
+
+
+def paths() -> set[str]:
+    """Where every generated file is."""
+    return {*PAGES, *FILES, *(path for path, _ in PARTS)}
 
 
 def kinds() -> str:
@@ -129,6 +129,17 @@ def kinds() -> str:
         for kind in registry.KINDS.values()
     ]
     return msgspec.json.format(msgspec.json.encode(rows), indent=1).decode() + "\n"
+
+
+FILES: Mapping[str, Callable[[], str]] = {
+    "config/federator.yaml": settings_file.text,
+    "federator/cli/data/kinds.json": kinds,
+    plans.DECISIONS: plans.decisions,
+    "docs/reference/workflow.schema.json": schemas.workflow,
+    "docs/reference/review.schema.json": schemas.review,
+    "docs/reference/gateway.openapi.json": schemas.gateway,
+}
+"""Other files than pages: path -> what it holds."""
 
 
 def with_part(text: str, name: str, part: str, path: str) -> str:
