@@ -26,6 +26,7 @@ from federator.kube.login import tls
 from federator.kube.metrics import Metrics
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
+from federator.process import certifying
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +79,10 @@ class QueryServer:
                 .strip("[]")
             )
         else:
-            cert_pem, key_pem, ca_pem = await asyncio.to_thread(_made, self._clock.now())
             server_name = announcing.SERVER_NAME
+            cert_pem, key_pem, ca_pem = await certifying.made(
+                "federator query port", server_name, self._clock.now()
+            )
         try:
             self._context = tlsserver.server_context(cert_pem, key_pem)
         except ValueError as bad:
@@ -145,15 +148,6 @@ class QueryServer:
             log.warning(
                 "the certificate of the query port cannot be read again; the old one is kept"
             )
-
-
-def _made(now_s: float) -> tuple[bytes, bytes, bytes]:
-    """A certificate of our own. What makes it takes 8 MB, which a hub that has one in files is
-    spared."""
-    from federator.kube import selfsigned
-
-    made = selfsigned.made("federator query port", dns=(announcing.SERVER_NAME,), now_s=now_s)
-    return made.cert_pem, made.key_pem, made.ca_pem
 
 
 def _files(options: QueryOptions) -> tuple[bytes, bytes, bytes]:

@@ -12,7 +12,7 @@ from federator.api import raw
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.kube import client as clients
-from federator.kube import errors, selfsigned, tokens
+from federator.kube import errors, tokens
 from federator.kube.clock import Clock
 from federator.kube.login import kubeconfigs
 from federator.kube.login.kubeconfigs import MemberAccess
@@ -110,7 +110,7 @@ class Credentials:
         access = _access(secret)
         self.member.link.observe_credentials(
             tokens.read(access.token) if access is not None else None,
-            selfsigned.ends_s(access.cert_pem) if access is not None else None,
+            _ends_s(access.cert_pem) if access is not None and access.cert_pem else None,
         )
         self._reread_s = self._overdue_s()
 
@@ -168,3 +168,9 @@ def _only_token(
     if before is None or now is None or not now.token or replace(before, token=now.token) != now:
         return False
     return isinstance(transport, TakesToken) and transport.take_token(now.token)
+
+
+def _ends_s(cert_pem: bytes) -> int | None:
+    from federator.kube import selfsigned  # 8 MB, which members with tokens do not cost
+
+    return selfsigned.ends_s(cert_pem)
