@@ -58,6 +58,42 @@ def put(table: dict[N, T], name: N, row: T | None) -> None:
         table[name] = row
 
 
+class Flag:
+    """An event of asyncio that takes memory only while somebody waits for it: a hub has some twenty
+    for each of a thousand members, and each `asyncio.Event` has a queue of 760 bytes."""
+
+    __slots__ = ("_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiters: tuple[asyncio.Future[None], ...] = ()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        """Wakes all that wait."""
+        self._is_set = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def clear(self) -> None:
+        """From now on `wait` waits until the next `set`."""
+        self._is_set = False
+
+    async def wait(self) -> None:
+        """Returns when it is set."""
+        if self._is_set:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters += (waiter,)
+        try:
+            await waiter
+        finally:
+            self._waiters = tuple(other for other in self._waiters if other is not waiter)
+
+
 class Versioned(Protocol):
     """A row that knows which state of which object it shows."""
 
@@ -80,6 +116,25 @@ class Store(Generic[T]):
     absence then says nothing (`complete`). `rows` makes the map that rows are kept in; one that
     packs them gives back equal rows, not the same.
     """
+
+    __slots__ = (
+        "_indexes",
+        "_lent",
+        "_made_rows",
+        "_rows",
+        "_synced",
+        "_version_of",
+        "_versions",
+        "_weight",
+        "bound",
+        "bytes",
+        "heard_at",
+        "left_out",
+        "name",
+        "resource_version",
+        "rewinds",
+        "synced",
+    )
 
     def __init__(
         self,
@@ -105,7 +160,7 @@ class Store(Generic[T]):
         self._indexes: dict[str, _Index[T]] = {}
         self.synced = False
         """Whether a whole list has been read in this process's life."""
-        self._synced = asyncio.Event()
+        self._synced = Flag()
         self.heard_at = -math.inf
         """When the server was last heard (list, event or bookmark), on `Clock.monotonic()`; -inf:
         never."""
@@ -157,6 +212,8 @@ class Store(Generic[T]):
         or be newer than the whole store: a restored server with objects that were brought up to
         date meanwhile shows nothing that is older.
         """
+        if not self._rows and refused < 0:
+            return False  # nothing to compare with: a first list may be very long
         newest = version_number(self.resource_version)
         for key in rows:
             listed, kept = rows.get(key)[0], self.version(key)

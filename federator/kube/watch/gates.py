@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from federator.kube.store import Flag
+
 GATE_S = 5.0
 """A place is held for this long at most, in seconds, where nothing else is said."""
 
@@ -42,7 +44,7 @@ class Wait:
     __slots__ = ("_over",)
 
     def __init__(self) -> None:
-        self._over = asyncio.Event()
+        self._over = Flag()
 
     def end(self) -> None:
         """Ends the wait that is going on, if there is one."""
@@ -54,7 +56,7 @@ class Wait:
         await set_within(self._over, seconds)
 
 
-async def set_within(event: asyncio.Event, within_s: float) -> bool:
+async def set_within(event: asyncio.Event | Flag, within_s: float) -> bool:
     """Waits for the event, `within_s` seconds at most. Returns whether it is set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):

@@ -21,7 +21,7 @@ from federator.kube import backoff, errors
 from federator.kube import clock as clocks
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
-from federator.kube.store import Key, Listing, Store, Version, version_number
+from federator.kube.store import Flag, Key, Listing, Store, Version, version_number
 from federator.kube.watch import gates, object_reader
 from federator.kube.watch.read_budget import ReadBudget
 from federator.kube.watchmeter import WatchMeter
@@ -60,6 +60,13 @@ LOOK_AGAIN_S = 600.0
 """Seconds between lists of a collection that is not watched, about."""
 _TOMBSTONES = 4096
 _JITTER_S = 2.0
+_FIELDS = (
+    "_bounds _budget _chosen _clock _doubt _dropped _endless _failing _instant_ends "
+    "_metrics _namespace _number _on_change _on_rewind _open _optional _reader _refused "
+    "_rewinds _rng _silence_s _stale _unserved _verify _wait _waits _wanted answered "
+    "api_version client on_recovered on_served plural served store trouble troubles"
+)
+"""Of a reflector: a hub has eight for each member, and their dicts would take 1.5 KB each."""
 
 
 class Reflector(Generic[T]):
@@ -73,12 +80,7 @@ class Reflector(Generic[T]):
     limit.
     """
 
-    served: bool | None = None
-    """Whether the server has such a collection, by its last word on that; None before."""
-    on_served: Callable[[], None] | None = None
-    """Called when `served` has changed."""
-    on_recovered: Callable[[], None] | None = None
-    """Called when a watch has stood for a while after trouble."""
+    __slots__ = tuple(_FIELDS.split())
 
     def __init__(
         self,
@@ -105,6 +107,12 @@ class Reflector(Generic[T]):
         optional: bool = False,
         budget: ReadBudget | None = None,
     ) -> None:
+        self.served: bool | None = None
+        """Whether the server has such a collection, by its last word on that; None before."""
+        self.on_served: Callable[[], None] | None = None
+        """Called when `served` has changed."""
+        self.on_recovered: Callable[[], None] | None = None
+        """Called when a watch has stood for a while after trouble."""
         self.client = client
         self.api_version = api_version
         self.plural = plural
@@ -112,7 +120,7 @@ class Reflector(Generic[T]):
         self._failing = False
         self.trouble: errors.ApiError | None = None
         """The last error; None while all is well."""
-        self.answered = asyncio.Event()
+        self.answered = Flag()
         """Set once the list was read, or the server said that it has no such collection."""
         self.troubles: collections.Counter[str] = collections.Counter()
         """What went wrong so far, by kind."""
@@ -255,10 +263,11 @@ class Reflector(Generic[T]):
             self._count("bad object", exc)
             return
         key, version = identity.key, identity.version
-        if self.store.version(key) == version and version.number >= 0:
+        known = self.store.version(key) if self.store else None  # nothing is, in a first list
+        if known == version and version.number >= 0:
             rows.put(key, self.store.get(key), version)
             return
-        put = rows.put if key in self.store else rows.add
+        put = rows.put if known is not None else rows.add
         try:
             put(key, self._reader.project(obj), version)
         except Exception as exc:
