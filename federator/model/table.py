@@ -74,6 +74,25 @@ class Objects(Generic[V]):
         return made
 
 
+class Nothing:
+    """No values, for a table that is a set of keys."""
+
+    __slots__ = ()
+
+    def append(self, value: None) -> None: ...
+
+    def set(self, row: int, value: None) -> None: ...
+
+    def get(self, row: int, key: object) -> None: ...
+
+    def clear(self, row: int) -> None: ...
+
+    def keep(self, rows: list[int]) -> None: ...
+
+    def copy(self) -> "Nothing":
+        return self
+
+
 class Numbers:
     """Whole numbers of 64 bits."""
 
@@ -123,44 +142,49 @@ class Packing(Protocol[Key_contra, V]):
 class Packed(Generic[K, V]):
     """Values as figures in one block of memory, beside references to what they share."""
 
-    __slots__ = ("_figures", "_packing", "_read", "_shared", "_width")
+    __slots__ = ("_figures", "_packing", "_read", "_rows", "_shared", "_whole", "_width")
 
     def __init__(self, packing: Packing[K, V]) -> None:
         self._packing = packing
         self._read: dict[int, V] = {}
         """The values that were read last, by row: a turn reads the same row several times."""
+        self._whole: dict[int, V] = {}
+        """By row, the few values that do not fit."""
         self._width = packing.layout.size
+        self._rows = 0
         self._figures = bytearray()
         self._shared: list[list[Any]] = [[] for _ in range(packing.shared)]
 
     def append(self, value: V) -> None:
-        figures, shared = self._packed(value)
+        figures, shared = self._packed(self._rows, value)
+        self._rows += 1
         self._figures += figures
         for column, part in zip(self._shared, shared, strict=True):
             column.append(part)
 
     def set(self, row: int, value: V) -> None:
         self._read.pop(row, None)
-        figures, shared = self._packed(value)
+        self._whole.pop(row, None)
+        figures, shared = self._packed(row, value)
         at = row * self._width
         self._figures[at : at + self._width] = figures
         for column, part in zip(self._shared, shared, strict=True):
             column[row] = part
 
-    def _packed(self, value: V) -> tuple[bytes, tuple[Any, ...]]:
+    def _packed(self, row: int, value: V) -> tuple[bytes, tuple[Any, ...]]:
         packed = self._packing.pack(value) if value is not None else None
         if packed is not None:
             return packed
-        return bytes(self._width), (_Whole(value), *(None,) * (self._packing.shared - 1))
+        self._whole[row] = value
+        return bytes(self._width), (None,) * self._packing.shared
 
     def get(self, row: int, key: K) -> V:
         read = self._read.get(row)
         if read is not None:
             return read
+        if self._whole and row in self._whole:
+            return self._whole[row]
         shared = [column[row] for column in self._shared]
-        if type(shared[0]) is _Whole:
-            whole: V = shared[0].value
-            return whole
         figures = self._packing.layout.unpack_from(self._figures, row * self._width)
         value = self._packing.unpack(key, figures, shared)
         if len(self._read) >= _READ_MAX:
@@ -170,43 +194,41 @@ class Packed(Generic[K, V]):
 
     def clear(self, row: int) -> None:
         self._read.pop(row, None)
+        self._whole.pop(row, None)
         for column in self._shared:
             column[row] = None
 
     def keep(self, rows: list[int]) -> None:
         self._read.clear()
+        if self._whole:
+            whole = self._whole
+            self._whole = {now: whole[row] for now, row in enumerate(rows) if row in whole}
         width, figures = self._width, memoryview(self._figures)
         self._figures = bytearray().join(figures[row * width : (row + 1) * width] for row in rows)
         self._shared = [[column[row] for row in rows] for column in self._shared]
+        self._rows = len(rows)
 
     def copy(self) -> "Packed[K, V]":
         made = Packed(self._packing)
+        made._rows = self._rows
         made._figures = self._figures[:]
         made._shared = [column.copy() for column in self._shared]
+        made._whole = self._whole.copy()
         return made
-
-
-class _Whole:
-    """A value that is kept as it is."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class Hashes:
     """Packs hashes of sixteen hexadecimal digits."""
 
     layout = Struct("<8s")
-    shared = 1
+    shared = 0
 
     def pack(self, value: str) -> tuple[bytes, tuple[Any, ...]] | None:
         try:
             packed = bytes.fromhex(value)
         except ValueError:
             return None
-        return (packed, (None,)) if packed.hex() == value and len(packed) == 8 else None
+        return (packed, ()) if packed.hex() == value and len(packed) == 8 else None
 
     def unpack(self, key: object, figures: tuple[Any, ...], shared: list[Any]) -> str:
         packed: bytes = figures[0]
@@ -218,14 +240,16 @@ class Table(MutableMapping[K, V]):
     keys that are added may or may not be met. A change that numbers the rows again ends the
     iteration with a RuntimeError."""
 
-    __slots__ = ("_columns", "_count", "_keys", "_mask", "_slots")
+    __slots__ = ("_columns", "_count", "_keys", "_size", "_slots")
 
     def __init__(self, columns: Columns[K, V] | None = None) -> None:
         self._columns: Columns[K, V] = Objects() if columns is None else columns
         self._keys: list[K | None] = []
         """By row; None for a row that is gone."""
         self._count = 0
-        self._slots, self._mask = _free(_SMALLEST), _SMALLEST - 1
+        self._slots, self._size = _free(_SMALLEST), _SMALLEST
+        """Rows by hash. Their number is no power of two: a table that grows by doubling has up to
+        three times the slots that it needs."""
 
     def __getitem__(self, key: K) -> V:
         row = self._slots[self._find(key)]
@@ -239,12 +263,12 @@ class Table(MutableMapping[K, V]):
     def get(self, key: K, /, default: V | Default) -> V | Default: ...
     def get(self, key: K, /, default: Any = None) -> Any:
         # as `_find`, without its call: nearly every read of the hub's memory is one of these
-        slots, keys, mask = self._slots, self._keys, self._mask
-        at = hash(key) & mask
+        slots, keys = self._slots, self._keys
+        at = hash(key) % self._size
         while (row := slots[at]) != _FREE:
             if row >= 0 and ((there := keys[row]) is key or there == key):
                 return self._columns.get(row, key)
-            at = (at + 1) & mask
+            at -= 1  # below 0 it goes on from the end
         return default
 
     def __contains__(self, key: object) -> bool:
@@ -256,7 +280,7 @@ class Table(MutableMapping[K, V]):
         if row >= 0:
             self._columns.set(row, value)
             return
-        if 3 * len(self._keys) >= 2 * self._mask:
+        if 4 * len(self._keys) >= 3 * self._size:
             self._rebuild()
             at = self._find(key)
         self._columns.append(value)
@@ -290,7 +314,7 @@ class Table(MutableMapping[K, V]):
         self._columns.keep([])
         self._keys = []
         self._count = 0
-        self._slots, self._mask = _free(_SMALLEST), _SMALLEST - 1
+        self._slots, self._size = _free(_SMALLEST), _SMALLEST
 
     def __iter__(self) -> Iterator[K]:
         keys = self._keys
@@ -323,17 +347,17 @@ class Table(MutableMapping[K, V]):
         """A table of its own with the same rows."""
         made = Table(self._columns.copy())
         made._keys, made._count = self._keys.copy(), self._count
-        made._slots, made._mask = self._slots[:], self._mask
+        made._slots, made._size = self._slots[:], self._size
         return made
 
     def _find(self, key: object) -> int:
         """The slot of this key or, where it has none, a free one."""
-        slots, keys, mask = self._slots, self._keys, self._mask
-        at = hash(key) & mask
+        slots, keys = self._slots, self._keys
+        at = hash(key) % self._size
         while (row := slots[at]) != _FREE:
             if row >= 0 and ((there := keys[row]) is key or there == key):
                 return at
-            at = (at + 1) & mask
+            at -= 1
         return at
 
     def _rebuild(self) -> None:
@@ -342,15 +366,13 @@ class Table(MutableMapping[K, V]):
             rows = [row for row, key in enumerate(self._keys) if key is not None]
             self._columns.keep(rows)
             self._keys = [self._keys[row] for row in rows]
-        size = _SMALLEST
-        while 2 * self._count >= size:
-            size *= 2
-        self._slots, self._mask = _free(size), size - 1
-        slots, mask = self._slots, self._mask
+        size = max(_SMALLEST, 2 * self._count | 1)
+        slots = self._slots = _free(size)
+        self._size = size
         for row, key in enumerate(self._keys):
-            at = hash(key) & mask
+            at = hash(key) % size
             while slots[at] != _FREE:
-                at = (at + 1) & mask
+                at -= 1
             slots[at] = row
 
 

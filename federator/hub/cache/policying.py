@@ -14,6 +14,7 @@ from federator.model.names import WorkloadKey
 from federator.model.neighbours import NOBODY, Peer, Peers, repelling
 from federator.model.policy import Policy
 from federator.model.quickly import likewise
+from federator.model.table import Nothing, Table
 from federator.placement import everynode, ordinals
 from federator.placement.policy import enforcing
 from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
@@ -243,3 +244,30 @@ def _own(target: Subject, placement: Mapping[str, Any], rules: Policies) -> Poli
 def rule_of(kind: str, obj: Mapping[str, Any]) -> Rule:
     """A policy object as a rule. An unreadable one matches as written, and has its `problem`."""
     return Rule(**placementpolicy.rule_fields(kind, obj))
+
+
+class ByNamespace:
+    """Which workloads a namespace of the host has: the keys of all, by namespace."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Table[WorkloadKey, None]] = {}
+
+    def keys_in(self, namespace: str) -> Iterable[WorkloadKey]:
+        """In the order in which they came."""
+        return self._keys.get(namespace, ())
+
+    def add(self, key: WorkloadKey) -> None:
+        """There is this workload."""
+        there = self._keys.get(key.namespace)
+        if there is None:
+            there = self._keys[key.namespace] = Table(Nothing())
+        there[key] = None
+
+    def remove(self, key: WorkloadKey) -> None:
+        """This workload, which was there, is gone."""
+        there = self._keys[key.namespace]
+        del there[key]
+        if not there:
+            del self._keys[key.namespace]

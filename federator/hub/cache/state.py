@@ -11,7 +11,7 @@ from federator.api import clusterstandard, raw
 from federator.api.clusterstandard import ProbeRule, ProbeWish
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
-from federator.hub.cache.policying import InForce, nearby
+from federator.hub.cache.policying import ByNamespace, InForce, nearby
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
@@ -86,7 +86,7 @@ class HubState:
     policies_in_force: InForce = field(default_factory=InForce)
     notices: Notices = field(default_factory=Notices)
     host_names: HostNames = field(default_factory=HostNames)
-    _namespaces: dict[str, Table[WorkloadKey, None]] = field(default_factory=dict)
+    _namespaces: ByNamespace = field(default_factory=ByNamespace)
     _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
     """Signatures by which the hub recognises its own decisions."""
@@ -160,7 +160,7 @@ class HubState:
         """For terms of policies about other workloads."""
 
         def workloads_in(namespace: str) -> Iterator[Workload]:
-            return (self.workloads[key] for key in self._namespaces.get(namespace, ()))
+            return (self.workloads[key] for key in self._namespaces.keys_in(namespace))
 
         return nearby(self.rules, self.bindings(), workloads_in, self.policies_in_force)
 
@@ -330,7 +330,7 @@ class HubState:
         old = self.workloads.get(new.key)
         self.workloads[new.key] = new
         self.host_names.observe(old, new, self.changed)
-        self._namespaces.setdefault(new.key.namespace, Table())[new.key] = None
+        self._namespaces.add(new.key)
         if old is not None and old.uid != new.uid:
             self._forget_progress(old.uid, new.key)
         sharded = new.verbs.unit is Unit.SHARDS
@@ -344,10 +344,7 @@ class HubState:
         self.evaluated.pop(key, None)
         self.former.pop(key, None)
         if old is not None:
-            there = self._namespaces[key.namespace]
-            del there[key]
-            if not there:
-                del self._namespaces[key.namespace]
+            self._namespaces.remove(key)
             self._forget_progress(old.uid, key)
 
     def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
@@ -383,7 +380,7 @@ class HubState:
 
     def workloads_in(self, namespace: str) -> list[WorkloadKey]:
         """The workloads of a namespace, sorted; of all namespaces for ""."""
-        return sorted(self._namespaces.get(namespace, ()) if namespace else self.workloads)
+        return sorted(self._namespaces.keys_in(namespace) if namespace else self.workloads)
 
     def bindings(self) -> Bindings:
         """Which projects a namespace may use, by the present quotas."""

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import uids
-from federator.model.table import Hashes, Numbers, Objects, Packed, Table
+from federator.model.table import Hashes, Nothing, Numbers, Objects, Packed, Table
 
 KEYS = st.integers(0, 40).map(lambda number: ("feed", f"w{number}"))
 HASHES = st.sampled_from(["0" * 16, "0123456789abcdef", "0123456789ABCDEF", "none", ""])
 COLUMNS: dict[str, tuple[Any, Any]] = {
     "objects": (Objects, st.none() | st.text(max_size=2)),
+    "nothing": (Nothing, st.none()),
     "numbers": (Numbers, st.integers(-(2**63), 2**63 - 1)),
     "packed": (lambda: Packed(Hashes()), HASHES),
 }
