@@ -1,6 +1,7 @@
 """Whole workloads of the host: a bounded cache of the latest ones, by resourceVersion. Others are
 read again."""
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ class _Kept:
 
     uid: str
     generation: int
-    marks: tuple[Any, Any]
-    """Labels and annotations, which change without the generation."""
+    marks: bytes
+    """Digest of labels and annotations, which change without the generation."""
     content: bytes
     summary: Workload | None
     """The summary of exactly this object without a profile; None when unknown."""
@@ -47,6 +48,11 @@ class Documents:
         """The last objects that were fetched, decoded: all members ask for the same one at the same
         time."""
 
+    @property
+    def full(self) -> bool:
+        """Whether another object replaces one. A first list has many, each as good as another."""
+        return len(self._kept) >= self._limit
+
     def offer(
         self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None
     ) -> None:
@@ -54,7 +60,7 @@ class Documents:
         made from it."""
         meta = obj["metadata"]
         uid, generation = meta.get("uid", ""), meta.get("generation", 0)
-        marks = (meta.get("labels"), meta.get("annotations"))
+        marks = _marks(meta)
         kept = self._kept.get(key)
         if kept is None or (kept.uid, kept.generation, kept.marks) != (uid, generation, marks):
             if kept is not None and kept.uid == uid and kept.generation < generation:
@@ -82,12 +88,8 @@ class Documents:
             or "deletionTimestamp" in meta
         ):
             return None
-        marks = (meta.get("labels"), meta.get("annotations"))
-        if (kept.uid, kept.generation, kept.marks) != (
-            meta.get("uid", ""),
-            meta.get("generation", 0),
-            marks,
-        ):
+        same = (kept.uid, kept.generation) == (meta.get("uid", ""), meta.get("generation", 0))
+        if not same or kept.marks != _marks(meta):
             return None
         return kept.summary.with_status(raw.mapping(obj, "status"), meta.get("resourceVersion", ""))
 
@@ -131,3 +133,8 @@ class Documents:
         while len(self._open) > OPEN_MAX:
             self._open.popitem(last=False)
         return document
+
+
+def _marks(meta: Mapping[str, Any]) -> bytes:
+    said = msgspec.json.encode((meta.get("labels"), meta.get("annotations")), order="sorted")
+    return hashlib.blake2b(said, digest_size=16).digest()

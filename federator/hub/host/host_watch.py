@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 COMPLAIN_S = 10.0
 """A first list that takes longer, in seconds, is logged."""
+_PLACES = {kind: at for at, kind in enumerate(registry.WORKLOADS)}
 KEY_S = 5.0
 """Seconds between two reads by a standby that has no key of decisions yet."""
 
@@ -315,7 +316,8 @@ class Hosting:
         entry = self.state.profiles.get(registry.verbs_of(kind).profile(obj))
         profile, former = (entry["object"], entry["priced"]) if entry is not None else (None, ())
         summary = workloads.summarise(kind, obj, profile, former)
-        self.documents.offer(summary.key, obj, summary)
+        if not self.documents.full or self._workloads[_PLACES[kind]].store.synced:
+            self.documents.offer(summary.key, obj, summary)
         return summary
 
     def _cached(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
