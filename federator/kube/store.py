@@ -248,6 +248,10 @@ class Store(Generic[T]):
             return [(key, self._rows[key]) for key in sorted(keys)]
         return [(key, self._rows[key]) for key in keys]
 
+    def has_under(self, name: str, value: Hashable) -> bool:
+        """Whether there are rows under `value`: most stores have none of one owner."""
+        return value in self._indexes[name]
+
     # -- writing: the reflector's ---------------------------------------------
 
     def takes(self, key: Key, row: T) -> bool:
@@ -415,6 +419,9 @@ class _Index(Generic[T]):
                 keys.discard(key)
                 if not keys:
                     del self._keys[value]
+
+    def __contains__(self, value: Hashable) -> bool:
+        return value in self._keys
 
     def keys_of(self, value: Hashable) -> Collection[Key]:
         return self._keys.get(value, ())

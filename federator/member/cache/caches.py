@@ -170,7 +170,8 @@ class Caches:
         return [
             row
             for kind, store in self._natives
-            if store and (not NATIVES[kind].where_served or self.offers(kind))
+            if store.has_under("owner", owner_uid)
+            and (not NATIVES[kind].where_served or self.offers(kind))
             for _, row in store.by_index("owner", owner_uid)
         ]
 

@@ -560,16 +560,25 @@ def _is_own_account(work: Work) -> bool:
 
 
 def _canonical(value: Any, quantities: bool = False) -> Any:
-    """A copy with resource quantities in canonical form; `quantities`: `value` is itself a map of
-    them."""
-    if isinstance(value, Mapping):
+    """The value with resource quantities in canonical form: what has none, as it is. `quantities`:
+    `value` is itself a map of them."""
+    if isinstance(value, dict):
         if quantities:
             return {name: _quantity(amount) for name, amount in value.items()}
-        return {
-            name: _canonical(part, name in ("requests", "limits")) for name, part in value.items()
-        }
+        made = value
+        for name, part in value.items():
+            if type(part) is str:
+                continue
+            new = _canonical(part, name in ("requests", "limits"))
+            if new is not part:
+                if made is value:
+                    made = dict(value)
+                made[name] = new
+        return made
     if isinstance(value, list):
-        return [_canonical(part) for part in value]
+        parts = [part if type(part) is str else _canonical(part) for part in value]
+        same = all(new is old for new, old in zip(parts, value, strict=True))
+        return value if same else parts
     return value
 
 

@@ -12,6 +12,9 @@ from typing import Any
 def covers(live: Any, want: Any) -> bool:
     """Whether `live` has every field of `want` with its value. Lists must agree in length and
     order; null equals absent."""
+    # What is equal is covered, and most is: comparing it whole takes no call for each field.
+    if live == want:
+        return True
     if isinstance(want, Mapping):
         if not isinstance(live, Mapping):
             return not want and live is None
@@ -20,7 +23,7 @@ def covers(live: Any, want: Any) -> bool:
         if not isinstance(live, list):
             return not want and live is None
         return len(live) == len(want) and all(covers(a, b) for a, b in zip(live, want, strict=True))
-    return bool(live == want)
+    return False
 
 
 def merge_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
