@@ -195,7 +195,7 @@ class Bench:
         """Stand-in nodes in each member."""
         with contextlib.ExitStack() as stack:
             for name, cluster in self.fleet.members.items():
-                machines = nodes.many(f"{name}-n", 20, cpu="64", memory="512Gi")
+                machines = nodes.many(f"{name}-n", 20, cpu="64", memory="512Gi", pods="250")
                 stack.enter_context(
                     await asyncio.to_thread(_entered, nodes.running(cluster, machines))
                 )

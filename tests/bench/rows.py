@@ -96,6 +96,17 @@ ROWS: tuple[Row, ...] = (
         "s",
     ),
     Row(
+        "MP",
+        "expanding",
+        "processor time of a member process per slice of a service: 4 natives, 1 status",
+        Against.MOST,
+        3.7,
+        "ms",
+    ),
+    Row("MPd", "expanding", "the same per plain Deployment", Against.MOST, 0.5, "ms"),
+    Row("MPs", "expanding", "the same until it has started", Against.MOST, 1, "s"),
+    Row("MPm", "expanding", "memory of a member process at rest", Against.MOST, 90, "MB"),
+    Row(
         "K1",
         "crdweight",
         "growth of a member's API server by its CRDs; floor: by those of a host",

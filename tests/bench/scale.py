@@ -41,9 +41,10 @@ WIDE: Final = 100
 """Clusters of the one workload that is placed on many."""
 READY_S: Final = 1.0
 """Seconds until the stand-in controllers of a member have copies ready."""
-STEADY: Final = {"lease_duration_s": 60.0, "lease_renew_deadline_s": 45.0}
-"""Options of a hub that keeps its lease although the process that serves the host also serves all
-members and has them report, and may not come to the lease for a while."""
+ALONE: Final = {"leader_election": False}
+"""Options of a hub that no other one waits for. The process that serves the host also serves all
+members and is the user: beside other work it may not come to a renewal of a lease for a minute, and
+a hub that loses its lease ends."""
 USERS: Final = 32
 """Requests of the user in flight."""
 DEPLOYMENTS: Final = ("apps", "deployments")
@@ -215,7 +216,7 @@ async def run(members: int, workloads: int, within_s: float, room: Path) -> Repo
         await ensure(client, namespace, "namespaces")
         gc.collect()
         gc.freeze()
-        hub = served.Hub(room, {**standins.PATIENT, **STEADY})
+        hub = served.Hub(room, {**standins.PATIENT, **ALONE})
         begun = time.perf_counter()
         await hub.start()
         try:
