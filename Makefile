@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml $(LOCKS)/dev.txt
 ## lock: the locks anew from pyproject.toml, with the newest versions it allows
 lock: $(STAMP)
 	$(PIP) "uv>=0.9"
-	@for part in "run:pyproject.toml" "build:--group build" "dev:pyproject.toml --group dev"; do \
+	@for part in "run:pyproject.toml" "build:--group build" "runtime:--group runtime -c $(LOCKS)/run.txt" "dev:pyproject.toml --group dev"; do \
 	  $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    $${part#*:} -o $(LOCKS)/$${part%%:*}.txt; done
 
@@ -70,7 +70,7 @@ soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.crashes --script moving --jobs $(JOBS) --pairs 50 --restarts 50
 	$(BIN)/python -m tests.simulation.failovers --jobs $(JOBS) --seeds $(FAILOVERS)
-	set -e; for kind in exclusives guarded standbys moves plans; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
+	set -e; for kind in exclusives guarded standbys moves plans runtimes; do $(BIN)/python -m tests.simulation.$$kind --jobs $(JOBS) --seeds $(FENCED); done
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	FEDERATOR_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis tests/unit/placement tests/unit/scheduling

@@ -155,14 +155,25 @@ async def init(parts: Sequence[Part], pod: Pod, folder: Path | None, within_s: f
     """Prepares the parts in order. Returns "" when all are, else the first reason after
     `within_s`; the kubelet then starts it again, and what is prepared is kept."""
     kept = [_Kept(part) for part in parts]
+    written: list[PartState] = []
 
     def changed() -> None:
+        nonlocal written
         for each in kept:
             if each.over is not None:
                 each.tell()
-        keep(folder, [each.state() for each in kept], drained=False, at=pod.wall())
+        if (states := [each.state() for each in kept]) != written:
+            written = states
+            keep(folder, states, drained=False, at=pod.wall())
+
+    async def follow() -> None:
+        """What a part says while it prepares: a download may take minutes."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            changed()
 
     now: _Kept | None = None
+    following = asyncio.create_task(follow(), name="state file")
     try:
         async with asyncio.timeout(within_s):
             for now in kept:
@@ -173,6 +184,8 @@ async def init(parts: Sequence[Part], pod: Pod, folder: Path | None, within_s: f
         state = now.state()
         why = state.message if not state.ready else f"not prepared within {within_s:g} s"
         return f"{state.part}: {why}"
+    finally:
+        following.cancel()
     return ""
 
 
@@ -203,6 +216,7 @@ class Sidecar:
     folder: Path | None = None
     """Folder of the state file: outlives this process and not the pod."""
     drain_s: float = DRAIN_S
+    tick_s: float = TICK_S
     _kept: list[_Kept] = field(init=False)
     _drain: "asyncio.Task[bool] | None" = None
     _written: list[PartState] = field(default_factory=list)
@@ -272,7 +286,7 @@ class Sidecar:
     async def _follow(self) -> None:
         while True:
             self._tell()
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(self.tick_s)
 
     def _tell(self) -> None:
         for each in self._kept:

@@ -9,7 +9,7 @@ import ssl
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 HEAD_MAX: Final = 1 << 16
 LINE_MAX: Final = 1 << 14
@@ -36,6 +36,23 @@ class Answer:
         except (ValueError, RecursionError):
             return {}
         return document if isinstance(document, dict) else {}
+
+
+class Ask(Protocol):
+    """How a backend is asked: `ask`, or a stand-in of a network."""
+
+    async def __call__(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        context: ssl.SSLContext | None = None,
+        within_s: float = 10.0,
+        most: int = 1 << 20,
+    ) -> Answer:
+        """Raises Unreached."""
 
 
 def trusting(pem: str) -> ssl.SSLContext:

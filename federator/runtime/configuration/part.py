@@ -92,6 +92,8 @@ class Configuration:
             # No two threads write the same files: this one ends at its next piece.
             stop.set()
             await asyncio.wait([work])
+            if not work.cancelled():
+                work.exception()  # of an init run that gives up: the interpreter would print it
         raise Waiting(self.state())
 
     async def run(self) -> None:
@@ -108,6 +110,9 @@ class Configuration:
         partial.mkdir(parents=True, exist_ok=True)
         blobs: dict[str, tuple[Blob, Path]] = {}
         for each in self._trees:
+            if self._trouble[0] in ("NotRead", "Downloading"):
+                text = f"{each.artifact}@{each.digest[:19]} is not downloaded yet"
+                self._trouble = ("Downloading", text)
             store = self._store(each.artifact.scheme, stopped)
             blob = store.locate(each.artifact, each.digest)
             file = partial / blob.digest.replace(":", "-")

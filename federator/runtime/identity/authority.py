@@ -52,8 +52,11 @@ class Signer:
     """The signer of the cluster over HTTPS. The pod proves itself with a bound token for the
     signer's audience, which the kubelet renews in its file."""
 
-    def __init__(self, url: str, token: Path, trust: Callable[[], str]) -> None:
+    def __init__(
+        self, url: str, token: Path, trust: Callable[[], str], ask: web.Ask = web.ask
+    ) -> None:
         """`trust`: PEM of the roots that the signer's own certificate is verified with."""
+        self._over = ask
         self._url = url.rstrip("/")
         self._token = token
         self._trust = trust
@@ -79,7 +82,7 @@ class Signer:
         except (OSError, ValueError) as bad:
             raise Away(f"the trust bundle for the signer cannot be used: {bad}") from None
         try:
-            got = await web.ask(
+            got = await self._over(
                 method,
                 self._url + path,
                 headers=headers,

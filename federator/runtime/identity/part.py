@@ -37,8 +37,10 @@ BUNDLE_S: Final = 300.0
 """The trust bundle is read again so often; a rotation overlaps far longer."""
 LOOK_S: Final = 30.0
 """Files of a kubelet are looked at so often."""
-WARN_SHARE: Final = 0.1
-"""With less than this share of the lifetime left, a failing renewal makes the part not ready."""
+WARN_SHARE: Final = 0.05
+"""With less than this share of the lifetime left, a failing renewal makes the part not ready. All
+pods of a cluster reach it together, so it is small: a signer that is away for an hour while
+certificates of four hours are due makes no pod unready."""
 OUTPUT_MAX: Final = 1 << 16
 MODES: Final = ("0600", "0640", "0644")
 

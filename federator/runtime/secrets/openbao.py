@@ -55,11 +55,17 @@ class OpenBaoStore:
     """Reads with the certificate in the identity folder as it is at that time."""
 
     def __init__(
-        self, place: Place, identity: Path, trust: str, monotonic: Callable[[], float]
+        self,
+        place: Place,
+        identity: Path,
+        trust: str,
+        monotonic: Callable[[], float],
+        ask: web.Ask = web.ask,
     ) -> None:
         """`trust` as in `mutual.context`."""
         self._place, self._identity, self._trust = place, identity, trust
         self._monotonic = monotonic
+        self._over = ask
         self._token: _Token | None = None
         self._allowed: set[str] = set()
         """Paths that the token was allowed."""
@@ -155,7 +161,7 @@ class OpenBaoStore:
     ) -> Answer:
         """Raises Away."""
         try:
-            return await web.ask(
+            return await self._over(
                 method,
                 f"{self._place.url}/v1/{path}",
                 headers=headers,
