@@ -71,7 +71,8 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
             )
             continue
         problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
-        problems += _of_profiles(manifest.obj, profiles)
+        if not problems:
+            problems = _of_profiles(manifest.obj, profiles)
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
         wrong += len(problems)
@@ -147,19 +148,28 @@ def _profiles(objs: "Sequence[Mapping[str, Any]]") -> dict[str, Mapping[str, Any
 def _of_profiles(
     obj: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]
 ) -> "list[FieldError]":
-    """A RuntimeProfile that a workload names and that is not among those of the files, and secrets
-    or configuration that no container of its profile reads. Without any in the files, they are
-    those of the host, which are not known here. Decision 0167."""
-    from federator.kinds.shared import runtimefields
+    """A RuntimeProfile that a workload names and that is not among those of the files; what the hub
+    would refuse of a workload together with its profile; and what was left as it was in a profile
+    of ours. Without any profiles in the files, they are those of the host, which are not known
+    here. Decision 0167."""
+    from federator.kinds import asks, registry
+    from federator.kinds.shared import placeholders, runtimefields
     from federator.kinds.verbs import DEFAULT_PROFILE
     from federator.model.errors import FieldError
+    from federator.model.policy import DEFAULT_POLICY
 
+    if obj.get("kind") == "RuntimeProfile":
+        return list(placeholders.left(obj))
     problems = []
+    kind = registry.kind_of(obj)
     for path in (("spec",), ("spec", "jobTemplate", "spec")):
         named = raw.text(obj, *path, "runtimeProfile") if _is_ours(obj) else ""
         if (profile := profiles.get(named or DEFAULT_PROFILE)) is not None and _is_ours(obj):
             try:
-                runtimefields.check({"spec": raw.mapping(obj, *path)}, profile)
+                if path == ("spec",) and kind is not None and kind.verbs is not None:
+                    asks.ask(dict(obj), kind.verbs, DEFAULT_POLICY, profile)
+                else:
+                    runtimefields.check({"spec": raw.mapping(obj, *path)}, profile)
             except FieldError as bad:
                 field = bad.path.replace("spec", ".".join(path), 1)
                 problems.append(FieldError(field, bad.message))

@@ -206,6 +206,68 @@ def test_secrets_that_the_profile_of_the_files_does_not_read_are_a_problem(tmp_p
     assert run("validate", "-f", files).exit_code == 0, "the host's profile may read them"
 
 
+REGISTERING = {
+    "name": "runtime",
+    "drain": {"port": 15190},
+    "parameters": [{"name": "drainSeconds", "env": "FEDERATOR_TRAFFIC_DRAIN_SECONDS"}],
+    "container": {
+        "image": "runtime:1",
+        "env": [{"name": "FEDERATOR_ZOOKEEPER", "value": "zk:2181"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("container", "sidecars", "problem"),
+    [
+        (
+            {"readinessProbe": {"exec": {"command": ["true"]}}},
+            {},
+            "spec.template.spec.containers[0].readinessProbe.exec: runs in the container, so the"
+            " sidecar that registers the pod cannot ask it; use httpGet, tcpSocket or grpc",
+        ),
+        (
+            {"lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}},
+            {},
+            "spec.template.spec.containers[0].lifecycle.preStop.exec: a container has one preStop",
+        ),
+        (
+            {"lifecycle": {"preStop": {"sleep": {"seconds": 20}}}},
+            {},
+            "spec.template.spec.terminationGracePeriodSeconds: is 30 s, of which the drain takes",
+        ),
+        ({}, {"runtime": {"drainSecond": 5}}, "spec.sidecars.runtime.drainSecond"),
+    ],
+    ids=["exec probe", "exec hook", "no time to drain", "misspelt parameter"],
+)
+def test_what_a_profile_of_the_files_cannot_do_for_a_workload_is_a_problem(
+    tmp_path: Path, container: dict[str, Any], sidecars: dict[str, Any], problem: str
+) -> None:
+    """As the hub, `place` and `plan` refuse it."""
+    app = {"name": "app", "image": "app:1", "ports": [{"containerPort": 8080}], **container}
+    service = obj("PinterestService", replicas=1, template={"spec": {"containers": [app]}})
+    file = write(
+        tmp_path, "all.yaml", {**service, "spec": {**service["spec"], "sidecars": sidecars}}
+    )
+    registers = profile("default")
+    registers["spec"] = {"sidecars": [REGISTERING]}
+
+    told, *_ = errors_of("-f", file, "-f", write(tmp_path, "registers.yaml", registers))
+
+    assert f"PinterestService/x: {problem}" in told
+
+
+def test_a_hook_that_the_sidecar_can_call_is_no_problem(tmp_path: Path) -> None:
+    hook = {"preStop": {"sleep": {"seconds": 5}}}
+    app = {"name": "app", "image": "app:1", "ports": [{"containerPort": 8080}], "lifecycle": hook}
+    service = obj("PinterestService", replicas=1, template={"spec": {"containers": [app]}})
+    registers = profile("default")
+    registers["spec"] = {"sidecars": [REGISTERING]}
+    file = write(tmp_path, "all.yaml", service, registers)
+
+    assert run("validate", "-f", file).exit_code == 0
+
+
 def deployment(containers: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
     labels = {"app": "v"}
     return {

@@ -1,0 +1,69 @@
+"""The settings of config/profiles reach every profile, and what is left as it was is refused."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.controlplane import build
+from tests.unit.cli.files import run
+
+PROFILES = Path(__file__).parents[3] / "config" / "profiles"
+ROOT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+SETTINGS = {
+    "image": "registry.test/federator-runtime@sha256:" + "a" * 64,
+    "trustDomain": "prod.test",
+    "trustBundle": ROOT,
+    "signerUrl": "https://signer.test",
+    "secretsUrl": "https://bao.test",
+    "zookeeper": "zk.test:2281",
+}
+
+
+def test_one_file_of_settings_fills_in_all_profiles(tmp_path: Path) -> None:
+    program = build.kubectl()
+    if program is None:
+        pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
+    shutil.copytree(PROFILES, tmp_path / "profiles")
+    file = tmp_path / "profiles" / "settings.yaml"
+    settings = yaml.safe_load(file.read_text())
+    assert settings["data"].keys() == SETTINGS.keys()
+    file.write_text(yaml.safe_dump({**settings, "data": SETTINGS}))
+    call = [str(program), "kustomize", str(tmp_path / "profiles")]
+    filled = subprocess.run(call, capture_output=True, text=True, timeout=30, check=True).stdout
+    (tmp_path / "filled.yaml").write_text(filled)
+    profiles = list(yaml.safe_load_all(filled))
+    entries = [
+        entry["container"]
+        for profile in profiles
+        for field in ("initContainers", "sidecars")
+        for entry in profile["spec"][field]
+    ]
+    variables = {
+        (variable["name"], variable["value"])
+        for container in entries
+        for variable in container["env"]
+        if "_URL" in variable["name"] or "TRUST_" in variable["name"] or "ZOO" in variable["name"]
+    }
+
+    assert [profile["kind"] for profile in profiles] == ["RuntimeProfile"] * 4
+    assert {container["image"] for container in entries} == {SETTINGS["image"]}
+    assert variables == {
+        ("FEDERATOR_TRUST_DOMAIN", "prod.test"),
+        ("FEDERATOR_TRUST_BUNDLE", ROOT),
+        ("FEDERATOR_SIGNER_URL", "https://signer.test"),
+        ("FEDERATOR_SECRETS_URL", "https://bao.test"),
+        ("FEDERATOR_ZOOKEEPER", "zk.test:2281"),
+    }
+    done = run("validate", "-f", str(tmp_path / "filled.yaml"))
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_profile_with_what_the_operator_has_to_set_is_refused() -> None:
+    done = run("validate", "-f", str(PROFILES / "batch.yaml"))
+
+    assert done.exit_code == 1
+    assert "FEDERATOR_TRUST_BUNDLE holds no certificate in PEM" in done.stderr
+    assert "FEDERATOR_TRUST_DOMAIN is the example 'federator.example'" in done.stderr
