@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from federator.api import raw
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.tokens import is_bearer
@@ -57,7 +58,7 @@ class Cluster:
                 document = await self._client.create(_TOKENS, body)
         except (errors.ApiError, TimeoutError) as bad:
             raise Away(f"the API server does not review tokens: {type(bad).__name__}") from None
-        return attested(document.get("status") or {}, self._audience)
+        return attested(raw.mapping(document, "status"), self._audience)
 
     async def project_of(self, namespace: str) -> str:
         """The label of the namespace; the last one known while the API server does not answer.
@@ -87,14 +88,14 @@ def attested(status: Mapping[str, Any], audience: str) -> Attested:
     """The pod in the status of a TokenReview. Raises Unauthorized."""
     if status.get("authenticated") is not True:
         raise Unauthorized("the API server does not accept the token")
-    if audience not in (status.get("audiences") or ()):
+    if audience not in raw.texts(status, "audiences"):
         raise Unauthorized(f"the token is not for the audience {audience}")
-    user = status.get("user") or {}
+    user = raw.mapping(status, "user")
     namespace, colon, account = str(user.get("username", "")).removeprefix(_SUBJECT).partition(":")
     if not str(user.get("username", "")).startswith(_SUBJECT) or not colon:
         raise Unauthorized("the token is not that of a service account")
-    extra = user.get("extra") or {}
-    pod, uid = (str((extra.get(_POD + what) or [""])[0]) for what in ("name", "uid"))
+    extra = raw.mapping(user, "extra")
+    pod, uid = (next(iter(raw.texts(extra, _POD + what)), "") for what in ("name", "uid"))
     if not pod or not uid:
         raise Unauthorized("the token is not bound to a pod; a projected token is")
     return Attested(namespace, account, pod, uid, "token")

@@ -33,6 +33,7 @@ BODY_MAX: Final = 1 << 19
 ISSUERS_MAX: Final = 32
 LOGIN_SHARE: Final = 2 / 3
 """A login is renewed after this share of its lease."""
+LEASE_MAX_S: Final = 30 * 86_400
 BUNDLE_S: Final = 60.0
 """The roots are read again after so many seconds."""
 _DENIED: Final = 403
@@ -184,7 +185,7 @@ class OpenBaoAuthority:
                 role = self._options.openbao_login_role
                 raise Away(f"OpenBao refuses the login as {role} ({status}): {_why(document)}")
             lease = auth.get("lease_duration")
-            lease_s = float(lease) if isinstance(lease, int) and lease > 0 else BUNDLE_S
+            lease_s = min(lease, LEASE_MAX_S) if isinstance(lease, int) and lease > 0 else BUNDLE_S
             self._token = auth["client_token"]
             self._token_until_s = self._monotonic() + lease_s * LOGIN_SHARE
             return self._token

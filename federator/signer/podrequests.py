@@ -6,7 +6,6 @@ verifies the signature of a request when it is created, and attests pod and serv
 """
 
 import base64
-import binascii
 import logging
 import random
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from federator.kube.metrics import Metrics
 from federator.kube.store import Key, Store
 from federator.kube.watch.reflector import Reflector
 from federator.model.steps import ObjectRef, RequeueAfter
+from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.certificates import Facts, Refused
 from federator.runtime.identity.renewal import SHARE, rfc3339
@@ -165,11 +165,7 @@ class PodRequests:
             message = f"the signer knows no user annotations: {keys}"
             raise Refused("InvalidUnverifiedUserAnnotations", message)
         most_s = int(spec.get("maxExpirationSeconds") or 86_400)
-        try:
-            der = base64.b64decode(spec.get("stubPKCS10Request") or "", validate=True)
-            csr = x509.load_der_x509_csr(der)
-        except (ValueError, TypeError, binascii.Error):
-            raise Refused("NotReadable", "stubPKCS10Request cannot be read") from None
+        csr = stub(spec.get("stubPKCS10Request"))
         pod = Attested(
             obj["metadata"]["namespace"],
             spec["serviceAccountName"],
@@ -187,6 +183,12 @@ class PodRequests:
     async def run(self) -> None:
         """Until cancelled."""
         await self.queue.run(self.turn, WORKERS)
+
+
+def stub(written: Any) -> x509.CertificateSigningRequest:
+    """The request in `stubPKCS10Request`. Raises Refused."""
+    with certificates.readable("stubPKCS10Request"):
+        return x509.load_der_x509_csr(base64.b64decode(written or "", validate=True))
 
 
 class TrustBundle:

@@ -12,6 +12,7 @@ import msgspec
 from cryptography import x509
 
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
+from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import BUNDLE, CERTIFICATES, Away
 from federator.runtime.identity.certificates import Refused
 from federator.signer.cluster import Cluster, Unauthorized
@@ -84,11 +85,10 @@ async def _csr(request: Incoming) -> x509.CertificateSigningRequest:
     body = await request.read_body(BODY_MAX)
     try:
         asked = msgspec.json.decode(body, type=_Asked)
-        return x509.load_pem_x509_csr(asked.csr.encode())
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):
         raise BodyRefused('the body must be {"csr": "..."}') from None
-    except ValueError:
-        raise Refused("NotReadable", "csr is no certificate request in PEM") from None
+    with certificates.readable("csr"):
+        return x509.load_pem_x509_csr(asked.csr.encode())
 
 
 def _document(document: Mapping[str, Any], status: int = 200) -> Outgoing:

@@ -52,6 +52,7 @@ from federator.runtime.traffic.registry import logins
 from federator.runtime.traffic.settings import Unusable
 from federator.sandbox import fleetfile
 from tests.artifacts import made
+from tests.fuzz import runtimes
 from tests.hostile import cases_members, cases_objects, cases_texts
 from tests.unit.kube import test_kubeconfigs
 
@@ -482,6 +483,7 @@ TARGETS: Mapping[str, Target] = {
             seeds=(b'[{"name": "ads/db#key", "path": "a/b", "mode": 256}]',),
         ),
         Target("configuration of a pod", _text(wanted.config), seeds=(CONFIG_LIST,)),
+        *(Target(*row) for row in runtimes.ROWS),
         Target("fleet files", _text(fleetfile.parse), (ValueError,), FLEET),
         Target(
             "settings files",

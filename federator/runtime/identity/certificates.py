@@ -1,14 +1,15 @@
 """What a certificate of a pod must say, and the request for one. Uses `cryptography`, which takes
 10 MB: the sidecar runs this in a short child process (`keymaker`), the signer in its own."""
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
@@ -18,6 +19,16 @@ from federator.runtime.identity.spiffe import NoId, SpiffeId, parse
 CURVES: Final = ("secp256r1", "secp384r1")
 """Curves of keys that are accepted; ours are P-256."""
 CHAIN_MAX: Final = 8
+_BROKEN: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What `cryptography` raises when it looks into bytes of strangers: it reads most of a request or
+of a certificate when it is asked for it, long after it has loaded it."""
 SKEW_S: Final = 60.0
 """A certificate may begin so many seconds later than this clock says: clocks differ."""
 
@@ -42,6 +53,15 @@ class Facts:
     issuer: str
     claims: tuple[str, ...] = ()
     """`cluster=...` and `project=...`, as the signer attests them."""
+
+
+@contextlib.contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Raises Refused for what cannot be read in the block."""
+    try:
+        yield
+    except _BROKEN as bad:
+        raise Refused("NotReadable", f"{what} cannot be read: {str(bad)[:120]}") from None
 
 
 # -- requests -----------------------------------------------------------------
@@ -74,6 +94,13 @@ def checked_request(
 ) -> ec.EllipticCurvePublicKey:
     """The key of a request that asks for nothing but `identity`; an empty one asks for nothing.
     Raises Refused."""
+    with readable("the request"):
+        return _checked_request(csr, identity, dns)
+
+
+def _checked_request(
+    csr: x509.CertificateSigningRequest, identity: SpiffeId, dns: Sequence[str]
+) -> ec.EllipticCurvePublicKey:
     key = csr.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in CURVES:
         raise Refused("UnsupportedKeyType", "the key must be ECDSA P-256 (or P-384)")
@@ -124,6 +151,17 @@ def checked(
 ) -> Facts:
     """What the certificate of a chain says, if it is this identity's and verifies with the bundle.
     Raises Refused."""
+    with readable("the certificate"):
+        return _checked(chain_pem, bundle_pem, identity, key, now_s)
+
+
+def _checked(
+    chain_pem: bytes,
+    bundle_pem: bytes,
+    identity: SpiffeId,
+    key: ec.EllipticCurvePublicKey | None,
+    now_s: float,
+) -> Facts:
     chain = read_chain(chain_pem, "the answer of the CA")
     roots = read_chain(bundle_pem, "the trust bundle")
     if len(chain) > CHAIN_MAX:

@@ -27,8 +27,11 @@ SPIFFE: Final = "0s"
 class KnoxStore:
     """Reads with the certificate in the identity folder as it is at that time."""
 
-    def __init__(self, url: str, identity: Path, trust: str, principal: str) -> None:
+    def __init__(
+        self, url: str, identity: Path, trust: str, principal: str, ask: web.Ask = web.ask
+    ) -> None:
         """`trust` as in `mutual.context`."""
+        self._over = ask
         self._url, self._identity, self._trust = url, identity, trust
         self._principal = principal
 
@@ -45,7 +48,7 @@ class KnoxStore:
         try:
             key = answer.json()["data"]
             return checked(name, Secret(str(key["hash"]), dict(map(_value, key["versions"]))))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise Refusal(
                 "SecretUnreadable",
                 f"{self._url} answers {answer.status} for secret {name}, and not with a key",
@@ -61,7 +64,7 @@ class KnoxStore:
     async def _ask(self, path: str) -> Answer:
         """Raises Away."""
         try:
-            answer = await web.ask(
+            answer = await self._over(
                 "GET",
                 f"{self._url}{path}",
                 headers={"Authorization": f"{SPIFFE}{self._principal}"},

@@ -20,6 +20,7 @@ ANSWER_MAX: Final = 3 * SECRET_MAX
 """Bytes of an answer: JSON may write a value longer than it is."""
 TOKEN_SHARE: Final = 2 / 3
 """Share of the life of a token after which the pod logs in again."""
+LIFE_MAX_S: Final = 30 * 86_400
 AGAIN_S: Final = 600.0
 """A token as old as this is replaced when a path is denied that it was never allowed: its policies
 may be others by now."""
@@ -144,7 +145,7 @@ class OpenBaoStore:
             policies = granted.get("policies")
             names = tuple(map(str, policies)) if isinstance(policies, list) else ()
             now_s = self._monotonic()
-            self._token = _Token(text, names, now_s, now_s + TOKEN_SHARE * max(life_s, 0))
+            self._token = _Token(text, names, now_s, now_s + TOKEN_SHARE * min(max(life_s, 0), LIFE_MAX_S))
             self._allowed.clear()
             return self._token
         if answer.status in (400, 403):
