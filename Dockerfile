@@ -9,6 +9,7 @@ COPY deploy/locks deploy/locks
 RUN python3 -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r deploy/locks/build.txt \
  && python3 -m venv /opt/federator && /opt/federator/bin/pip install --require-hashes -r deploy/locks/run.txt
 COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY docs/operating docs/operating
 COPY federator federator
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation -w /tmp/wheel . \
  && /opt/federator/bin/pip install --no-deps --no-index /tmp/wheel/*.whl \

@@ -197,6 +197,9 @@ SECRET += (
 )
 ENDLESS = b'{"auth": {"client_token": "t", "lease_duration": 1' + b"0" * 400 + b"}}"
 KNOX = b'{"data": {"hash": "h", "versions": [{"id": 1, "status": "Primary", "data": "eA=="}]}}'
+KNOX_ODD = (
+    b'{"data": {"hash": "h", "versions": [{"id": Infinity, "status": "Active", "data": "eA=="}]}}'
+)
 SIGNED = json.dumps(
     {
         "auth": {"client_token": "t", "lease_duration": 60},
@@ -234,7 +237,7 @@ ROWS: tuple[Row, ...] = (
     ("certificates of pods", leaf, (Refused,), (LEAF,)),
     ("answers of the signer", of_signer, (), (ISSUED, b'{"reason": "ForeignName", "detail": "d"}')),
     ("answers of OpenBao to pods", of_openbao, (), (LOGIN, SECRET, ENDLESS)),
-    ("answers of Knox", of_knox, (), (KNOX, b'{"data": ["ads/db"]}', KNOX.replace(b'"id": 1, "status": "Primary"', b'"id": Infinity, "status": "Active"'))),
+    ("answers of Knox", of_knox, (), (KNOX, b'{"data": ["ads/db"]}', KNOX_ODD)),
     ("answers of OpenBao to the signer", of_pki, (Refused, Away), (SIGNED, ENDLESS)),
     ("files of docker login", login_file, (StoreAway,), (b'{"auths": {"https://a.example/v1/": {"auth": "eA=="}}}',)),
 )  # fmt: skip

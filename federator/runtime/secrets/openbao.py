@@ -145,7 +145,8 @@ class OpenBaoStore:
             policies = granted.get("policies")
             names = tuple(map(str, policies)) if isinstance(policies, list) else ()
             now_s = self._monotonic()
-            self._token = _Token(text, names, now_s, now_s + TOKEN_SHARE * min(max(life_s, 0), LIFE_MAX_S))
+            until_s = now_s + TOKEN_SHARE * min(max(life_s, 0), LIFE_MAX_S)
+            self._token = _Token(text, names, now_s, until_s)
             self._allowed.clear()
             return self._token
         if answer.status in (400, 403):

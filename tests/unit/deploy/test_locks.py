@@ -15,7 +15,8 @@ PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
 RUN = PROJECT["project"]["dependencies"]
 BUILD = PROJECT["dependency-groups"]["build"]
 DEV = [line for line in PROJECT["dependency-groups"]["dev"] if isinstance(line, str)]
-ASKED = {"run": RUN, "build": BUILD, "dev": [*RUN, *BUILD, *DEV]}
+RUNTIME = PROJECT["dependency-groups"]["runtime"]
+ASKED = {"run": RUN, "build": BUILD, "runtime": RUNTIME, "dev": [*RUN, *BUILD, *DEV]}
 
 
 def locked(name: str) -> dict[str, set[str]]:
@@ -48,8 +49,14 @@ def test_what_runs_is_what_was_tested() -> None:
     assert {name: dev.get(name) for name in run} == run
 
 
-def test_the_image_installs_by_hash_only() -> None:
-    lines = (TOP / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+def test_what_runs_in_pods_is_what_runs_elsewhere() -> None:
+    pods, run = locked("runtime"), locked("run")
+    assert {name: run.get(name) for name in pods} == pods
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "deploy/runtime/Dockerfile"])
+def test_the_images_install_by_hash_only(file: str) -> None:
+    lines = (TOP / file).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     installs = re.findall(
         r"pip install ([^&|]+)", "\n".join(line for line in lines if not line.startswith("#"))
     )

@@ -4,6 +4,7 @@ project uses.
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -56,10 +57,13 @@ def test_the_notice_names_every_file_of_data_that_is_not_ours() -> None:
     assert [path for path in data if path not in notice] == []
 
 
-def test_the_image_is_given_what_the_wheel_is_made_of() -> None:
-    copied = (TOP / "Dockerfile").read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", ["Dockerfile", "deploy/runtime/Dockerfile"])
+def test_the_image_is_given_what_the_wheel_is_made_of(file: str) -> None:
+    copied = (TOP / file).read_text(encoding="utf-8")
     ignored = (TOP / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    project = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
 
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", *wheel["force-include"]):
         assert name in copied
         assert f"!{name}" in ignored
