@@ -108,6 +108,7 @@ class Backends:
 
     def __post_init__(self) -> None:
         self.pair = new_pair(self.clock.now())
+        (self.folder / "secrets").mkdir(exist_ok=True)
 
     def of(self, cluster: str) -> "PodRuntimes":
         """The runtimes of one cluster."""

@@ -174,7 +174,7 @@ async def walk(page: Page, base: str, look: Callable[[str], Awaitable[None]]) ->
         links = await page.value("[...document.links].map(a => a.getAttribute('href'))")
         left += [link.partition("#")[0] for link in links if not link.startswith("#")]
         left = [link for link in left if "format=json" not in link]
-    tabs = {"", "/why", "/objects", "/shards", "/timeline", "/logs"}
+    tabs = {"", "/why", "/objects", "/runtime", "/shards", "/timeline", "/logs"}
     assert walked >= {"/plan", "/jobs", "/cronjobs", "/cronjobs/x", "/clusters/x/drain"}
     assert walked >= {*(f"/workloads/x{tab}" for tab in tabs), "/changes", "/alerts"}
     assert walked >= {"/", "/workloads", "/workloads?", "/clusters", "/clusters/x"}

@@ -74,8 +74,8 @@ class WorkloadQuery:
     async def answer(
         self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
     ) -> dict[str, Any]:
-        """The answer to `question` ("pods", "logs" or "tree"). Exits with an error when there is
-        none.
+        """The answer to `question` ("pods", "logs", "tree" or "runtime"). Exits with an error when
+        there is none.
 
         `again`: the banner has been printed by an earlier call.
         """
@@ -133,9 +133,12 @@ class WorkloadQuery:
                 collecting.Target(name, client, away=away, pieces=pieces[name])
                 for name, client, away in zip(names, clients, troubles, strict=True)
             ]
-            ask = {"pods": collecting.pods, "logs": collecting.logs, "tree": collecting.natives}[
-                question
-            ]
+            ask = {
+                "pods": collecting.pods,
+                "logs": collecting.logs,
+                "tree": collecting.natives,
+                "runtime": collecting.runtimes,
+            }[question]
             return await ask(targets, selection, wanted)
 
     async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:

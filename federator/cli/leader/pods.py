@@ -6,6 +6,7 @@ import click
 
 from federator.cli import common
 from federator.cli.leader import asking
+from federator.model import plaintext
 
 COLUMNS = ("cluster", "name", "ready", "status", "restarts", "age")
 WIDE = ("ip", "node")
@@ -15,7 +16,11 @@ WIDE = ("ip", "node")
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
 @click.option(
-    "-o", "--output", default="", type=click.Choice(["", "wide", "json", "name"]), help="Format."
+    "-o",
+    "--output",
+    default="",
+    type=click.Choice(["", "wide", "runtime", "json", "name"]),
+    help="Format. runtime: identity, secrets, configuration and registration of the pods.",
 )
 @click.option(
     "--shard",
@@ -34,6 +39,9 @@ def pods(
     cluster does not answer.
     """
     query = asking.query_of(workload, name, flags)
+    if output == "runtime":
+        show_runtimes(query, no_headers=no_headers)
+        return
     parameters: dict[str, str | int | bool] = {} if shard is None else {"shard": shard}
     answer = common.run(query.answer("pods", parameters))
     rows, clusters = answer.get("pods") or [], answer.get("clusters") or []
@@ -55,6 +63,47 @@ def pods(
     for row in more:
         common.say(
             f"{cell(row, 'cluster')}: only the first {row.get('pods')} pods are shown", err=True
+        )
+    asking.exit_if_partial(asking.report_unanswered(clusters) or bool(more))
+
+
+RUNTIME = ("cluster", "name", "identity", "secrets", "config", "registry", "reason")
+
+
+def show_runtimes(query: asking.WorkloadQuery, *, no_headers: bool) -> None:
+    """What the runtimes of the pods have, by cluster and by pod."""
+    answer = common.run(query.answer("runtime", {}))
+    rows, clusters = answer.get("pods") or [], answer.get("clusters") or []
+    facts = answer.get("facts") or {}
+    for title, field in (
+        ("Identity", "identity"),
+        ("Secrets", "secrets"),
+        ("Config", "config"),
+        ("Registry", "registry"),
+    ):
+        value = facts.get(field) or "-"
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        common.say(f"{title + ':':<10}{plaintext.visible(shown)}")
+    counts = ("pods", "identity", "secrets", "config", "registry", "left", "troubled")
+    cells = [
+        [cell(row, "cluster"), *(cell(row, column) for column in counts)]
+        for row in clusters
+        if row.get("answered")
+    ]
+    if cells:
+        common.say("")
+        common.show(common.table(["CLUSTER", *(each.upper() for each in counts)], cells))
+    if rows:
+        common.say("")
+        titles = [column.upper() for column in RUNTIME]
+        cells = [[cell(row, column) for column in RUNTIME] for row in rows]
+        common.show(common.table(titles, cells, no_headers=no_headers))
+    if left := answer.get("leftOut"):
+        common.say(f"{left} pods more are counted and not named", err=True)
+    more = [row for row in clusters if row.get("more")]
+    for row in more:
+        common.say(
+            f"{cell(row, 'cluster')}: only the first {row.get('pods')} pods are counted", err=True
         )
     asking.exit_if_partial(asking.report_unanswered(clusters) or bool(more))
 

@@ -4,12 +4,14 @@ from typing import Final
 
 from federator.dashboard import listing
 from federator.dashboard.routes import actions, gathering
-from federator.dashboard.routes.route import Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
 from federator.dashboard.sources.changes import Topic
 from federator.dashboard.sources.leader import NoAnswer
+from federator.dashboard.views import runtime as runtime_views
 from federator.dashboard.views import submissions as submission_views
 from federator.dashboard.views import workload as workload_views
 from federator.dashboard.views import workloads as workload_lists
+from federator.model.kubernetes import selectors
 
 WORKLOAD: Final = "/workloads/{kind}/{namespace}/{name}"
 
@@ -68,6 +70,25 @@ async def objects(sources: Sources, request: Request) -> Shown:
     return Shown(title, {**view, "trouble": ""})
 
 
+async def runtime(sources: Sources, request: Request) -> Shown:
+    """Identity, secrets, configuration and registration of the pods, as the leader reads them
+    now."""
+    kind, namespace, name = await gathering.allowed(sources, request)
+    title = f"Runtime of {namespace}/{name}"
+    cluster = request.parameters.get("cluster", "")
+    if selectors.dns1123_subdomain(cluster or "a"):
+        raise Refused(404, "No cluster can have this name.")
+    query = (("cluster", cluster),) if cluster else ()
+    try:
+        answer = await sources.leader.ask(
+            request.reader, namespace, kind.plural, name, "runtime", query=query
+        )
+    except NoAnswer as none:
+        view = runtime_views.empty(kind, namespace, name, cluster, none.message)
+        return Shown(title, view, none.status)
+    return Shown(title, runtime_views.shown(kind, namespace, name, cluster, answer))
+
+
 async def _topics(sources: Sources, request: Request) -> frozenset[Topic]:
     kind, namespace, name = await gathering.allowed(sources, request)
     return frozenset({(kind.kind, namespace, name)})
@@ -83,6 +104,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         live=gathering.topics,
     ),
     Route(WORKLOAD, workload, "workload.html.j2", section="/workloads", live=_topics),
+    Route(
+        f"{WORKLOAD}/runtime",
+        runtime,
+        "runtime.html.j2",
+        section="/workloads",
+        parameters=frozenset({"cluster"}),
+    ),
     Route(f"{WORKLOAD}/objects", objects, "objects.html.j2", section="/workloads"),
     Route(
         "/submissions",

@@ -19,9 +19,10 @@ CAUSES_MAX: Final = 20
 
 
 def head(kind: Kind, namespace: str, name: str, page: str) -> dict[str, Any]:
-    """What all pages of a workload begin with. `page`: "", "why", "objects" or "shards"."""
+    """What all pages of a workload begin with. `page`: the last part of its path."""
     base = ("workloads", kind.kind, namespace, name)
     tabs = [("Summary", ""), ("Why here", "why"), ("Objects", "objects")]
+    tabs.append(("Runtime", "runtime"))
     tabs += [("Time line", "timeline"), ("Logs", "logs")]
     if kind.verbs is not None and kind.verbs.unit is Unit.SHARDS:
         tabs.append(("Shards", "shards"))

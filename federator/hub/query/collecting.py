@@ -16,6 +16,7 @@ from urllib.parse import quote
 from federator.api import raw
 from federator.api.common import NATIVES_MAX
 from federator.hub.query import selection as selections
+from federator.hub.query import supporting
 from federator.hub.query.selection import Selection
 from federator.kinds import registry
 from federator.kube import errors
@@ -27,6 +28,10 @@ from federator.status import health
 T = TypeVar("T")
 PAGE = 250
 """Pods in one page: decoding it takes about a millisecond."""
+OBJECTS = 100
+"""Whole pods in one page."""
+RUNTIMES_MAX = 500
+"""Pods of one cluster whose runtimes are looked at: whole pods, with their specs."""
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 """A server that does not keep to pages is not read: decoding would hold the event loop."""
 SLACK_BYTES = 4096
@@ -107,6 +112,50 @@ async def natives(
         "natives": [{"cluster": cluster, **row} for cluster, row in natives],
         "clusters": clusters,
     }
+
+
+async def runtimes(
+    targets: Sequence[Target], selection: Selection, wanted: Wanted
+) -> dict[str, Any]:
+    """What the runtimes of the pods have, cluster by cluster, and some of the pods by name."""
+    found, clusters = await _from_each(
+        targets, wanted, lambda target: _runtimes_of(target, selection, wanted)
+    )
+    by_cluster: dict[str, list[dict[str, Any]]] = {}
+    for cluster, row in found:
+        by_cluster.setdefault(cluster, []).append(row)
+    rows = supporting.shown(found)
+    return {
+        "facts": next((row["facts"] for _, row in found if row["facts"]), {}),
+        "clusters": [
+            {**entry, **supporting.counted(by_cluster.get(str(entry["cluster"]), []))}
+            for entry in clusters
+        ],
+        "pods": rows,
+        "leftOut": len(found) - len(rows),
+    }
+
+
+async def _runtimes_of(
+    target: Target, selection: Selection, wanted: Wanted
+) -> tuple[list[dict[str, Any]], bool]:
+    assert target.client is not None
+    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
+    found: list[dict[str, Any]] = []
+    token = ""
+    while True:
+        query = [("labelSelector", selection.labels), ("limit", str(OBJECTS))]
+        query += [("continue", token)] if token else []
+        body = await target.client.raw(
+            "GET", path, tuple(query), timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
+        )
+        page = supporting.pods(body)
+        found += supporting.rows(page, selection)
+        more = page.metadata.continue_
+        if len(found) > RUNTIMES_MAX or not more or more == token:
+            found.sort(key=lambda row: str(row["name"]))
+            return found[:RUNTIMES_MAX], len(found) > RUNTIMES_MAX
+        token = more
 
 
 async def _natives_of(

@@ -86,6 +86,12 @@ async def pods(sources: Sources, question: Question) -> Mapping[str, Any]:
     return await collecting.pods(targets, chosen, _wanted(sources.options, question))
 
 
+async def runtimes(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """What the runtimes of a workload's pods have."""
+    targets, chosen = await _asked(sources, question)
+    return await collecting.runtimes(targets, chosen, _wanted(sources.options, question))
+
+
 async def logs(sources: Sources, question: Question) -> Mapping[str, Any]:
     """The ends of the logs of a workload's pods."""
     targets, chosen = await _asked(sources, question)
@@ -378,6 +384,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(_WORKLOAD, Right("list", "", "pods")),
         parameters=_CHOICE,
         summary="Every pod of a workload, in all its clusters.",
+    ),
+    Route(
+        f"{_ONE}/runtime",
+        runtimes,
+        rights=(_WORKLOAD, Right("list", "", "pods")),
+        parameters={"cluster": router.word},
+        summary="Identity, secrets, configuration and registration of the pods of a workload.",
     ),
     Route(
         f"{_ONE}/tree",

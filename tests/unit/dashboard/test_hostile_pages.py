@@ -24,6 +24,7 @@ from federator.dashboard.views import (
     logs,
     overview,
     quota,
+    runtime,
     timeline,
     workload,
     workloads,
@@ -151,6 +152,8 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
             "whatIf": hostile_plans.what_if(text),
         },
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
+        "runtime.html.j2": runtime.shown(kind, text, text, text, _runtimes(text))
+        | {"trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0
         ),
@@ -223,6 +226,19 @@ def _alerts(text: str) -> list[Any]:
 
 
 BUTTON = [{"title": "t", "href": "/act/t"}]
+
+
+def _runtimes(text: str) -> dict[str, Any]:
+    parts = dict.fromkeys(("identity", "secrets", "config", "registry"), text)
+    return {
+        "facts": {"identity": text, "secrets": [text], "config": [text], "registry": text},
+        "clusters": [
+            {"cluster": text, "answered": False, "reason": text},
+            {"cluster": text, "answered": True, "pods": 1, "identity": 1, "more": True},
+        ],
+        "pods": [{"cluster": text, "name": text, **parts, "reason": text}],
+        "leftOut": 3,
+    }
 
 
 def _action(text: str) -> dict[str, Any]:

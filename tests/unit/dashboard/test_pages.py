@@ -116,6 +116,9 @@ def test_without_a_leader_why_here_says_so_and_shows_what_is_recorded() -> None:
             objects = await admin.get(f"{WEB}/objects")
             assert objects.status == 502
             assert "No hub with a query port" in objects.body.decode()
+            runtime = await admin.get(f"{WEB}/runtime")
+            assert runtime.status == 502
+            assert "No hub with a query port" in runtime.body.decode()
 
     worlds.play(scenario)
 

@@ -109,7 +109,7 @@ async def nothing_of_ads(alice: Browser) -> None:
             shown = (await alice.get(page)).body.decode()
             assert "secret-of-ads" not in shown.replace("/workloads?q=secret", ""), page
     for name in ("secret-of-ads", "not-there"):
-        for part in ("", "/why", "/objects"):
+        for part in ("", "/why", "/objects", "/runtime"):
             answer = await alice.get(f"/workloads/PinterestService/ads/{name}{part}?format=json")
             assert answer.status == 403, (name, part)
             assert b"You may not get pinterestservices.pinterest.com" in answer.body

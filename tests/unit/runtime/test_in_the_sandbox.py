@@ -4,6 +4,7 @@ they say is where that of a real pod is."""
 import asyncio
 import contextlib
 import hashlib
+import json
 import random
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,8 @@ from typing import Any
 from cryptography import x509
 
 from federator.embedded.controllers import NodePool
+from federator.hub.query import supporting
+from federator.hub.query.selection import Selection
 from federator.kinds import read
 from federator.kinds.pods.inject import inject
 from federator.kube.clock import Clock, RealClock
@@ -22,11 +25,12 @@ from federator.runtime.traffic import members
 from federator.sandbox.runtimes import Artifact, Backends
 from federator.status import reasons
 from tests import virtual_time
-from tests.unit.embedded.controllers.clusters import EPOCH, STEADY, Cluster
+from tests.unit.embedded.controllers.clusters import EPOCH, STEADY, Cluster, deployment
 
 PROFILE = Path(__file__).parents[3] / "config" / "runtimeprofile.yaml"
 FOLDER = "/discovery/web/prod"
 DATA = b"limits: {pins: 50}\n"
+WEB = Selection("PinterestService", "default", "web", "u", "app=web", "app")
 Story = Callable[[Cluster, Backends], Awaitable[None]]
 
 
@@ -159,6 +163,61 @@ def test_what_keeps_a_pod_from_starting_is_its_reason_in_the_status_of_the_slice
         assert cluster.condition("Pod", "web-1", "Ready")["status"] == "True"
 
     play(story)
+
+
+def test_readers_are_told_what_each_pod_has_and_what_it_waits_for() -> None:
+    template = pod(runtime={"FEDERATOR_SECRETS": '[{"name": "search/db", "path": "db"}]'})
+    template["metadata"]["labels"] = {"app": "web"}
+
+    def told(cluster: Cluster) -> list[dict[str, Any]]:
+        body = json.dumps({"items": cluster.all("Pod")}).encode()
+        return list(supporting.rows(supporting.pods(body), WEB))
+
+    async def story(cluster: Cluster, backends: Backends) -> None:
+        cluster.create("Deployment", deployment(replicas=1, pod=template))
+        await cluster.pass_s(130)
+        (row,) = told(cluster)
+        assert row["facts"] == {
+            "identity": "spiffe://federator.example/ns/default/sa/web",
+            "secrets": ["search/db"],
+            "config": [],
+            "registry": FOLDER,
+        }
+        parts = [row[part] for part in supporting.PARTS]
+        assert parts == ["yes", "no", "-", "no"]
+        assert row["reason"] == "secrets: there is no secret search/db"
+
+        secret = backends.folder / "secrets" / "search" / "db"
+        secret.mkdir(parents=True)
+        (secret / "..readers").write_text("spiffe:*")
+        await cluster.pass_s(60)
+        (row,) = told(cluster)
+        assert [row[part] for part in supporting.PARTS] == ["yes", "yes", "-", "yes"]
+        assert supporting.counted([row]) == {
+            "identity": 1,
+            "secrets": 1,
+            "config": 0,
+            "registry": 1,
+            "left": 0,
+            "troubled": 0,
+        }
+
+        cluster.delete("Pod", row["name"])
+        await cluster.pass_s(2.5)
+        leaving = next(each for each in told(cluster) if each["name"] == row["name"])
+        assert (leaving["registry"], leaving["reason"]) == ("left", "")
+
+    play(story)
+
+
+def test_of_thousands_of_pods_those_with_a_reason_are_named_and_each_cluster_has_its_turn() -> None:
+    row = {"name": "web", **dict.fromkeys(supporting.PARTS, "yes"), "reason": "", "facts": {}}
+    rows = [(cluster, row) for cluster in ("a", "b") for _ in range(200)]
+    rows += [("c", {**row, "reason": "identity: it is refused"})]
+    shown = supporting.shown(rows)
+    assert len(shown) == supporting.ROWS_MAX
+    assert (shown[0]["cluster"], shown[0]["reason"]) == ("c", "identity: it is refused")
+    assert sum(each["cluster"] == "a" for each in shown) == 50
 
 
 def test_a_registry_that_is_away_keeps_new_pods_unready_and_running_ones_ready() -> None:
