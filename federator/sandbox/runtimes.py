@@ -46,8 +46,8 @@ from federator.signer.authorities import Pair
 from federator.signer.issuing import Attested
 
 RUN_MAX: Final = 10
-"""Pods of one workload in one cluster whose runtime runs. Each takes a few milliseconds of the one
-process that runs everything; the demo has thousands of pods."""
+"""Of one workload in one cluster, the runtimes of so many pods run. Each takes 5 ms of the process
+that runs everything, and the demo has thousands of pods."""
 WITHIN_S: Final = 120.0
 BACKOFF_FIRST_S: Final = 10.0
 BACKOFF_MAX_S: Final = 300.0
@@ -78,10 +78,10 @@ class Artifacts:
         self._held = held
 
     def locate(self, artifact: Any, digest: str) -> Blob:
-        found = self._held.get(str(artifact))
-        if found is None:
+        held = self._held.get(str(artifact))
+        if held is None:
             raise Refusal("ConfigMissing", f"there is no {artifact} in the sandbox")
-        return Blob(str(artifact), found.digest, archive=False, size=len(found.data))
+        return Blob(str(artifact), held.digest, archive=False, size=len(held.data))
 
     @contextlib.contextmanager
     def opened(self, blob: Blob, offset: int) -> Iterator[Answer]:

@@ -261,8 +261,8 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "gateway/api": (("problems",), ("models",), ("routes",), ("openapi",)),
     "sandbox": (
-        ("fleetfile", "operators", "repository"),
-        ("gateways",),
+        ("authority", "fleetfile", "operators", "repository"),
+        ("gateways", "runtimes"),
         ("federation",),
     ),
 }

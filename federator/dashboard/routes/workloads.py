@@ -7,7 +7,6 @@ from federator.dashboard.routes import actions, gathering
 from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
 from federator.dashboard.sources.changes import Topic
 from federator.dashboard.sources.leader import NoAnswer
-from federator.dashboard.views import runtime as runtime_views
 from federator.dashboard.views import submissions as submission_views
 from federator.dashboard.views import workload as workload_views
 from federator.dashboard.views import workloads as workload_lists
@@ -84,9 +83,9 @@ async def runtime(sources: Sources, request: Request) -> Shown:
             request.reader, namespace, kind.plural, name, "runtime", query=query
         )
     except NoAnswer as none:
-        view = runtime_views.empty(kind, namespace, name, cluster, none.message)
+        view = workload_views.no_runtime(kind, namespace, name, cluster, none.message)
         return Shown(title, view, none.status)
-    return Shown(title, runtime_views.shown(kind, namespace, name, cluster, answer))
+    return Shown(title, workload_views.runtime(kind, namespace, name, cluster, answer))
 
 
 async def _topics(sources: Sources, request: Request) -> frozenset[Topic]:

@@ -245,6 +245,89 @@ def _order(row: Obj) -> tuple[str, str]:
     return raw.text(row, "kind"), raw.text(row, "name")
 
 
+RUNTIME_COUNTS: Final = ("identity", "secrets", "config", "registry", "left", "troubled")
+RUNTIME_PARTS: Final = ("identity", "secrets", "config", "registry")
+RUNTIME_TONES: Final[Mapping[str, str]] = {"yes": "good", "no": "bad", "left": "idle"}
+
+
+def no_runtime(
+    kind: Kind, namespace: str, name: str, cluster: str, trouble: str = ""
+) -> dict[str, Any]:
+    """The page without an answer."""
+    short = f"{kind.short_names[0]}/{name} -n {namespace}"
+    only = f" -C {cluster}" if cluster else ""
+    return {
+        **head(kind, namespace, name, "runtime"),
+        "path": text.address("workloads", kind.kind, namespace, name, "runtime"),
+        "cluster": cluster,
+        "trouble": trouble,
+        "facts": [],
+        "clusters": [],
+        "pods": [],
+        "left": 0,
+        "commands": [
+            f"federator pods {short}{only} -o runtime",
+            "kubectl exec POD -c runtime -- federator runtime check",
+        ],
+    }
+
+
+def runtime(
+    kind: Kind, namespace: str, name: str, cluster: str, answer: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The page with the leader's answer to `runtime`."""
+    view = no_runtime(kind, namespace, name, cluster)
+    return view | {
+        "facts": list(_runtime_facts(raw.mapping(answer, "facts"))),
+        "clusters": [_runtimes(row, view["path"]) for row in raw.objects(answer, "clusters")],
+        "pods": [_runtime(row) for row in raw.objects(answer, "pods")],
+        "left": raw.figure(answer, "leftOut"),
+    }
+
+
+def _runtime_facts(facts: Obj) -> list[dict[str, Any]]:
+    """What the runtime of every pod is told, for people."""
+    named = (
+        ("Identity", [raw.text(facts, "identity")]),
+        ("Secrets", raw.texts(facts, "secrets")),
+        ("Configuration", raw.texts(facts, "config")),
+        ("Registry", [raw.text(facts, "registry")]),
+    )
+    return [
+        {"title": title, "values": [each for each in values if each]} for title, values in named
+    ]
+
+
+def _runtimes(row: Obj, path: str) -> dict[str, Any]:
+    name = raw.text(row, "cluster")
+    away = raw.at(row, "answered") is False
+    return {
+        "cluster": name,
+        "href": text.address("clusters", name),
+        "only": f"{path}?cluster={name}",
+        "away": raw.text(row, "reason") if away else "",
+        "pods": raw.figure(row, "pods"),
+        "more": raw.at(row, "more") is True,
+        **{each: raw.figure(row, each) for each in RUNTIME_COUNTS},
+    }
+
+
+def _runtime(row: Obj) -> dict[str, Any]:
+    return {
+        "cluster": raw.text(row, "cluster"),
+        "pod": raw.text(row, "name"),
+        "parts": [
+            {
+                "part": part,
+                "state": raw.text(row, part) or "-",
+                "tone": RUNTIME_TONES.get(raw.text(row, part), "idle"),
+            }
+            for part in RUNTIME_PARTS
+        ],
+        "reason": raw.text(row, "reason"),
+    }
+
+
 def why(kind: Kind, namespace: str, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Why it is where it is: the facts of `explain`, with what the table needs."""
     clusters_seen = raw.objects(facts, "clusters")

@@ -7,6 +7,7 @@ says why.
 """
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +17,9 @@ from urllib.parse import quote
 from federator.api import raw
 from federator.api.common import NATIVES_MAX
 from federator.hub.query import selection as selections
-from federator.hub.query import supporting
 from federator.hub.query.selection import Selection
 from federator.kinds import registry
+from federator.kinds.pods import supporting
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import plaintext
@@ -31,7 +32,7 @@ PAGE = 250
 OBJECTS = 100
 """Whole pods in one page."""
 RUNTIMES_MAX = 500
-"""Pods of one cluster whose runtimes are looked at: whole pods, with their specs."""
+"""Of one cluster, the runtimes of so many pods are looked at: whole pods, with their specs."""
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 """A server that does not keep to pages is not read: decoding would hold the event loop."""
 SLACK_BYTES = 4096
@@ -118,21 +119,21 @@ async def runtimes(
     targets: Sequence[Target], selection: Selection, wanted: Wanted
 ) -> dict[str, Any]:
     """What the runtimes of the pods have, cluster by cluster, and some of the pods by name."""
-    found, clusters = await _from_each(
+    pods, clusters = await _from_each(
         targets, wanted, lambda target: _runtimes_of(target, selection, wanted)
     )
     by_cluster: dict[str, list[dict[str, Any]]] = {}
-    for cluster, row in found:
+    for cluster, row in pods:
         by_cluster.setdefault(cluster, []).append(row)
-    rows = supporting.shown(found)
+    rows = supporting.shown(pods)
     return {
-        "facts": next((row["facts"] for _, row in found if row["facts"]), {}),
+        "facts": next((row["facts"] for _, row in pods if row["facts"]), {}),
         "clusters": [
             {**entry, **supporting.counted(by_cluster.get(str(entry["cluster"]), []))}
             for entry in clusters
         ],
         "pods": rows,
-        "leftOut": len(found) - len(rows),
+        "leftOut": len(pods) - len(rows),
     }
 
 
@@ -140,8 +141,10 @@ async def _runtimes_of(
     target: Target, selection: Selection, wanted: Wanted
 ) -> tuple[list[dict[str, Any]], bool]:
     assert target.client is not None
+    lookup = registry.verbs_of(selection.kind).lookup
+    belongs = functools.partial(lookup.made_for, selection.name)
     path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     token = ""
     while True:
         query = [("labelSelector", selection.labels), ("limit", str(OBJECTS))]
@@ -150,11 +153,11 @@ async def _runtimes_of(
             "GET", path, tuple(query), timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
         )
         page = supporting.pods(body)
-        found += supporting.rows(page, selection)
+        rows += supporting.rows(page, belongs)
         more = page.metadata.continue_
-        if len(found) > RUNTIMES_MAX or not more or more == token:
-            found.sort(key=lambda row: str(row["name"]))
-            return found[:RUNTIMES_MAX], len(found) > RUNTIMES_MAX
+        if len(rows) > RUNTIMES_MAX or not more or more == token:
+            rows.sort(key=lambda row: str(row["name"]))
+            return rows[:RUNTIMES_MAX], len(rows) > RUNTIMES_MAX
         token = more
 
 

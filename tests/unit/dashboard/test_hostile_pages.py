@@ -24,7 +24,6 @@ from federator.dashboard.views import (
     logs,
     overview,
     quota,
-    runtime,
     timeline,
     workload,
     workloads,
@@ -152,7 +151,7 @@ def pages(text: str) -> dict[str, dict[str, Any]]:
             "whatIf": hostile_plans.what_if(text),
         },
         "objects.html.j2": {**workload.objects(kind, text, text, tree), "trouble": text},
-        "runtime.html.j2": runtime.shown(kind, text, text, text, _runtimes(text))
+        "runtime.html.j2": workload.runtime(kind, text, text, text, _runtimes(text))
         | {"trouble": text},
         "clusters.html.j2": clusters.view(
             listing.select(Query("/clusters"), clusters.SPEC, [cluster]), 0.0

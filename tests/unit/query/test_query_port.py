@@ -558,6 +558,26 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
 # What a workload became
 
 
+def test_the_runtimes_of_pods_are_counted_by_cluster_for_those_who_may_list_pods() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", PSVC)
+        port = port_of(world)
+        refused = await port.answer(request(f"{WEB}/runtime", user="owner"))
+        assert refused.status == 403
+        await grant(world, "reader", "feed", PSVC, PODS)
+        answered = asking.body(await port.answer(request(f"{WEB}/runtime", user="reader")))
+        assert [row["cluster"] for row in answered["clusters"]] == ["a", "b", "c"]
+        assert all(row["pods"] > 0 and row["registry"] == 0 for row in answered["clusters"])
+        assert {row["reason"] for row in answered["pods"]} == {"no runtime of federator"}
+        one = asking.body(
+            await port.answer(request(f"{WEB}/runtime", user="reader", query="cluster=b"))
+        )
+        assert {row["cluster"] for row in one["pods"]} == {"b"}
+
+    worlds.play(scenario)
+
+
 def test_the_natives_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> None:
     async def scenario(world: World) -> None:
         await web(world)

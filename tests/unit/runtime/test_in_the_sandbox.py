@@ -3,6 +3,7 @@ they say is where that of a real pod is."""
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import json
 import random
@@ -14,9 +15,8 @@ from typing import Any
 from cryptography import x509
 
 from federator.embedded.controllers import NodePool
-from federator.hub.query import supporting
-from federator.hub.query.selection import Selection
 from federator.kinds import read
+from federator.kinds.pods import lookup, supporting
 from federator.kinds.pods.inject import inject
 from federator.kube.clock import Clock, RealClock
 from federator.member.cache import rows
@@ -30,7 +30,6 @@ from tests.unit.embedded.controllers.clusters import EPOCH, STEADY, Cluster, dep
 PROFILE = Path(__file__).parents[3] / "config" / "runtimeprofile.yaml"
 FOLDER = "/discovery/web/prod"
 DATA = b"limits: {pins: 50}\n"
-WEB = Selection("PinterestService", "default", "web", "u", "app=web", "app")
 Story = Callable[[Cluster, Backends], Awaitable[None]]
 
 
@@ -171,7 +170,8 @@ def test_readers_are_told_what_each_pod_has_and_what_it_waits_for() -> None:
 
     def told(cluster: Cluster) -> list[dict[str, Any]]:
         body = json.dumps({"items": cluster.all("Pod")}).encode()
-        return list(supporting.rows(supporting.pods(body), WEB))
+        belongs = functools.partial(lookup.of_replica_set, "web")
+        return list(supporting.rows(supporting.pods(body), belongs))
 
     async def story(cluster: Cluster, backends: Backends) -> None:
         cluster.create("Deployment", deployment(replicas=1, pod=template))

@@ -45,7 +45,7 @@ class Support(Protocol):
         passes its readiness probe now. `changed` is called after each change of the standing."""
 
     def standing(self, uid: str) -> Standing | None:
-        """None for a pod whose support is not run."""
+        """None for a pod with support that is not run."""
 
     def stop(self, uid: str) -> None:
         """The pod is to end: its preStop hooks are called."""

@@ -7,21 +7,21 @@ sidecar that is ready. More is known in the pod alone (`federator runtime check`
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from federator.hub.query import selection as selections
-from federator.hub.query.selection import Selection
-from federator.kinds import registry
 from federator.kinds.pods import registration
+from federator.model import plaintext
 from federator.runtime import roles
 from federator.runtime.files import wanted
 from federator.runtime.traffic import members
 
 ROWS_MAX: Final = 100
 """Pods that are named in an answer: those with a reason first."""
+TEXT_MAX: Final = 253
+"""Characters of a text that a member says of a pod."""
 WORDS_MAX: Final = 600
 PREPARED: Final = ("identity", "secrets", "config")
 PARTS: Final = (*PREPARED, "registry")
@@ -122,21 +122,23 @@ def pods(body: bytes) -> Pods:
         raise ValueError("the answer is no list of pods") from None
 
 
-def rows(listed: Pods, selection: Selection) -> Iterator[dict[str, Any]]:
-    """A row for each pod that belongs to the workload: its name, what is said of each of `PARTS`,
-    and the first reason. `facts`: what its runtime is told."""
-    lookup = registry.verbs_of(selection.kind).lookup
+def rows(
+    listed: Pods, belongs: Callable[[Mapping[str, Any], Mapping[str, str]], bool]
+) -> Iterator[dict[str, Any]]:
+    """A row for each pod of the workload: its name, what is said of each of `PARTS`, and the first
+    reason. `facts`: what its runtime is told. `belongs`: whether a pod with this owner and these
+    labels is one of the workload's."""
     for pod in listed.items or ():
         meta = pod.metadata
         owner = next(
             (each for each in meta.ownerReferences or () if each.get("controller") is True), {}
         )
-        if meta.name and lookup.made_for(selection.name, owner, meta.labels or {}):
+        if meta.name and belongs(owner, meta.labels or {}):
             yield _row(pod)
 
 
 def _row(pod: _Pod) -> dict[str, Any]:
-    name = selections.text(pod.metadata.name)
+    name = _text(pod.metadata.name)
     inits, others = pod.spec.initContainers or [], pod.spec.containers or []
     ours = [each for each in (*inits, *others) if each.roles()]
     init = next((each for each in ours if "--init" in (each.args or ())), None)
@@ -182,8 +184,13 @@ def _trouble(status: _Status | None) -> str:
     return ""
 
 
+def _text(said: str) -> str:
+    """Fit for a terminal: short, and without control characters."""
+    return plaintext.visible(said)[:TEXT_MAX]
+
+
 def _words(said: str) -> str:
-    return " ".join(selections.text(each) for each in said[:WORDS_MAX].split())
+    return " ".join(_text(each) for each in said[:WORDS_MAX].split())
 
 
 def _facts(pod: _Pod, ours: Sequence[_Container]) -> dict[str, Any]:
@@ -192,7 +199,7 @@ def _facts(pod: _Pod, ours: Sequence[_Container]) -> dict[str, Any]:
     named = frozenset().union(*(each.roles() for each in ours)) & frozenset(roles.PARTS)
 
     def value(name: str, default: str = "") -> str:
-        return next((found for each in ours if (found := each.value(name))), default)
+        return next(filter(None, (each.value(name) for each in ours)), default)
 
     identity = folder = ""
     domain = value("FEDERATOR_TRUST_DOMAIN")
@@ -203,10 +210,10 @@ def _facts(pod: _Pod, ours: Sequence[_Container]) -> dict[str, Any]:
         service = value("FEDERATOR_TRAFFIC_SERVICE", value("PINTEREST_WORKLOAD_NAME"))
         folder = f"{members.ROOT}/{service}/{value('FEDERATOR_TRAFFIC_ENVIRONMENT', 'prod')}"
     return {
-        "identity": selections.text(identity),
+        "identity": _text(identity),
         "secrets": _named(value(wanted.SECRETS), "name") if "secrets" in named else [],
         "config": _named(value(wanted.CONFIG), "artifact") if "config" in named else [],
-        "registry": selections.text(folder),
+        "registry": _text(folder),
     }
 
 
@@ -219,7 +226,7 @@ def _named(variable: str, field: str) -> list[str]:
     if not isinstance(entries, list):
         return []
     texts = (each.get(field) for each in entries if isinstance(each, dict))
-    return [selections.text(each) for each in texts if isinstance(each, str)]
+    return [_text(each) for each in texts if isinstance(each, str)]
 
 
 def counted(pods: Sequence[dict[str, Any]]) -> dict[str, int]:
