@@ -11,9 +11,12 @@ import pytest
 from federator.api import raw
 from federator.cli.running import demo, newcomers
 from federator.kinds import read, registry
-from federator.kube.clock import Clock
+from federator.kube.clock import Clock, RealClock
+from federator.runtime.traffic.embedded import Entry
+from federator.runtime.traffic.members import Member
 from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation, ensure
+from federator.sandbox.runtimes import Backends
 from tests import virtual_time
 from tests.house import sources
 from tests.unit.cli.files import psvc
@@ -162,3 +165,37 @@ def test_the_documented_fleet_file_is_one_and_names_every_field() -> None:
     (pool,) = one.nodes
     assert one.model_fields_set == set(fleetfile.MemberSpec.model_fields)
     assert pool.model_fields_set == set(fleetfile.Pool.model_fields)
+
+
+def test_the_service_that_reads_a_secret_and_an_artifact_finds_both(tmp_path: Path) -> None:
+    backends = Backends(tmp_path, RealClock(), random.Random(1))
+    demo.furnish(backends)
+    (search,) = (
+        obj
+        for obj in read.load_yaml(demo.data("application.yaml"))
+        if raw.mapping(obj, "spec", "runtime")
+    )
+    account = raw.text(search, "metadata", "name")
+    principal = (
+        f"spiffe://federator.example/ns/{raw.text(search, 'metadata', 'namespace')}/sa/{account}"
+    )
+    (secret,) = raw.objects(search, "spec", "runtime", "secrets")
+    (artifact,) = raw.objects(search, "spec", "runtime", "config")
+    folder = tmp_path / "secrets" / secret["name"]
+    assert (folder / "..readers").read_text().split() == [principal]
+    assert backends.artifacts[artifact["artifact"]].digest == artifact["digest"]
+
+
+def test_the_registered_pods_of_each_service_are_told_by_cluster(tmp_path: Path) -> None:
+    backends = Backends(tmp_path, RealClock(), random.Random(1))
+    assert demo.runtimes(backends) == ""
+    for number, cluster in enumerate(("a", "a", "b")):
+        member = Member(
+            "/discovery/web/prod", f"{number:032x}", "10.0.0.1", 80, 1, {"cluster": cluster}
+        )
+        entries = backends.directory.folders.setdefault(member.folder, {})
+        entries[member.node] = Entry(member.data())
+    head, row, note = demo.runtimes(backends).splitlines()
+    assert head.split() == ["REGISTERED", "UNDER", "IDENTITY", "UNTIL", "a", "b"]
+    assert row.split() == ["/discovery/web/prod", "-", "-", "2", "1"]
+    assert "the first 10 pods of a workload in each cluster" in note
