@@ -260,7 +260,7 @@ def _unknown(key: str) -> str:
 def _expression(source: str, path: str) -> Term:
     try:
         made = evaluating.checked(source)
-    except checking.Refused as why:
+    except checking.InvalidExpression as why:
         raise FieldError(errors.join(path, "cel"), str(why)) from None
     return Term(path, cel=source, reported=evaluating.reported(made))
 

@@ -7,7 +7,7 @@ from email.message import Message
 from typing import Final
 from urllib.parse import parse_qsl
 
-from federator.dashboard.routes.route import Refused
+from federator.dashboard.routes.route import RequestRefused
 from federator.kube.tlsserver import Incoming
 
 FIELDS_MAX: Final = 16
@@ -17,20 +17,21 @@ _UNREADABLE: Final = "The form cannot be read."
 
 async def read(request: Incoming, most: int) -> dict[str, str]:
     """Field -> text, from a body of at most so many bytes. The name of an uploaded file is the
-    field `NAME.filename`. Raises `Refused`, and `BodyRefused` for a body that is too long."""
+    field `NAME.filename`. Raises `RequestRefused`, and `BodyRefused` for a body that is too
+    long."""
     if not same_origin(request.headers):
-        raise Refused(403, "The form comes from another origin. Nothing was changed.")
+        raise RequestRefused(403, "The form comes from another origin. Nothing was changed.")
     stated = request.headers.get("content-type", "")
     kind = stated.partition(";")[0].strip().lower()
     if kind not in (_PLAIN, _PARTS):
-        raise Refused(400, "The body must be a form.")
+        raise RequestRefused(400, "The body must be a form.")
     assert request.read_body is not None
     body = await request.read_body(most)
     try:
         # a browser sends the lines of a text with CRLF
         return {name: text.replace("\r\n", "\n") for name, text in _fields(kind, stated, body)}
     except ValueError:
-        raise Refused(400, _UNREADABLE) from None
+        raise RequestRefused(400, _UNREADABLE) from None
 
 
 def _fields(kind: str, stated: str, body: bytes) -> Iterable[tuple[str, str]]:

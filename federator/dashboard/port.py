@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from federator.dashboard import forms, listing, pages, render, sessions
 from federator.dashboard.live import LIVE, Live
-from federator.dashboard.routes.route import Refused, Request, Route, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Sources
 from federator.dashboard.sessions import Session
 from federator.dashboard.signin import browsing, signing
 from federator.dashboard.signin.signing import SignIn
@@ -95,9 +95,9 @@ class Port:
             if request.path == LIVE:
                 return await self._events(request, session)
             return await self._page(request, session)
-        except Refused as refused:
+        except RequestRefused as refused:
             return self._failure(request, session, refused.status, refused.message)
-        except accesses.Refused as refused:
+        except accesses.AccessRefused as refused:
             headers = {"Retry-After": str(refused.retry_after_s)} if refused.retry_after_s else {}
             message = f"{refused.message[:1].upper()}{refused.message[1:]}."
             return self._failure(request, session, refused.status, message, headers)
@@ -114,7 +114,7 @@ class Port:
     async def _page(self, request: Incoming, session: Session) -> Outgoing:
         matched = pages.matching(request.path)
         if matched is None:
-            raise Refused(404, "There is no such page.")
+            raise RequestRefused(404, "There is no such page.")
         route, given = matched
         parameters = browsing.parameters(request.query)
         route.check(parameters, listing.COMMON)
@@ -135,12 +135,12 @@ class Port:
         """The changes of a page. Without content where there may be no more streams: a browser does
         not ask again then."""
         if request.method != "GET" or request.has_body:
-            raise Refused(405, "Changes are read by GET.")
+            raise RequestRefused(405, "Changes are read by GET.")
         parameters = browsing.parameters(request.query)
         path, _, query = parameters.get("of", "").partition("?")
         route, given = pages.matching(path) or (None, {})
         if route is None or route.live is None:
-            raise Refused(404, "There is no such page, or it is not told of changes.")
+            raise RequestRefused(404, "There is no such page, or it is not told of changes.")
         find = functools.partial(
             route.live,
             self._sources,
@@ -153,7 +153,7 @@ class Port:
         async def valid() -> bool:
             try:
                 return await self._sign_in.session(request) is session and await find() == topics
-            except (Refused, accesses.Refused):
+            except (RequestRefused, accesses.AccessRefused):
                 return False
 
         return Outgoing(200, b"", _EVENTS, stream=self.live.stream(session, topics, valid))
@@ -165,10 +165,10 @@ class Port:
         if request.method == "POST" and route.form_max:
             form = await forms.read(request, route.form_max)
             if not sessions.same_csrf(session, form.pop("csrf", "")):
-                raise Refused(403, signing.FOREIGN)
+                raise RequestRefused(403, signing.FOREIGN)
             return form
         if request.method != "GET" or request.has_body:
-            raise Refused(405, "Pages are read by GET.")
+            raise RequestRefused(405, "Pages are read by GET.")
         return None
 
     async def _frame(
@@ -215,7 +215,7 @@ class Port:
         """A page, or an object, that says what is wrong."""
         view = {
             "status": status,
-            "title": _STATUS_TITLES.get(status, "Refused"),
+            "title": _STATUS_TITLES.get(status, "RequestRefused"),
             "message": message,
         }
         if browsing.wants_json(request, {}):

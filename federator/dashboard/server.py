@@ -24,7 +24,7 @@ from federator.dashboard.signin.codeflow import CodeFlow
 from federator.dashboard.signin.signing import SignIn
 from federator.dashboard.sources import acting
 from federator.dashboard.sources import trend as trends
-from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.fleet import FleetCache
 from federator.dashboard.sources.leader import Connect, Leader, over_tls
 from federator.dashboard.sources.prometheus import Fetch, Prometheus, fetched
 from federator.dashboard.sources.rights import Rights
@@ -88,7 +88,7 @@ class Dashboard:
         self.sessions = Sessions(draw, clock.monotonic)
         self._access = Access(host, clock=clock)
         self._leader = Leader(host, connect, own)
-        self.fleet = Fleet(host, clock, rng)
+        self.fleet = FleetCache(host, clock, rng)
         self._clock, self._trend = clock, Trend()
         rights = Rights(self._access, clock, acting.admitted(settings.act_as))
         folder = Path(options.simulations) if options.simulations else None

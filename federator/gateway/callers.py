@@ -117,7 +117,7 @@ class Callers:
                 raise Problem(503, "IssuerUnavailable", sentence, retry_after_s=5) from None
         try:
             user = await self._access.authenticate(request)
-        except accesses.Refused as refused:
+        except accesses.AccessRefused as refused:
             raise of_access(refused) from None
         return Caller(user, (("authorization", f"Bearer {token}"),), impersonated=False)
 
@@ -138,7 +138,7 @@ def _impersonated(name: str, groups: Sequence[str]) -> Caller:
     return Caller(user, tuple(headers), impersonated=True)
 
 
-def of_access(refused: accesses.Refused) -> Problem:
+def of_access(refused: accesses.AccessRefused) -> Problem:
     """The same refusal as a problem."""
     return Problem(
         refused.status,

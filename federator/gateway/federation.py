@@ -13,7 +13,7 @@ from federator.gateway.api.problems import Problem
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
 from federator.gateway.leader import Judge, Query
-from federator.hub.query.access import Access, Refused
+from federator.hub.query.access import Access, AccessRefused
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
@@ -56,7 +56,7 @@ class Federation:
         asked = (self._access.may(caller.user, right, namespace) for right in rights)
         try:
             allowed = await asyncio.gather(*asked)
-        except Refused as refused:
+        except AccessRefused as refused:
             raise of_access(refused) from None
         if not any(allowed):
             sentence = f"You may not create workloads in the namespace {namespace}."

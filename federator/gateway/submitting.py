@@ -174,7 +174,7 @@ class Submitter:
                 message = f"the workflow in the file is {artifact.workflow.name}"
                 raise problems.of_fields("WorkflowInvalid", [Field("name", message)])
             return artifact, await self.versions.render(artifact, request.parameters, namespace)
-        except ports.Refused as refused:
+        except ports.ArtifactRefused as refused:
             raise of_version(refused) from None
 
     async def _judged(
@@ -237,7 +237,7 @@ def check_names(namespace: str, workflow: str) -> None:
         raise Problem(403, "Forbidden", f"No workload may be submitted in {namespace}.")
 
 
-def of_version(refused: ports.Refused) -> Problem:
+def of_version(refused: ports.ArtifactRefused) -> Problem:
     """The same refusal as a problem."""
     reason = refused.reason
     fields = [Field(each.path, each.message) for each in refused.problems]

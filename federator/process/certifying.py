@@ -65,5 +65,5 @@ def _made(what: str, dns: str, now_s: float) -> Pems:
 
 
 if __name__ == "__main__":
-    cert, key, ca = (pem.decode() for pem in _made(*sys.argv[1:3], float(sys.argv[3])))
+    cert, key, ca = (pem.decode() for pem in _made(sys.argv[1], sys.argv[2], float(sys.argv[3])))
     sys.stdout.write(json.dumps({"cert": cert, "key": key, "ca": ca}))

@@ -15,9 +15,9 @@ from cryptography.x509.oid import NameOID
 
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away, Denied, Issued
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.signer import authorities
-from federator.signer.authorities import Pair, Wanted
+from federator.signer.authorities import CertificateContent, Pair
 from federator.signer.issuing import Attested, Busy, Issuer
 from federator.signer.options import SignerOptions
 
@@ -69,7 +69,7 @@ class HeldAuthority:
     def __init__(self, pair: Pair, now_s: Callable[[], float]) -> None:
         self._pair, self._now_s = pair, now_s
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
         return authorities.issued(self._pair, csr, wanted, self._now_s())
 
     async def bundle(self) -> bytes:
@@ -114,7 +114,7 @@ class PodSigner:
         try:
             asked = x509.load_pem_x509_csr(csr.encode())
             signed = await self._issuer.issue(self._pod, asked)
-        except Refused as bad:
+        except CertificateRefused as bad:
             raise Denied(bad.reason, bad.message) from None
         except Busy as busy:
             raise Away(busy.message) from None

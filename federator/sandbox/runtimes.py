@@ -31,7 +31,7 @@ from federator.runtime.configuration.stores import Blob
 from federator.runtime.files import wanted
 from federator.runtime.files.backends import Refusal
 from federator.runtime.identity import keymaker
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.part import Renewed
 from federator.runtime.parts import Part
 from federator.runtime.probes import Probe
@@ -350,7 +350,7 @@ class _Maker:
             return self._renewal.request()
         try:
             return {"facts": self._renewal.finish(words)}
-        except (Refused, OSError) as bad:
+        except (CertificateRefused, OSError) as bad:
             return keymaker.refusal(bad, self._order)
 
 

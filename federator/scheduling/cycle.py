@@ -75,7 +75,7 @@ class Cycle:
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     """Cluster -> the reservation there."""
     released: tuple[str, ...] = ()
-    """Clusters whose reservation has ended, or goes to another workload."""
+    """Clusters in which a reservation has ended, or went to another workload."""
     notices: tuple[Notice, ...] = ()
     """The notices to victims of the workloads that were decided on. Earlier notices for these are
     void."""
@@ -119,7 +119,7 @@ class Cycle:
 
     @property
     def released_hints(self) -> tuple[Hint, ...]:
-        """Hints for the workloads that may use room whose reservation has ended."""
+        """Hints for the workloads that may use the room of ended reservations."""
         return tuple([Hint(HintKind.ROOM, name) for name in self.released]) if self.released else ()
 
     @property

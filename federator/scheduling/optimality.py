@@ -96,7 +96,7 @@ def lacks_room(decided: Iterable[Decided]) -> bool:
 
 def of_cycle(decided: Sequence[Decided], ledger: Ledger) -> Batch:
     """`ledger`: as the cycle found it, above the same snapshot and commitments."""
-    fleet = _Fleet(ledger)
+    fleet = _FleetCapacity(ledger)
     placed, wanted = 0.0, Counter[_Class]()
     short = lacks_room(decided)
     for each in decided:
@@ -142,7 +142,7 @@ def _missing(ask: Ask, each: Decided) -> int:
     return max(each.decision.shortfall, ask.at_once - each.after.copies, 0)
 
 
-class _Fleet:
+class _FleetCapacity:
     """What is free, and what can be added, before the batch."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.spiffe import SpiffeId
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ READ_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CertificateContent:
     """What a certificate is to say."""
 
     id: SpiffeId
@@ -64,9 +64,9 @@ class Wanted:
 class CertificateAuthority(Protocol):
     """Signs. Its caller has checked the identity and the request."""
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
-        """The certificate and its intermediates, PEM. Raises Refused for what the authority will
-        not sign, Away while it cannot sign anything."""
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
+        """The certificate and its intermediates, PEM. Raises CertificateRefused for what the
+        authority will not sign, Away while it cannot sign anything."""
 
     async def bundle(self) -> bytes:
         """The roots to trust, PEM. Raises Away."""
@@ -95,7 +95,7 @@ def read(folder: Path) -> Pair:
         key = serialization.load_pem_private_key((folder / "tls.key").read_bytes(), None)
     except OSError as bad:
         raise Away(f"{bad.filename} of the authority cannot be read: {bad.strerror}") from None
-    except Refused as bad:
+    except CertificateRefused as bad:
         raise Away(f"the authority: {bad.message}") from None
     except (ValueError, TypeError):
         raise Away("tls.key of the authority is no private key in PEM") from None
@@ -139,7 +139,7 @@ class FilesAuthority:
         self._pair: Pair | None = None
         self._due_s = 0.0
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
         return issued(await self._read(), csr, wanted, self._now_s())
 
     async def bundle(self) -> bytes:
@@ -165,7 +165,9 @@ class FilesAuthority:
         return fresh
 
 
-def issued(pair: Pair, csr: x509.CertificateSigningRequest, wanted: Wanted, now_s: float) -> bytes:
+def issued(
+    pair: Pair, csr: x509.CertificateSigningRequest, wanted: CertificateContent, now_s: float
+) -> bytes:
     """A certificate for the key of the request. Nothing else of the request counts. Raises Away
     when the intermediate certificate is not valid now."""
     now = datetime.datetime.fromtimestamp(int(now_s), datetime.UTC)
@@ -198,12 +200,12 @@ def issued(pair: Pair, csr: x509.CertificateSigningRequest, wanted: Wanted, now_
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in chain)
 
 
-def _subject(wanted: Wanted) -> x509.Name:
+def _subject(wanted: CertificateContent) -> x509.Name:
     claims = [x509.NameAttribute(NameOID.USER_ID, each) for each in wanted.claims]
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wanted.common_name), *claims])
 
 
-def _extensions(wanted: Wanted, pair: Pair) -> list[tuple[x509.ExtensionType, bool]]:
+def _extensions(wanted: CertificateContent, pair: Pair) -> list[tuple[x509.ExtensionType, bool]]:
     """(extension, whether it is critical): those of an X.509-SVID of SPIFFE."""
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(str(wanted.id))]
     names += [x509.DNSName(name) for name in wanted.dns]

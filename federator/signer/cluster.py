@@ -12,7 +12,7 @@ from federator.kube.client import Client
 from federator.kube.tokens import is_bearer
 from federator.model.steps import ObjectRef
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.signer.issuing import Attested, Turns
 
 REVIEW_S: Final = 5.0
@@ -71,7 +71,7 @@ class Cluster:
             ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
             labels = (await self._client.get(ref, timeout_s=REVIEW_S))["metadata"].get("labels")
         except errors.NotFound:
-            raise Refused("NoNamespace", f"there is no namespace {namespace}") from None
+            raise CertificateRefused("NoNamespace", f"there is no namespace {namespace}") from None
         except errors.ApiError as bad:
             if kept is not None:
                 return kept[1]

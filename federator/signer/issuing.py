@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes
 from federator.kube.metrics import Metrics
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Facts, Refused
+from federator.runtime.identity.certificates import CertificateRefused, Facts
 from federator.runtime.identity.spiffe import NoId, SpiffeId
-from federator.signer.authorities import CertificateAuthority, Wanted
+from federator.signer.authorities import CertificateAuthority, CertificateContent
 from federator.signer.options import SignerOptions
 
 audit = logging.getLogger("federator.signer.audit")
@@ -140,14 +140,14 @@ class Issuer:
     async def issue(
         self, pod: Attested, csr: x509.CertificateSigningRequest, most_s: int | None = None
     ) -> Signed:
-        """`most_s`: seconds that the certificate may last. Raises Refused, Away, Busy. Every
-        outcome is counted, and one line of audit tells it."""
+        """`most_s`: seconds that the certificate may last. Raises CertificateRefused, Away, Busy.
+        Every outcome is counted, and one line of audit tells it."""
         begun_s = self._monotonic()
         outcome = FAILED  # cancelled, or a bug of ours
         try:
             signed = await self._issue(pod, csr, most_s)
             outcome, facts = ISSUED, signed.facts
-        except Refused as bad:
+        except CertificateRefused as bad:
             outcome = bad.reason
             audit.warning("refused: %s", bad.message, extra=_logged(pod) | {"reason": bad.reason})
             raise
@@ -184,13 +184,13 @@ class Issuer:
         try:
             identity = SpiffeId(self._options.trust_domain, pod.namespace, pod.account)
         except NoId as bad:
-            raise Refused("ForeignName", str(bad)) from None
+            raise CertificateRefused("ForeignName", str(bad)) from None
         self._buckets.take((pod.namespace, pod.account))
         key = certificates.checked_request(csr, identity)
         claims = await self._claims(pod.namespace)
         lifetime_s = min(self._options.lifetime_s, most_s or self._options.lifetime_s)
         async with self.turns.turn():
-            chain = await self.authority.sign(csr, Wanted(identity, lifetime_s, claims))
+            chain = await self.authority.sign(csr, CertificateContent(identity, lifetime_s, claims))
             bundle = await self.authority.bundle()
         # What an authority answers is checked like anything foreign: a certificate of another
         # name must not leave here.

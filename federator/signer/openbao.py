@@ -21,8 +21,8 @@ from federator.kube.wire.http import Endpoint, HttpTransport
 from federator.kube.wire.transport import Request, Transport
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
-from federator.signer.authorities import BEFORE_S, Wanted
+from federator.runtime.identity.certificates import CertificateRefused
+from federator.signer.authorities import BEFORE_S, CertificateContent
 from federator.signer.options import SignerOptions
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class OpenBaoAuthority:
         self._bundle = b""
         self._bundle_until_s = 0.0
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
         options = self._options
         body = {
             "csr": csr.public_bytes(serialization.Encoding.PEM).decode("ascii"),
@@ -121,8 +121,8 @@ class OpenBaoAuthority:
         body: Mapping[str, Any] | None = None,
         query: tuple[tuple[str, str], ...] = (),
     ) -> dict[str, Any]:
-        """The `data` of an answer. A token that is refused is replaced once. Raises Refused,
-        Away."""
+        """The `data` of an answer. A token that is refused is replaced once. Raises
+        CertificateRefused, Away."""
         token = await self._present()
         status, document = await self._once(method, path, body, query, token)
         if status == _DENIED:
@@ -135,7 +135,7 @@ class OpenBaoAuthority:
         why = _why(document)
         where = f"OpenBao ({self._options.openbao_mount}/{self._options.openbao_role})"
         if status == 400:
-            raise Refused("AuthorityRefuses", f"{where} refuses: {why}")
+            raise CertificateRefused("AuthorityRefuses", f"{where} refuses: {why}")
         raise Away(f"{where} answers {status}: {why}")
 
     async def _once(

@@ -23,7 +23,7 @@ from federator.kube.watch.reflector import Reflector
 from federator.model.steps import ObjectRef, RequeueAfter
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Facts, Refused
+from federator.runtime.identity.certificates import CertificateRefused, Facts
 from federator.runtime.identity.renewal import SHARE, rfc3339
 from federator.signer.issuing import Attested, Busy, Issuer
 
@@ -69,7 +69,7 @@ def issued_status(chain: str, facts: Facts, now: str) -> dict[str, Any]:
     }
 
 
-def denied_status(refused: Refused, now: str) -> dict[str, Any]:
+def denied_status(refused: CertificateRefused, now: str) -> dict[str, Any]:
     return {"conditions": [_condition("Denied", refused.reason, refused.message, now)]}
 
 
@@ -132,7 +132,7 @@ class PodRequests:
         now = self._clock.rfc3339()
         try:
             status = await self._signed(obj, now)
-        except Refused as refused:
+        except CertificateRefused as refused:
             status = denied_status(refused, now)
         except Busy as busy:
             return RequeueAfter(key, float(busy.retry_s), busy.message)
@@ -163,7 +163,7 @@ class PodRequests:
         if spec.get("unverifiedUserAnnotations"):
             keys = ", ".join(sorted(spec["unverifiedUserAnnotations"])[:5])
             message = f"the signer knows no user annotations: {keys}"
-            raise Refused("InvalidUnverifiedUserAnnotations", message)
+            raise CertificateRefused("InvalidUnverifiedUserAnnotations", message)
         most_s = int(spec.get("maxExpirationSeconds") or 86_400)
         csr = stub(spec.get("stubPKCS10Request"))
         pod = Attested(
@@ -186,7 +186,7 @@ class PodRequests:
 
 
 def stub(written: Any) -> x509.CertificateSigningRequest:
-    """The request in `stubPKCS10Request`. Raises Refused."""
+    """The request in `stubPKCS10Request`. Raises CertificateRefused."""
     with certificates.readable("stubPKCS10Request"):
         return x509.load_der_x509_csr(base64.b64decode(written or "", validate=True))
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import BUNDLE, CERTIFICATES, Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.signer.cluster import Cluster, Unauthorized
 from federator.signer.issuing import Busy, Issuer
 
@@ -45,7 +45,7 @@ class Port:
             return await self._answer(request)
         except Unauthorized as bad:
             return _refused(401, "Unauthorized", str(bad))
-        except Refused as bad:
+        except CertificateRefused as bad:
             return _refused(403, bad.reason, bad.message)
         except BodyRefused as bad:
             return _refused(400, "BadRequest", str(bad))
@@ -79,7 +79,7 @@ class Port:
 
 
 async def _csr(request: Incoming) -> x509.CertificateSigningRequest:
-    """Raises Refused, BodyRefused."""
+    """Raises CertificateRefused, BodyRefused."""
     if request.read_body is None:
         raise BodyRefused("a body is needed")
     body = await request.read_body(BODY_MAX)

@@ -22,10 +22,10 @@ from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import Listen
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.renewal import Lifetime
 from federator.runtime.identity.spiffe import SpiffeId
-from federator.signer.authorities import CertificateAuthority, FilesAuthority, Wanted
+from federator.signer.authorities import CertificateAuthority, CertificateContent, FilesAuthority
 from federator.signer.cluster import Cluster
 from federator.signer.issuing import Issuer
 from federator.signer.openbao import OpenBaoAuthority, connected
@@ -127,14 +127,14 @@ class Signer:
         identity = SpiffeId(self._options.trust_domain, NAMESPACE, ACCOUNT)
         key = certificates.new_key()
         csr = x509.load_pem_x509_csr(certificates.request(key, str(identity), self._dns))
-        wanted = Wanted(identity, self._options.lifetime_s, dns=self._dns)
+        wanted = CertificateContent(identity, self._options.lifetime_s, dns=self._dns)
         try:
             chain = await self._authority.sign(csr, wanted)
             bundle = await self._authority.bundle()
             facts = certificates.checked(
                 chain, bundle, identity, key.public_key(), self._clock.now()
             )
-        except (Away, Refused) as bad:
+        except (Away, CertificateRefused) as bad:
             self._trouble = f"the authority: {bad}"
             log.warning("no certificate for the signer itself: %s", bad)
             return False

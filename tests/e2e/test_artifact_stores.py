@@ -21,7 +21,7 @@ from federator.gateway.artifacts import artifacts, provenance
 from federator.gateway.artifacts.hosts import Hosts
 from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.oci import ENVELOPE, OciStore
-from federator.gateway.artifacts.ports import ArtifactStore, Build, Reason, Refused
+from federator.gateway.artifacts.ports import ArtifactRefused, ArtifactStore, Build, Reason
 from federator.gateway.artifacts.registry import MANIFEST, Registry, Repository
 from federator.gateway.artifacts.repository import HttpStore
 from federator.gateway.artifacts.secrets import Login
@@ -122,7 +122,7 @@ async def test_statements_are_attached_one_after_the_other(stored: Stored) -> No
 
 
 async def test_a_version_that_is_not_there_is_not_found(stored: Stored) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         await stored.store.digest_of(stored.ref, "v9", stored.policy)
 
     assert refusal.value.reason is Reason.NOT_FOUND
@@ -207,7 +207,7 @@ async def test_what_was_fetched_is_resolved_while_the_store_is_away(tmp_path: Pa
         stack.push_async_callback(again.close)
         kept = await again.resolve(str(ref), "v1", "ads", [policy])
         assert (kept.digest, kept.cached, kept.provenance.verified) == (digest, True, True)
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await again.resolve(str(ref), "v2", "ads", [policy])
         assert refusal.value.reason is Reason.STORE_UNREACHABLE
 
@@ -239,7 +239,7 @@ async def test_a_registry_shows_a_certificate_that_the_policy_trusts(tmp_path: P
 
         digest = await OciStore(client).push(ref, "v1", made.WORKFLOW, Build(), trusting)
         assert await OciStore(client).digest_of(ref, "v1", trusting) == digest
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await OciStore(client).digest_of(ref, "v1", doubting)
 
     assert refusal.value.reason is Reason.STORE_UNREACHABLE
@@ -285,7 +285,7 @@ async def test_a_registry_with_a_token_service_gets_a_token_for_the_repository(
                 "repository:ads/serving:pull,push",
                 "repository:ads/serving:pull",
             ]
-            with pytest.raises(Refused) as refusal:
+            with pytest.raises(ArtifactRefused) as refusal:
                 await _push_and_pull(host, "ci")
             assert f"has its token service at {service}: name that host" in str(refusal.value)
 
@@ -297,7 +297,7 @@ async def _push_and_pull(host: str, secret: str, service: str = "") -> None:
     ref = sources.reference(f"oci://{host}/ads/serving")
     async with _client() as client:
         if secret != "ci":
-            with pytest.raises(Refused) as refusal:
+            with pytest.raises(ArtifactRefused) as refusal:
                 await OciStore(client).push(ref, "v1", made.WORKFLOW, Build(), policy)
             assert refusal.value.reason is Reason.STORE_DENIED
             assert "check the Secret that spec.registries of the policy names" in str(refusal.value)

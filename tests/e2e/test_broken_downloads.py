@@ -11,7 +11,7 @@ from aiohttp import web
 
 from federator.gateway.artifacts import artifacts, hosts
 from federator.gateway.artifacts.cache import Cache
-from federator.gateway.artifacts.ports import Artifact, Reason, Refused
+from federator.gateway.artifacts.ports import Artifact, ArtifactRefused, Reason
 from federator.gateway.artifacts.registry import digest_of
 from tests.artifacts import made, repository
 from tests.artifacts.embedded import StaticSecrets
@@ -90,9 +90,9 @@ async def _artifact(store: Breaking, folder: Path) -> Artifact:
         return await resolve()
 
 
-async def _refusal(store: Breaking, folder: Path) -> Refused:
+async def _refusal(store: Breaking, folder: Path) -> ArtifactRefused:
     async with _resolving(store, folder) as resolve:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await resolve()
     assert Cache(folder).size == 0
     return refusal.value

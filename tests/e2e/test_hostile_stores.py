@@ -19,7 +19,7 @@ from federator.gateway.artifacts import artifacts, hosts
 from federator.gateway.artifacts.artifacts import Artifacts
 from federator.gateway.artifacts.cache import Cache
 from federator.gateway.artifacts.oci import ENVELOPE, WORKFLOW
-from federator.gateway.artifacts.ports import FILE_MAX, Artifact, Reason, Refused
+from federator.gateway.artifacts.ports import FILE_MAX, Artifact, ArtifactRefused, Reason
 from federator.gateway.artifacts.registry import MANIFEST, digest_of
 from federator.gateway.artifacts.secrets import Login
 from tests.artifacts import made, repository
@@ -96,8 +96,8 @@ async def _resolve(folder: Path, host: str, policy: Policy | None = None) -> Art
         return await all_.resolve(source, "v1", "ads", [policy or _policy(host)])
 
 
-async def _refusal(folder: Path, host: str, policy: Policy | None = None) -> Refused:
-    with pytest.raises(Refused) as refusal:
+async def _refusal(folder: Path, host: str, policy: Policy | None = None) -> ArtifactRefused:
+    with pytest.raises(ArtifactRefused) as refusal:
         await _resolve(folder, host, policy)
     assert Cache(folder).size == 0
     return refusal.value
@@ -272,7 +272,7 @@ async def test_referrers_are_read_from_their_api_if_they_are_about_the_manifest(
     liar.answers[f"referrers/{digest}"] = _says(json.dumps({"manifests": entries}).encode())
     policy = made.policy(sources=[f"oci://{host}/ads/*"])
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         await _resolve(tmp_path, host, policy)
 
     assert f"about commit {made.COMMIT}" in str(refusal.value)  # the build counts, the review not
@@ -352,7 +352,7 @@ async def test_a_named_host_that_resolves_inward_is_refused(
     monkeypatch.setattr(Rebinding, "address", address)
     monkeypatch.setattr(aiohttp, "AsyncResolver", Rebinding)
     async with _artifacts(tmp_path, allow_loopback=False) as all_:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await all_.resolve(
                 "oci://registry.example/ads/serving", "v1", "ads", [_policy("registry.example")]
             )

@@ -16,7 +16,7 @@ import pytest
 from federator.runtime.identity import certificates
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.signer import authorities
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from tests.controlplane.plane import free_port
 from tests.house.sources import ROOT
 from tests.unit.signer import cas
@@ -144,7 +144,7 @@ def furnish(pod: Path) -> None:
     ca, web = cas.authority("root", now_s), SpiffeId("test.example", "ads", "web")
     key, csr = cas.request(str(web))
     pair = authorities.Pair((ca.certificate,), ca.key, ca.pem)
-    chain = authorities.issued(pair, csr, Wanted(web, 3600), now_s)
+    chain = authorities.issued(pair, csr, CertificateContent(web, 3600), now_s)
     files = {"tls.crt": chain, "tls.key": certificates.key_pem(key), "ca.crt": ca.pem}
     for name, data in files.items():
         (pod / "identity" / name).write_bytes(data)

@@ -23,14 +23,14 @@ from federator.runtime.files.backends import Away as StoreAway
 from federator.runtime.files.backends import Refusal
 from federator.runtime.identity import authority, certificates
 from federator.runtime.identity.authority import Away, Denied
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.runtime.secrets.knox import KnoxStore
 from federator.runtime.secrets.openbao import OpenBaoStore, Place
 from federator.runtime.secrets.store import SecretStore
 from federator.runtime.web import Answer
 from federator.signer import authorities, cluster, podrequests, port
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from federator.signer.cluster import Unauthorized
 from federator.signer.openbao import OpenBaoAuthority
 from federator.signer.options import SignerOptions
@@ -42,7 +42,7 @@ WEB = SpiffeId("test.example", "ads", "web")
 ROOT = cas.authority("root", NOW_S)
 KEY, CSR = cas.request(str(WEB), "web.ads")
 PAIR = authorities.Pair((ROOT.certificate,), ROOT.key, ROOT.pem)
-CHAIN = authorities.issued(PAIR, CSR, Wanted(WEB, 3600), NOW_S)
+CHAIN = authorities.issued(PAIR, CSR, CertificateContent(WEB, 3600), NOW_S)
 
 
 def _folder() -> Path:
@@ -167,7 +167,7 @@ async def _signed(data: bytes) -> object:
     script = Script(after=lambda _request: _replied(data))
     options = SignerOptions(openbao_login_token_file=str(FOLDER / "token"))
     openbao = OpenBaoAuthority(script, options, lambda: 0.0)
-    return await openbao.sign(CSR, Wanted(WEB, 3600))
+    return await openbao.sign(CSR, CertificateContent(WEB, 3600))
 
 
 async def _replied(data: bytes) -> Any:
@@ -229,16 +229,16 @@ LEAF = x509.load_pem_x509_certificates(CHAIN)[0].public_bytes(serialization.Enco
 
 Row = tuple[str, Callable[[bytes], object], tuple[type[BaseException], ...], tuple[bytes, ...]]
 ROWS: tuple[Row, ...] = (
-    ("bodies of the signer", body, (Refused, BodyRefused), (ASKED, b'{"csr": 5}', b'{"csr": "\\ud800"}')),
-    ("requests of kubelets", csr_der, (Refused,), (DER,)),
-    ("requests of sidecars", csr_pem, (Refused, BodyRefused), (DER,)),
+    ("bodies of the signer", body, (CertificateRefused, BodyRefused), (ASKED, b'{"csr": 5}', b'{"csr": "\\ud800"}')),
+    ("requests of kubelets", csr_der, (CertificateRefused,), (DER,)),
+    ("requests of sidecars", csr_pem, (CertificateRefused, BodyRefused), (DER,)),
     ("reviews of tokens", review, (Unauthorized,), (REVIEWED,)),
-    ("chains of pods", chain, (Refused,), (CHAIN, CHAIN + ROOT.pem)),
-    ("certificates of pods", leaf, (Refused,), (LEAF,)),
+    ("chains of pods", chain, (CertificateRefused,), (CHAIN, CHAIN + ROOT.pem)),
+    ("certificates of pods", leaf, (CertificateRefused,), (LEAF,)),
     ("answers of the signer", of_signer, (), (ISSUED, b'{"reason": "ForeignName", "detail": "d"}')),
     ("answers of OpenBao to pods", of_openbao, (), (LOGIN, SECRET, ENDLESS)),
     ("answers of Knox", of_knox, (), (KNOX, b'{"data": ["ads/db"]}', KNOX_ODD)),
-    ("answers of OpenBao to the signer", of_pki, (Refused, Away), (SIGNED, ENDLESS)),
+    ("answers of OpenBao to the signer", of_pki, (CertificateRefused, Away), (SIGNED, ENDLESS)),
     ("files of docker login", login_file, (StoreAway,), (b'{"auths": {"https://a.example/v1/": {"auth": "eA=="}}}',)),
 )  # fmt: skip
 """(name, parser, errors that it may raise, where to begin)."""

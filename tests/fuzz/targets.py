@@ -30,7 +30,7 @@ from federator.embedded.schema.builtins import info
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import ApiRequest, Caller
 from federator.gateway.artifacts import provenance, secrets, statements, workflows
-from federator.gateway.artifacts.ports import Refused
+from federator.gateway.artifacts.ports import ArtifactRefused
 from federator.gateway.artifacts.registry import digest_of
 from federator.hub.records import decisions, slices, workloads
 from federator.kinds import read, registry, verbs
@@ -451,11 +451,11 @@ TARGETS: Mapping[str, Target] = {
         Target("services observed", _object(_observed("PinterestService")), (), SLICES),
         Target("job sets observed", _object(_observed("PinterestJobSet")), (), SLICES),
         Target("deployments observed", _object(_observed("Deployment")), (), SLICES),
-        Target("workflow files", _workflow, (Refused,), (made.WORKFLOW,)),
+        Target("workflow files", _workflow, (ArtifactRefused,), (made.WORKFLOW,)),
         Target(
             "signed envelopes",
             lambda data: provenance.check((data,), digest_of(b""), made.policy()),
-            (Refused,),
+            (ArtifactRefused,),
             made.good(),
         ),
         Target(

@@ -100,7 +100,7 @@ class Scene:
             "placing": hub.controllers.placing.queue,
             "gathering": hub.controllers.aggregation.queue,
             "reports": hub.controllers.reporting.reports,
-            "questions": hub.controllers.reporting.questions,
+            "questions": hub.controllers.asking.queue,
             "refreshing": hub.controllers.hosting.refreshing,
             **{
                 f"dispatching {name}": hub.controllers.dispatching.queue_of(member)

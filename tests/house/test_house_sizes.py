@@ -48,9 +48,7 @@ NAME_MAX = 84
 LARGEST_FILES = {
     "federator/api/federatedquota.py",
     "federator/hub/cache/state.py",
-    "federator/hub/evacuation/draining.py",
     "federator/hub/placing/placer.py",
-    "federator/hub/status/member_status.py",
     "federator/kube/client.py",
     "federator/member/cache/caches.py",
     "federator/member/expansion/comparing.py",
@@ -91,7 +89,6 @@ LARGEST_FUNCTIONS = {
     "federator/convert/jobs.py::_draft",
     "federator/hub/dispatch/dispatcher.py::Dispatching._do",
     "federator/hub/host/events.py::Events.placed",
-    "federator/hub/leading/process.py::HubProcess.__init__",
     "federator/kube/watch/reflector.py::Reflector.__init__",
     "federator/member/cache/caches.py::Caches.__init__",
     "federator/member/process.py::MemberProcess.__init__",
@@ -111,7 +108,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (34, 18, 8)
+LISTED = (32, 17, 8)
 """How long the three lists may be. Only falls."""
 
 

@@ -87,7 +87,7 @@ UNVERSIONED = {
         "follows a patch by version, and the uid names the same object",
     ],
     "federator/hub/jobs/recurring.py::Recurring._delete Delete": [1, UID],
-    "federator/hub/status/member_status.py::Reporting.ask patch": [
+    "federator/hub/status/asking.py::Asking.ask patch": [
         1,
         "asks for shapes, which only the host that has claimed the cluster does; the claim has a"
         " version",

@@ -31,7 +31,7 @@ from federator.runtime.identity.spiffe import SpiffeId
 from federator.runtime.traffic.embedded import Directory
 from federator.runtime.web import Answer, Unreached
 from federator.signer import authorities
-from federator.signer.authorities import CertificateAuthority, Pair, Wanted
+from federator.signer.authorities import CertificateAuthority, CertificateContent, Pair
 from tests.unit.signer import cas
 
 CANARY: Final = "canary-7f3a91"
@@ -124,7 +124,7 @@ class Authority(CertificateAuthority):
         signing = cas.authority("signing", self._now_s(), above=root, lasts_s=lasts_s)
         return Pair((signing.certificate,), signing.key, root.pem)
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
         kind, pair = self._weather.at("authority"), self._good
         if kind == "away":
             raise Away("OpenBao is sealed")
@@ -133,7 +133,9 @@ class Authority(CertificateAuthority):
         elif kind == "foreign root":
             pair = self._foreign
         elif kind == "foreign name":
-            wanted = Wanted(SpiffeId(wanted.id.trust_domain, "ads", "admin"), wanted.lifetime_s)
+            wanted = CertificateContent(
+                SpiffeId(wanted.id.trust_domain, "ads", "admin"), wanted.lifetime_s
+            )
         return authorities.issued(pair, csr, wanted, self._now_s())
 
     async def bundle(self) -> bytes:

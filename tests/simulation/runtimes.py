@@ -34,7 +34,7 @@ from federator.runtime import running
 from federator.runtime.configuration.part import Configuration
 from federator.runtime.files.wanted import ConfigTree, SecretFile
 from federator.runtime.identity.authority import Signer
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.keymaker import Renewal, refusal
 from federator.runtime.identity.part import Renewed
 from federator.runtime.identity.spiffe import SpiffeId
@@ -135,7 +135,7 @@ class Maker:
             return self._renewal.request()
         try:
             return {"facts": self._renewal.finish(words)}
-        except (Refused, OSError) as bad:
+        except (CertificateRefused, OSError) as bad:
             return refusal(bad, self._order)
 
 

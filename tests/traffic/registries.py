@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from kazoo.client import KazooClient
 
 from federator.runtime.traffic import members
-from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry, Entry
+from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry, RegistryNode
 from federator.runtime.traffic.members import Member
 from federator.runtime.traffic.registry import Login, Registry
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
@@ -89,7 +89,7 @@ class InMemory:
         return {n: entry.data for n, entry in self.directory.folders.get(folder, {}).items()}
 
     async def plant(self, folder: str, node: str, data: bytes) -> None:
-        self.directory.folders.setdefault(folder, {})[node] = Entry(data)
+        self.directory.folders.setdefault(folder, {})[node] = RegistryNode(data)
 
     async def expire(self, registry: Registry) -> None:
         self.directory.expire(registry.session)

@@ -7,7 +7,7 @@ import pytest
 from kazoo.recipe.party import ShallowParty
 
 from federator.runtime.traffic.members import Member
-from federator.runtime.traffic.registry import Login, Refused, Unreachable
+from federator.runtime.traffic.registry import Login, RegistrationRefused, Unreachable
 from tests.traffic import registries
 from tests.traffic.registries import FOLDER, Real, Scenario, World, member, until
 
@@ -130,11 +130,11 @@ def test_the_entries_of_a_service_can_only_be_changed_by_its_own_identity(play: 
     async def scenario(world: World) -> None:
         registry, other = await world.registry(SEARCH), await world.registry(OTHER)
         await registry.join(member(1))
-        with pytest.raises(Refused, match="other"):
+        with pytest.raises(RegistrationRefused, match="other"):
             await other.leave(member(1))
-        with pytest.raises(Refused, match="other"):
+        with pytest.raises(RegistrationRefused, match="other"):
             await other.join(member(2))
-        with pytest.raises(Refused, match="other"):
+        with pytest.raises(RegistrationRefused, match="other"):
             await other.join(member(1, weight=9))
         await other.join(member(1, folder="/discovery/other/prod"))
         assert await other.members(FOLDER) == [member(1)]
@@ -146,7 +146,7 @@ def test_data_that_is_too_large_is_refused(play: Play) -> None:
     async def scenario(world: World) -> None:
         registry = await world.registry()
         large = Member(FOLDER, "0" * 32, "10.0.0.1", 80, 1, {"x": "y" * 70000})
-        with pytest.raises(Refused, match="65536 bytes"):
+        with pytest.raises(RegistrationRefused, match="65536 bytes"):
             await registry.join(large)
 
     play(scenario)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.runtime.traffic.registry import Refused
+from federator.runtime.traffic.registry import RegistrationRefused
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
 from tests.controlplane.plane import free_port
 from tests.traffic import pods, real, registries, zookeeper
@@ -125,7 +125,7 @@ def test_a_secret_that_is_changed_is_shown_to_zookeeper_without_a_restart(tmp_pa
             registry = ZooKeeperRegistry(Server(server.hosts, SESSION_S, secret))
             registry.watch(lambda _lost: None)
             await until(lambda: registry.up)
-            with pytest.raises(Refused, match="cannot be read: No such file"):
+            with pytest.raises(RegistrationRefused, match="cannot be read: No such file"):
                 await registry.join(registries.member(1))
             secret.write_text("search:hunter2", encoding="utf-8")
             await registry.join(registries.member(1))
@@ -133,13 +133,13 @@ def test_a_secret_that_is_changed_is_shown_to_zookeeper_without_a_restart(tmp_pa
             await registry.join(registries.member(2))
             later = ZooKeeperRegistry(Server(server.hosts, SESSION_S, secret))
             secret.write_text("nonsense", encoding="utf-8")
-            with pytest.raises(Refused, match="line 1 of the registry's secret") as bad:
+            with pytest.raises(RegistrationRefused, match="line 1 of the registry's secret") as bad:
                 await registry.join(registries.member(3))
             assert "nonsense" not in str(bad.value)
             secret.write_text("search:hunter3", encoding="utf-8")
             later.watch(lambda _lost: None)
             await until(lambda: later.up)
-            with pytest.raises(Refused, match="may not write as search"):
+            with pytest.raises(RegistrationRefused, match="may not write as search"):
                 await later.join(registries.member(3))  # the folder is of the first login
             await registry.close()
             await later.close()
@@ -158,10 +158,12 @@ def test_a_login_that_zookeeper_refuses_is_named(tmp_path: Path) -> None:
             registry.watch(lambda _lost: None)
             await until(lambda: registry._rejected)
             for _ in range(2):
-                with pytest.raises(Refused, match="does not take the login search") as bad:
+                with pytest.raises(
+                    RegistrationRefused, match="does not take the login search"
+                ) as bad:
                     await registry.join(registries.member(1))
                 assert "hunter2" not in str(bad.value)
-            with pytest.raises(Refused):
+            with pytest.raises(RegistrationRefused):
                 await registry.members(FOLDER)
             await registry.close()
 
@@ -175,7 +177,7 @@ def test_a_path_that_does_not_exist_is_said_to_be_missing(tmp_path: Path) -> Non
             registry.watch(lambda _lost: None)
             await until(lambda: registry.up)
             with pytest.raises(
-                Refused, match="the path at the end of FEDERATOR_ZOOKEEPER does not"
+                RegistrationRefused, match="the path at the end of FEDERATOR_ZOOKEEPER does not"
             ):
                 await registry.join(registries.member(1))
             await registry.close()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from federator.runtime.traffic import settings
-from federator.runtime.traffic.registry import Refused
+from federator.runtime.traffic.registry import RegistrationRefused
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry, _Trusting
 from tests.controlplane.plane import free_port
 from tests.traffic import zookeeper
@@ -118,7 +118,7 @@ def test_entries_belong_to_the_identity_of_the_certificate(tmp_path: Path) -> No
                     ("world", "anyone", 1),
                     ("x509", "CN=web", 31),
                 ]
-                with pytest.raises(Refused, match="may not write by its certificate"):
+                with pytest.raises(RegistrationRefused, match="may not write by its certificate"):
                     await other.join(member(2))
                 assert await other.members(FOLDER) == [member(1)]
                 await registry.leave(member(1))
@@ -151,7 +151,7 @@ def test_a_service_account_is_another_identity_in_each_cluster_where_the_subject
             shared = [await connected(folder, port, secret) for folder in (first, second)]
             try:
                 await sessions[0].join(member(1))
-                with pytest.raises(Refused, match="may not write by its certificate"):
+                with pytest.raises(RegistrationRefused, match="may not write by its certificate"):
                     await sessions[1].join(member(2))
                 folder = "/discovery/shared/prod"
                 for number, registry in enumerate(shared, 1):

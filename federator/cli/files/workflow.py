@@ -184,11 +184,11 @@ def check(artifact: str, policy_file: str, parameters: tuple[str, ...], namespac
 @contextlib.contextmanager
 def _telling() -> Iterator[None]:
     """Ends the command with the sentences of a refusal."""
-    from federator.gateway.artifacts.ports import Refused
+    from federator.gateway.artifacts.ports import ArtifactRefused
 
     try:
         yield
-    except Refused as refusal:
+    except ArtifactRefused as refusal:
         common.fail(*map(str, refusal.problems))
 
 

@@ -20,7 +20,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.hub.query.announcing import Announcement
-    from federator.hub.query.collecting import Wanted
+    from federator.hub.query.collecting import LogSelection
     from federator.hub.query.selection import Selection
     from federator.kinds.kind import Kind
     from federator.kube.client import Client
@@ -118,7 +118,7 @@ class WorkloadQuery:
         if self.cluster and not names:
             where = ", ".join(sorted(pieces)) or "no cluster"
             common.fail(f"{self.cluster} has no part of {self.title}; it is in {where}")
-        wanted: Wanted = collecting.Wanted(
+        wanted: LogSelection = collecting.LogSelection(
             **{name: value for name, value in parameters.items() if value != ""}
         )
         async with contextlib.AsyncExitStack() as opened:

@@ -263,7 +263,7 @@ def registered(service: str, environment: str, zookeeper: str, tls: str, within:
         certificates = settings.certificates(Path(tls)) if tls else None
         registry = ZooKeeperRegistry(Server(zookeeper, certificates=certificates))
         entries = asyncio.run(registries.listed(registry, folder, within))
-    except (registries.Unreachable, registries.Refused, ValueError) as bad:
+    except (registries.Unreachable, registries.RegistrationRefused, ValueError) as bad:
         raise click.ClickException(str(bad)) from None
     if not entries:
         raise click.ClickException(f"there is no entry in {folder}")

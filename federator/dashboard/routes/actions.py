@@ -9,7 +9,7 @@ from federator.api.raw import Obj
 from federator.dashboard import actions
 from federator.dashboard.actions import CLUSTER, FEDERATION, WORKLOAD, Action, Made
 from federator.dashboard.routes import gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.sources.acting import ActingTransport
 from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import action as action_views
@@ -119,9 +119,11 @@ async def _action(sources: Sources, request: Request, subject: Subject) -> Shown
     action = actions.named(subject.of, request.given["action"])
     if action is None:
         known = ", ".join(each.name for each in actions.of(subject.of))
-        raise Refused(404, f"There is no such action; there are {known}.")
+        raise RequestRefused(404, f"There is no such action; there are {known}.")
     if sources.rights.acting(request.reader) is None:
-        raise Refused(403, "This dashboard does not let you change anything (dashboard.act_as).")
+        raise RequestRefused(
+            403, "This dashboard does not let you change anything (dashboard.act_as)."
+        )
     if not await sources.rights.acts(request.reader, subject.right("patch"), subject.namespace):
         raise gathering.denied("patch", subject.kind, subject.name, subject.namespace)
     act = Act(sources, request, subject, action, await _read(sources, subject))
@@ -134,7 +136,7 @@ async def _read(sources: Sources, subject: Subject) -> dict[str, Any]:
     try:
         return await pausing.read(sources.host)
     except errors.ApiError:
-        raise Refused(502, gathering.SILENT) from None
+        raise RequestRefused(502, gathering.SILENT) from None
 
 
 async def _shown(act: Act) -> Shown:
@@ -160,18 +162,20 @@ async def _shown(act: Act) -> Shown:
 
 
 async def _patch(act: Act, given: str) -> Patch:
-    """The edit. Raises FieldError and `Refused`."""
+    """The edit. Raises FieldError and `RequestRefused`."""
     kept = await _revisions(act) if act.action.revisions else []
     made = Made(given, act.sources.clock.now(), act.request.reader.user.name, kept)
     return act.action.edit(act.subject.kind, act.obj, made)
 
 
 async def _revisions(act: Act) -> list[Revision]:
-    """Raises `Refused` for a person without the right to list them."""
+    """Raises `RequestRefused` for a person without the right to list them."""
     kept = await gathering.kept_revisions(act.sources, act.request, act.obj)
     if kept is None:
         where = act.subject.namespace
-        raise Refused(403, f"You may not list controllerrevisions.apps in {where} on the host.")
+        raise RequestRefused(
+            403, f"You may not list controllerrevisions.apps in {where} on the host."
+        )
     return kept
 
 
@@ -188,7 +192,7 @@ async def _forecast(act: Act, patch: Patch) -> tuple[Mapping[str, Any] | None, s
 
 async def _done(act: Act) -> Shown:
     """Writes the edit into the object that the person has seen, and leads back to its page. Raises
-    `Refused` with what happened, or did not."""
+    `RequestRefused` with what happened, or did not."""
     form, subject = act.request.form or {}, act.subject
     mark = form.get("mark", "")
     if mark != optimistic.mark(act.obj) or not act.action.fits(subject.kind, act.obj):
@@ -200,16 +204,16 @@ async def _done(act: Act) -> Shown:
         else:
             await optimistic.patch(act.client(), subject.ref, mark, patch)
     except FieldError as bad:
-        raise Refused(422, f"{bad}. Nothing was changed.") from None
+        raise RequestRefused(422, f"{bad}. Nothing was changed.") from None
     except errors.Conflict:
         raise _conflict(subject) from None
     except (errors.Denied, errors.Invalid, errors.NotFound) as refused:
         status = {errors.Denied: 403, errors.NotFound: 404}.get(type(refused), 422)
         said = plaintext.clipped(str(refused), 400)
-        raise Refused(status, f"The host refused. Nothing was changed. {said}") from None
+        raise RequestRefused(status, f"The host refused. Nothing was changed. {said}") from None
     except errors.ApiError as trouble:
         said = plaintext.clipped(str(trouble), 300)
-        raise Refused(
+        raise RequestRefused(
             502,
             "The host did not confirm the change, so it is unknown whether it was made. Look at"
             f" {subject.name} before you try again. {said}",
@@ -219,9 +223,9 @@ async def _done(act: Act) -> Shown:
     return Shown(act.action.title, {**page, "done": said}, location=page["back"])
 
 
-def _conflict(subject: Subject) -> Refused:
+def _conflict(subject: Subject) -> RequestRefused:
     what = "The pause" if subject.of == FEDERATION else f"{subject.kind.kind} {subject.name}"
-    return Refused(
+    return RequestRefused(
         409,
         f"{what} was changed meanwhile, perhaps by somebody else or in another tab. Nothing was"
         " changed now. Look at it as it is, and try again.",

@@ -6,7 +6,7 @@ from federator.api.raw import Obj
 from federator.dashboard import listing
 from federator.dashboard.edits import Edits
 from federator.dashboard.routes import actions, gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.sources.rows import ClusterRow
 from federator.dashboard.views import clusters as cluster_views
@@ -63,13 +63,13 @@ _KIND: Final = {
 
 
 async def _known(sources: Sources, request: Request) -> tuple[ClusterRow, Obj]:
-    """The cluster of the path. Raises `Refused`."""
+    """The cluster of the path. Raises `RequestRefused`."""
     name = request.given["name"]
     if not await sources.rights.gets(request.reader, gathering.CLUSTERS, "", name):
         raise gathering.denied("get", gathering.CLUSTERS, name)
     row = cluster_views.known(sources.fleet.clusters(), name)
     if row is None:
-        raise Refused(404, f"There is no cluster {plaintext.clipped(name, 80)}.")
+        raise RequestRefused(404, f"There is no cluster {plaintext.clipped(name, 80)}.")
     return row, await gathering.read(sources, gathering.CLUSTERS, "", name)
 
 

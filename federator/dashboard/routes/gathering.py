@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.dashboard.routes.route import Refused, Request, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Sources
 from federator.dashboard.sources.changes import Topic
-from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.fleet import FleetCache
 from federator.dashboard.sources.rights import Scope
 from federator.dashboard.sources.rows import AccountRow, ClusterRow, WorkloadRow
 from federator.dashboard.views import workload as workload_views
@@ -44,7 +44,7 @@ CLUSTERS, QUOTAS, DECISIONS = (
 _REVISIONS: Final = Right("list", "apps", revisions.PLURAL)
 
 
-def visible(fleet: Fleet, scope: Scope) -> Iterable[WorkloadRow]:
+def visible(fleet: FleetCache, scope: Scope) -> Iterable[WorkloadRow]:
     return (row for row in fleet.workloads() if scope.shows(row.kind, row.namespace))
 
 
@@ -64,11 +64,11 @@ def hidden(rows: object, kind: Kind) -> list[str]:
     return [] if rows is not None else [f"You may not list {kind.plural} on the host."]
 
 
-def denied(verb: str, kind: Kind, name: str = "", namespace: str = "") -> Refused:
+def denied(verb: str, kind: Kind, name: str = "", namespace: str = "") -> RequestRefused:
     where = f" in the namespace {plaintext.clipped(namespace, 80)}" if namespace else ""
     what = f"{kind.plural}.{kind.group}"
     named = f" {plaintext.clipped(name, 80)}" if name else ""
-    return Refused(403, f"You may not {verb} {what}{named}{where} on the host.")
+    return RequestRefused(403, f"You may not {verb} {what}{named}{where} on the host.")
 
 
 async def clusters(sources: Sources, request: Request) -> list[ClusterRow] | None:
@@ -83,8 +83,8 @@ async def accounts(sources: Sources, request: Request) -> list[AccountRow] | Non
 
 
 async def allowed(sources: Sources, request: Request) -> tuple[Kind, str, str]:
-    """Kind, namespace and name of a workload that the reader may get. Raises `Refused`; whether
-    it exists is not said to others."""
+    """Kind, namespace and name of a workload that the reader may get. Raises `RequestRefused`;
+    whether it exists is not said to others."""
     given = request.given
     kind, namespace, name = (
         registry.WORKLOADS.get(given["kind"]),
@@ -93,21 +93,21 @@ async def allowed(sources: Sources, request: Request) -> tuple[Kind, str, str]:
     )
     if kind is None:
         kinds = ", ".join(registry.WORKLOADS)
-        raise Refused(404, f"There are no workloads of this kind; there are {kinds}.")
+        raise RequestRefused(404, f"There are no workloads of this kind; there are {kinds}.")
     if selectors.dns1123_label(namespace) or selectors.dns1123_subdomain(name):
-        raise Refused(404, "No workload can have this name.")
+        raise RequestRefused(404, "No workload can have this name.")
     if not await sources.rights.gets(request.reader, kind, namespace, name):
         raise denied("get", kind, name, namespace)
     return kind, namespace, name
 
 
 async def cluster_name(sources: Sources, request: Request) -> str:
-    """The name of a cluster that the reader may get. Raises `Refused`."""
+    """The name of a cluster that the reader may get. Raises `RequestRefused`."""
     name = request.given["name"]
     if not await sources.rights.gets(request.reader, CLUSTERS, "", name):
         raise denied("get", CLUSTERS, name)
     if all(row.name != name for row in sources.fleet.clusters()):
-        raise Refused(404, f"There is no cluster {plaintext.clipped(name, 80)}.")
+        raise RequestRefused(404, f"There is no cluster {plaintext.clipped(name, 80)}.")
     return name
 
 
@@ -123,20 +123,20 @@ async def topics(sources: Sources, request: Request) -> frozenset[Topic]:
 
 
 async def read(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
-    """The object as the host has it now. Raises `Refused`."""
+    """The object as the host has it now. Raises `RequestRefused`."""
     try:
         obj = await sources.host.get(kind.ref(namespace, name), timeout_s=HOST_S)
     except errors.NotFound:
         where = f" in the namespace {namespace}" if namespace else ""
-        raise Refused(404, f"There is no {kind.kind} {name}{where}.") from None
+        raise RequestRefused(404, f"There is no {kind.kind} {name}{where}.") from None
     except errors.ApiError:
-        raise Refused(502, SILENT) from None
+        raise RequestRefused(502, SILENT) from None
     return obj
 
 
 async def named(sources: Sources, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
     """An object by its name, of a kind that the dashboard may list and not get; None where there is
-    none. Raises `Refused`."""
+    none. Raises `RequestRefused`."""
     only = f"metadata.name={name}"
     objects = await listed(sources, kind.api_version, kind.plural, namespace, field_selector=only)
     return {**objects[0], "apiVersion": kind.api_version, "kind": kind.kind} if objects else None
@@ -184,7 +184,9 @@ async def events(sources: Sources, request: Request, namespace: str, name: str) 
     except TimeoutError:
         return [{**_UNREAD, "lastTimestamp": clocks.stamp(sources.clock.now())}, *_in_order(newest)]
     except errors.ApiError:
-        raise Refused(502, "The host does not answer. Lists are shown as it last said.") from None
+        raise RequestRefused(
+            502, "The host does not answer. Lists are shown as it last said."
+        ) from None
     return _in_order(newest)
 
 
@@ -201,11 +203,11 @@ async def listed(
     label: str = "",
     field_selector: str = "",
 ) -> list[Obj]:
-    """Objects of a namespace. Raises `Refused`."""
+    """Objects of a namespace. Raises `RequestRefused`."""
     try:
         page = await sources.host.list(
             api_version, plural, namespace, label_selector=label, field_selector=field_selector
         )
     except errors.ApiError:
-        raise Refused(502, SILENT) from None
+        raise RequestRefused(502, SILENT) from None
     return list(page.items)

@@ -5,7 +5,7 @@ from typing import Final
 from federator.advice import recurrences
 from federator.dashboard import listing
 from federator.dashboard.routes import gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.routes.workloads import WORKLOAD
 from federator.dashboard.views import jobs as job_views
 from federator.kinds import registry
@@ -36,7 +36,7 @@ async def shards(sources: Sources, request: Request) -> Shown:
     """The shards of a job set, or the components of a training job: which are done, and where."""
     kind, namespace, name = await gathering.allowed(sources, request)
     if kind.kind not in KINDS:
-        raise Refused(404, f"A {kind.kind} has no shards.")
+        raise RequestRefused(404, f"A {kind.kind} has no shards.")
     obj = await gathering.read(sources, kind, namespace, name)
     decisions = await gathering.decisions(sources, request, obj, namespace)
     notes = gathering.hidden(decisions, gathering.DECISIONS)
@@ -60,14 +60,14 @@ async def cron(sources: Sources, request: Request) -> Shown:
     """A single cron job: its last runs, and the next times."""
     namespace, name = request.given["namespace"], request.given["name"]
     if selectors.dns1123_label(namespace) or selectors.dns1123_subdomain(name):
-        raise Refused(404, "No cron job can have this name.")
+        raise RequestRefused(404, "No cron job can have this name.")
     if not await sources.rights.gets(request.reader, CRON, namespace, name):
         raise gathering.denied("get", CRON, name, namespace)
     verbs = CRON.recurring
     assert verbs is not None
     obj = await gathering.named(sources, CRON, namespace, name)
     if obj is None:
-        raise Refused(404, f"There is no {CRON.kind} {name} in the namespace {namespace}.")
+        raise RequestRefused(404, f"There is no {CRON.kind} {name} in the namespace {namespace}.")
     run_kind, native_kind = (registry.KINDS[each] for each in (verbs.run_kind, verbs.native_kind))
     runs, native, notes = [], None, []
     if await sources.rights.sees(request.reader, "list", run_kind, namespace):

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from federator.dashboard import runbooks
 from federator.dashboard.routes import actions, gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import overview as overview_views
 from federator.model import plaintext
@@ -42,7 +42,9 @@ async def runbook(sources: Sources, request: Request) -> Shown:
     """A page of docs/operating."""
     page = runbooks.page(request.given["name"])
     if page is None:
-        raise Refused(404, f"There is no runbook {plaintext.clipped(request.given['name'], 80)}.")
+        raise RequestRefused(
+            404, f"There is no runbook {plaintext.clipped(request.given['name'], 80)}."
+        )
     return Shown(page["title"], page)
 
 

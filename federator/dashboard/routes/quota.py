@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.dashboard.routes import gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.views import quota as quota_views
 from federator.dashboard.views import workloads as workload_lists
 from federator.model import plaintext
@@ -34,7 +34,7 @@ async def account(sources: Sources, request: Request) -> Shown:
         rows = [row for row in rows if row.name == name]
     view = quota_views.single(rows, name)
     if view is None:
-        raise Refused(404, f"There is no FederatedQuota {plaintext.clipped(name, 80)}.")
+        raise RequestRefused(404, f"There is no FederatedQuota {plaintext.clipped(name, 80)}.")
     return Shown(f"Account {name}", view)
 
 

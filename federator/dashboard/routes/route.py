@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from federator.dashboard.sessions import Session
 from federator.dashboard.sources.changes import Topic
-from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.fleet import FleetCache
 from federator.dashboard.sources.leader import Leader
 from federator.dashboard.sources.prometheus import Prometheus
 from federator.dashboard.sources.rights import Rights
@@ -30,7 +30,7 @@ class Compute(Protocol):
 class Sources:
     """What pages are made from."""
 
-    fleet: Fleet
+    fleet: FleetCache
     rights: Rights
     leader: Leader
     host: Client
@@ -69,7 +69,7 @@ class Shown:
     """Of a form that was done: the page that follows, which begins with `view["done"]`."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """There is no such page, or not for this reader: an HTTP status and a sentence."""
 
     def __init__(self, status: int, message: str) -> None:

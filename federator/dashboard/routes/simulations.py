@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.dashboard.routes import gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.sources import reports
 from federator.dashboard.views import simulations as simulation_views
 
@@ -22,7 +22,9 @@ async def simulations(sources: Sources, request: Request) -> Shown:
     try:
         newest, unread = await sources.compute(reports.newest, folder)
     except OSError as trouble:
-        raise Refused(502, f"The folder with reports cannot be read: {trouble.strerror}.") from None
+        raise RequestRefused(
+            502, f"The folder with reports cannot be read: {trouble.strerror}."
+        ) from None
     return Shown("Simulations", simulation_views.view(newest, unread, now_s))
 
 
@@ -30,11 +32,11 @@ async def simulation(sources: Sources, request: Request) -> Shown:
     """One report."""
     await _allow(sources, request)
     if sources.simulations is None:
-        raise Refused(404, HOW)
+        raise RequestRefused(404, HOW)
     try:
         report = await sources.compute(reports.read, sources.simulations, request.given["name"])
     except reports.Unreadable as bad:
-        raise Refused(404, str(bad)) from None
+        raise RequestRefused(404, str(bad)) from None
     return Shown(f"Simulation {report.name}", simulation_views.single(report, sources.clock.now()))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from federator.dashboard.routes import gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.routes.workloads import WORKLOAD
 from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import logs as log_views
@@ -49,7 +49,9 @@ async def logs(sources: Sources, request: Request) -> Shown:
     """The ends of the logs of a workload's pods."""
     kind, namespace, name = await gathering.allowed(sources, request)
     if not await sources.rights.may(request.reader, Right("get", "", "pods", "log"), namespace):
-        raise Refused(403, f"You may not get pods/log in the namespace {namespace} on the host.")
+        raise RequestRefused(
+            403, f"You may not get pods/log in the namespace {namespace} on the host."
+        )
     page = log_views.form(kind, namespace, name, request.parameters)
     title = f"Logs of {namespace}/{name}"
     try:

@@ -4,7 +4,7 @@ from typing import Final
 
 from federator.dashboard import listing
 from federator.dashboard.routes import actions, gathering
-from federator.dashboard.routes.route import Refused, Request, Route, Shown, Sources
+from federator.dashboard.routes.route import Request, RequestRefused, Route, Shown, Sources
 from federator.dashboard.sources.changes import Topic
 from federator.dashboard.sources.leader import NoAnswer
 from federator.dashboard.views import submissions as submission_views
@@ -76,7 +76,7 @@ async def runtime(sources: Sources, request: Request) -> Shown:
     title = f"Runtime of {namespace}/{name}"
     cluster = request.parameters.get("cluster", "")
     if selectors.dns1123_subdomain(cluster or "a"):
-        raise Refused(404, "No cluster can have this name.")
+        raise RequestRefused(404, "No cluster can have this name.")
     query = (("cluster", cluster),) if cluster else ()
     try:
         answer = await sources.leader.ask(

@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from federator.api import decoding
-from federator.dashboard.routes.route import Refused
+from federator.dashboard.routes.route import RequestRefused
 from federator.dashboard.sessions import SIGN_IN_S
 from federator.kube import errors
 from federator.model import plaintext
@@ -65,7 +65,7 @@ class CodeFlow:
         return urlsplit(self._options.issuer_url).netloc
 
     async def begin(self, where: str) -> Begun:
-        """A sign-in that leads to `where`. Raises `Refused`."""
+        """A sign-in that leads to `where`. Raises `RequestRefused`."""
         document = await self._document()
         supported = document.get("scopes_supported")
         listed = supported if isinstance(supported, list) else []
@@ -87,7 +87,7 @@ class CodeFlow:
 
     async def finish(self, answer: Mapping[str, str], cookie: str) -> tuple[Identity, str]:
         """The person that has signed in, and the address to go to. `answer`: the parameters with
-        which the issuer sent the browser back. Raises `Refused`."""
+        which the issuer sent the browser back. Raises `RequestRefused`."""
         where = self._checked(answer, cookie)
         document = await self._document()
         stated = document.get("authorization_response_iss_parameter_supported") is True
@@ -95,12 +95,12 @@ class CodeFlow:
             answer.get("iss", "" if stated else self._options.issuer_url)
             != self._options.issuer_url
         ):
-            raise Refused(403, f"The answer is not by the issuer that was asked. {AGAIN}")
+            raise RequestRefused(403, f"The answer is not by the issuer that was asked. {AGAIN}")
         if "error" in answer:
             why = plaintext.clipped(answer["error"], 80)
-            raise Refused(401, f"{self.name} did not sign you in: {why}. {AGAIN}")
+            raise RequestRefused(401, f"{self.name} did not sign you in: {why}. {AGAIN}")
         if not answer.get("code"):
-            raise Refused(400, f"The answer of {self.name} has no code. {AGAIN}")
+            raise RequestRefused(400, f"The answer of {self.name} has no code. {AGAIN}")
         token = await self._exchanged(document, answer["code"], cookie)
         return await self._identity(token, cookie), where
 
@@ -125,12 +125,12 @@ class CodeFlow:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def _checked(self, answer: Mapping[str, str], cookie: str) -> str:
-        """The address to go to, by the cookie that this process made. Raises `Refused`."""
+        """The address to go to, by the cookie that this process made. Raises `RequestRefused`."""
         given, wanted = answer.get("state", ""), self._derived("state", cookie)
         ends, _, rest = cookie.partition(".")
         fits = hmac.compare_digest(given.encode(), wanted.encode())
         if not fits or float(ends) < self._now_s():
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "This answer belongs to no sign-in that this browser has begun within"
                 f" {SIGN_IN_S / 60:.0f} minutes. {AGAIN}",
@@ -142,17 +142,19 @@ class CodeFlow:
         try:
             return await self._issuer.document()
         except Unavailable:
-            raise Refused(503, f"{self.name} does not answer. Try again in a minute.") from None
+            raise RequestRefused(
+                503, f"{self.name} does not answer. Try again in a minute."
+            ) from None
 
     def _endpoint(self, document: Mapping[str, Any], name: str) -> str:
         try:
             return self._issuer.endpoint(document, name)
         except FieldError as bad:
             log.warning("the issuer %s cannot be used: %s", self._options.issuer_url, bad)
-            raise Refused(502, f"{self.name} does not offer this way to sign in.") from None
+            raise RequestRefused(502, f"{self.name} does not offer this way to sign in.") from None
 
     async def _exchanged(self, document: Mapping[str, Any], code: str, cookie: str) -> str:
-        """The ID token for a code. Raises `Refused`."""
+        """The ID token for a code. Raises `RequestRefused`."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -168,24 +170,24 @@ class CodeFlow:
             body = await self._issuer.post(url, urlencode(form).encode(), headers)
             given = decoding.from_json(body, ANSWER_MAX)
         except errors.Unreachable:
-            raise Refused(503, f"{self.name} does not answer. {AGAIN}") from None
+            raise RequestRefused(503, f"{self.name} does not answer. {AGAIN}") from None
         except (errors.ApiError, FieldError) as refused:
             log.warning("%s did not exchange a code: %s", self._options.issuer_url, refused)
-            raise Refused(401, f"{self.name} did not confirm the sign-in. {AGAIN}") from None
+            raise RequestRefused(401, f"{self.name} did not confirm the sign-in. {AGAIN}") from None
         token = given.get("id_token") if isinstance(given, dict) else None
         if not isinstance(token, str):
-            raise Refused(401, f"{self.name} gave no ID token. {AGAIN}")
+            raise RequestRefused(401, f"{self.name} gave no ID token. {AGAIN}")
         return token
 
     async def _basic(self) -> str:
-        """The client's own credential (RFC 6749, 2.3.1). Raises `Refused`."""
+        """The client's own credential (RFC 6749, 2.3.1). Raises `RequestRefused`."""
         try:
             text = await asyncio.to_thread(
                 Path(self._options.client_secret_file).read_text, encoding="utf-8"
             )
         except (OSError, UnicodeDecodeError) as bad:
             log.warning("the file oidc.client_secret_file cannot be read: %s", type(bad).__name__)
-            raise Refused(503, "The dashboard cannot read its client secret.") from None
+            raise RequestRefused(503, "The dashboard cannot read its client secret.") from None
         pair = f"{quote(self._options.client_id, safe='')}:{quote(text.strip(), safe='')}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
@@ -194,12 +196,12 @@ class CodeFlow:
             identity = await self._issuer.verified(token)
         except Rejected as why:
             log.warning("an ID token of %s is rejected: %s", self._options.issuer_url, why)
-            raise Refused(401, f"The sign-in does not count: {why}. {AGAIN}") from None
+            raise RequestRefused(401, f"The sign-in does not count: {why}. {AGAIN}") from None
         except Unavailable:
-            raise Refused(503, f"The keys of {self.name} cannot be read. {AGAIN}") from None
+            raise RequestRefused(503, f"The keys of {self.name} cannot be read. {AGAIN}") from None
         given, wanted = identity.claims.get("nonce"), self._derived("nonce", cookie)
         if not isinstance(given, str) or not hmac.compare_digest(given.encode(), wanted.encode()):
-            raise Refused(401, f"The ID token is not of this sign-in (nonce). {AGAIN}")
+            raise RequestRefused(401, f"The ID token is not of this sign-in (nonce). {AGAIN}")
         if identity.claims.get("azp", self._options.client_id) != self._options.client_id:
-            raise Refused(401, f"The ID token is for another program (azp). {AGAIN}")
+            raise RequestRefused(401, f"The ID token is for another program (azp). {AGAIN}")
         return identity

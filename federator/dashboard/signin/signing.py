@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from federator.dashboard import forms, render, sessions
 from federator.dashboard.live import LIVE
-from federator.dashboard.routes.route import Refused
+from federator.dashboard.routes.route import RequestRefused
 from federator.dashboard.sessions import Session, Sessions
 from federator.dashboard.signin import browsing
 from federator.dashboard.signin.browsing import Cookies
@@ -52,19 +52,19 @@ class SignIn:
         self._flow = flow
 
     async def answer(self, request: Incoming) -> Outgoing:
-        """At an address of `OPEN`. Raises `Refused`, and `access.Refused` while the host does not
-        answer."""
+        """At an address of `OPEN`. Raises `RequestRefused`, and `access.AccessRefused` while
+        the host does not answer."""
         if request.path == SIGN_IN and request.method == "POST":
             return await self._by_token(request)
         if request.method != "GET" or request.has_body:
-            raise Refused(405, "Only a token on the sign-in page is sent by POST.")
+            raise RequestRefused(405, "Only a token on the sign-in page is sent by POST.")
         given = browsing.parameters(request.query)
         if request.path == LINK:
             return await self._by_link(request, given.get("key", ""))
         if request.path == SIGN_IN:
             return await self._page(given.get("next", ""), "", status=200, left="left" in given)
         if self._flow is None:
-            raise Refused(404, "No issuer is configured here (oidc.issuer_url).")
+            raise RequestRefused(404, "No issuer is configured here (oidc.issuer_url).")
         if request.path == ISSUER:
             begun = await self._flow.begin(browsing.local(given.get("next", "")))
             kept = self._cookies().set(self._cookies().issued, begun.cookie, sessions.SIGN_IN_S)
@@ -75,7 +75,7 @@ class SignIn:
 
     async def session(self, request: Incoming) -> Session | None:
         """The session of the cookie, as long as the host knows its token. Raises
-        `access.Refused` 503 while the host does not answer."""
+        `access.AccessRefused` 503 while the host does not answer."""
         key = browsing.cookies(request).get(self._cookies().session, "")
         refresh = request.headers.get("hx-request") == "true" or request.path == LIVE
         session = self._sessions.get(key, refresh=refresh) if key else None
@@ -83,7 +83,7 @@ class SignIn:
             return session
         try:
             session.user = await self._access.authenticate(_as_bearer(request, session.token))
-        except accesses.Refused as refused:
+        except accesses.AccessRefused as refused:
             if refused.status != 401:
                 raise
             self._sessions.end(session)
@@ -91,12 +91,12 @@ class SignIn:
         return session
 
     def stranger(self, request: Incoming) -> Outgoing:
-        """Nobody has signed in: a redirect for a browser that opens a page. Raises `Refused` 401
-        for all else."""
+        """Nobody has signed in: a redirect for a browser that opens a page. Raises `RequestRefused`
+        401 for all else."""
         if request.path == LIVE or browsing.wants_json(request, {}):
-            raise Refused(401, OVER)
+            raise RequestRefused(401, OVER)
         if request.method != "GET":
-            raise Refused(401, UNSENT if forms.same_origin(request.headers) else OVER)
+            raise RequestRefused(401, UNSENT if forms.same_origin(request.headers) else OVER)
         where = f"{SIGN_IN}?{urlencode({'next': browsing.target(request)})}"
         if request.headers.get("hx-request") == "true":
             return Outgoing(401, b"", HTML, {"HX-Redirect": where})
@@ -105,10 +105,10 @@ class SignIn:
     async def sign_out(self, request: Incoming, session: Session) -> Outgoing:
         """Ends the session. The sign-in page then says where to sign out at the issuer."""
         if request.method != "POST":
-            raise Refused(405, "The button on a page signs out.")
+            raise RequestRefused(405, "The button on a page signs out.")
         form = await forms.read(request, FORM_MAX)
         if not sessions.same_csrf(session, form.get("csrf", "")):
-            raise Refused(403, FOREIGN)
+            raise RequestRefused(403, FOREIGN)
         self._sessions.end(session)
         gone = self._cookies().set(self._cookies().session, "", 0)
         where = SIGN_IN if session.token else f"{SIGN_IN}?left=yes"
@@ -130,7 +130,7 @@ class SignIn:
     async def _by_link(self, request: Incoming, key: str) -> Outgoing:
         token = self._sessions.redeem(key)
         if not token:
-            raise Refused(
+            raise RequestRefused(
                 403, "This link was used, or is too old. The program that printed it makes another."
             )
         return await self._with_token(request, token, "/")
@@ -139,7 +139,7 @@ class SignIn:
         """Begins a session, if the host knows the token."""
         try:
             user = await self._access.authenticate(_as_bearer(request, token))
-        except accesses.Refused as refused:
+        except accesses.AccessRefused as refused:
             if refused.status != 401:
                 raise
             return await self._page(where, "The host does not know this token.")

@@ -37,7 +37,7 @@ SILENT_S: Final = 90.0
 """
 
 
-class Fleet:
+class FleetCache:
     """Kept while `run` runs."""
 
     def __init__(self, host: Client, clock: Clock, rng: random.Random) -> None:

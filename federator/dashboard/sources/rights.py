@@ -58,7 +58,7 @@ class Rights:
 
     async def may(self, reader: Session, right: Right, namespace: str = "") -> bool:
         """Whether the reader has this right; "" for all namespaces, or for what has none. Raises
-        `access.Refused` 503 while the host does not answer."""
+        `access.AccessRefused` 503 while the host does not answer."""
         return await self._checked((reader.ident, False, right, namespace), reader.user)
 
     def acting(self, reader: Session) -> User | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.fleet import FleetCache
 from federator.kube.clock import Clock
 
 EVERY_S: Final = 60.0
@@ -77,7 +77,7 @@ def _steps(changes: Iterable[tuple[float, Figures]]) -> Iterator[tuple[float, Fi
         before = figures
 
 
-async def counted(fleet: Fleet) -> dict[Pair, Figures]:
+async def counted(fleet: FleetCache) -> dict[Pair, Figures]:
     """The figures of all workloads now, in slices."""
     sums: dict[Pair, list[int]] = {}
     rows = iter(list(fleet.workloads()))
@@ -92,7 +92,7 @@ async def counted(fleet: Fleet) -> dict[Pair, Figures]:
     return {pair: (each[0], each[1], each[2]) for pair, each in sums.items()}
 
 
-async def keep(trend: Trend, fleet: Fleet, clock: Clock) -> None:
+async def keep(trend: Trend, fleet: FleetCache, clock: Clock) -> None:
     """Takes samples until cancelled, from when the host was read."""
     for reflector in fleet.reflectors:
         await reflector.answered.wait()

@@ -156,7 +156,7 @@ def line(row: ChangeRow, now_s: float) -> dict[str, Any]:
         href = text.address("clusters", *subject[1:])
     elif len(subject) == 3:
         href = text.address("workloads", *subject, "timeline")
-    shown = timeline.Entry(row.at, row.what, row.tone, row.title, row.detail, row.by)
+    shown = timeline.TimelineLine(row.at, row.what, row.tone, row.title, row.detail, row.by)
     return {
         **timeline.shown(shown, now_s),
         "subject": "/".join(subject) or "everything",

@@ -32,7 +32,7 @@ BAD: Final = frozenset({"Stalled", "Failed", "DeletionBlocked"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineLine:
     """One line."""
 
     at: float
@@ -88,7 +88,7 @@ def uid_of(obj: Obj) -> str:
     return raw.text(obj, "metadata", "uid")
 
 
-def shown(entry: Entry, now_s: float) -> dict[str, Any]:
+def shown(entry: TimelineLine, now_s: float) -> dict[str, Any]:
     """An entry for the template."""
     stamp = clock.stamp(entry.at) if entry.at > 0 else ""
     return {
@@ -102,13 +102,13 @@ def shown(entry: Entry, now_s: float) -> dict[str, Any]:
     }
 
 
-def _entries(history: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(history: Mapping[str, Any]) -> Iterator[TimelineLine]:
     """The entries of the leader's history."""
     for each in raw.objects(history, "entries"):
         yield of_history(each)
 
 
-def of_history(each: Obj) -> Entry:
+def of_history(each: Obj) -> TimelineLine:
     """An entry of the leader's history."""
     kind, at = raw.text(each, "kind"), raw.at(each, "at")
     stamp = float(at) if isinstance(at, int | float) and not isinstance(at, bool) else 0.0
@@ -128,7 +128,7 @@ def of_history(each: Obj) -> Entry:
                 filter(None, (str(raw.at(each, "from") or ""), str(raw.at(each, "to") or "")))
             )
             title, tone = ": ".join(filter(None, (cause, turn))), TONES.get(kind, "idle")
-    return Entry(stamp, kind or "Entry", tone, title, evidence, "hub")
+    return TimelineLine(stamp, kind or "TimelineLine", tone, title, evidence, "hub")
 
 
 def shares(counts: Any) -> str:
@@ -149,21 +149,21 @@ def _tone_of(condition: str, status: str) -> str:
     return "good" if (status == "True") == (condition in GOOD) else "bad"
 
 
-def _conditions(obj: Obj) -> Iterator[Entry]:
+def _conditions(obj: Obj) -> Iterator[TimelineLine]:
     """Of the object itself, where there is no history: the last turn of each."""
     for each in raw.objects(obj, "status", "conditions"):
         kind, status = raw.text(each, "type"), raw.text(each, "status")
         at = raw.epoch_s(raw.text(each, "lastTransitionTime"))
         title = f"{kind}={status} {raw.text(each, 'reason')}"
-        yield Entry(
+        yield TimelineLine(
             at, "Condition", _tone_of(kind, status), title, raw.text(each, "message"), "hub"
         )
 
 
-def _event(obj: Obj) -> Entry:
+def _event(obj: Obj) -> TimelineLine:
     tone = "warn" if raw.text(obj, "type") == "Warning" else "idle"
     by = raw.text(obj, "reportingComponent") or raw.text(obj, "source", "component")
-    return Entry(
+    return TimelineLine(
         raw.epoch_s(workload.time_of(obj)),
         "Event",
         tone,
@@ -173,10 +173,10 @@ def _event(obj: Obj) -> Entry:
     )
 
 
-def _revisions(kept: Sequence[Revision]) -> Iterator[Entry]:
+def _revisions(kept: Sequence[Revision]) -> Iterator[TimelineLine]:
     for before, each in zip([None, *kept], kept, strict=False):
         changed = "; ".join(revisions.changes(before, each)[:5])
-        yield Entry(
+        yield TimelineLine(
             raw.epoch_s(each.created),
             "Revision",
             TONES["Revision"],
@@ -185,10 +185,10 @@ def _revisions(kept: Sequence[Revision]) -> Iterator[Entry]:
         )
 
 
-def _edits(obj: Obj) -> Iterator[Entry]:
+def _edits(obj: Obj) -> Iterator[TimelineLine]:
     """The last edit of each writer, as its managed fields say."""
     created = raw.text(obj, "metadata", "creationTimestamp")
-    yield Entry(raw.epoch_s(created), "Edit", TONES["Edit"], "Created")
+    yield TimelineLine(raw.epoch_s(created), "Edit", TONES["Edit"], "Created")
     for each in raw.objects(obj, "metadata", "managedFields"):
         manager, at = raw.text(each, "manager"), raw.text(each, "time")
         if raw.text(each, "subresource") == "status" or manager in rows.OURS or at == created:
@@ -201,7 +201,7 @@ def _edits(obj: Obj) -> Iterator[Entry]:
         ]
         named = ", ".join(fields[:8]) + (f" and {len(fields) - 8} more" if len(fields) > 8 else "")
         title = f"{raw.text(each, 'operation') or 'Update'} of {named or 'its fields'}"
-        yield Entry(raw.epoch_s(at), "Edit", TONES["Edit"], title, "", manager)
+        yield TimelineLine(raw.epoch_s(at), "Edit", TONES["Edit"], title, "", manager)
 
 
 def _rollout(kind: Kind, obj: Obj) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.oci import OciStore
 from federator.gateway.artifacts.ports import (
     Artifact,
+    ArtifactRefused,
     ArtifactStore,
     Provenance,
     Reason,
-    Refused,
     Rendered,
     Workflow,
     refused,
@@ -137,7 +137,7 @@ class Artifacts:
         try:
             shown = await _shown(held.kept.envelopes, digest, policy)
             again = bool(shown.problems)
-        except Refused as problem:
+        except ArtifactRefused as problem:
             if new or cached or problem.reason is not Reason.PROVENANCE:
                 raise
             again = True
@@ -159,7 +159,7 @@ class Artifacts:
                 message = f"{ref.host} could not be reached a moment ago"
                 raise refused(Reason.STORE_UNREACHABLE, "artifact", message)
             digest = await self.store(ref).digest_of(ref, version, policy)
-        except Refused as problem:
+        except ArtifactRefused as problem:
             if problem.reason is not Reason.STORE_UNREACHABLE:
                 raise
             if now >= self._silent.get(ref.host, 0.0):

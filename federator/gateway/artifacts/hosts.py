@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from federator.api.submissionpolicy import HostAccess, Policy
-from federator.gateway.artifacts.ports import Reason, Refused, refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Reason, refused
 from federator.kube import errors
 from federator.kube.login import tls
 from federator.kube.wire import addresses
@@ -83,7 +83,7 @@ def scheme_of(host: str, policy: Policy) -> str:
 
 
 def parsed(text: str, policy: Policy, base: Url | None = None) -> Url:
-    """A URL that a store has sent, relative to `base`. Raises Refused for one that is not
+    """A URL that a store has sent, relative to `base`. Raises ArtifactRefused for one that is not
     contacted, whatever its name resolves to."""
     try:
         whole = f"{base.scheme}://{base.host}{base.target}" if base is not None else ""
@@ -183,8 +183,8 @@ class Hosts:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Answer:
-        """The answer, redirects followed for GET and HEAD. Raises Refused for a host that cannot be
-        asked, or an answer beyond `limit` bytes."""
+        """The answer, redirects followed for GET and HEAD. Raises ArtifactRefused for a host that
+        cannot be asked, or an answer beyond `limit` bytes."""
         request = Request(
             method,
             url.target,
@@ -255,7 +255,8 @@ class Hosts:
 
 
 def checked(answer: Answer, what: str) -> Answer:
-    """The answer if its status is 2xx. Raises Refused otherwise: `what` is what was asked for."""
+    """The answer if its status is 2xx. Raises ArtifactRefused otherwise: `what` is what was asked
+    for."""
     status, host = answer.status, answer.url.host
     if 200 <= status < 300:
         return answer
@@ -273,6 +274,6 @@ def checked(answer: Answer, what: str) -> Answer:
     raise refused(Reason.STORE_INVALID, "artifact", f"{host} answers with status {status}")
 
 
-def is_absent(problem: Refused) -> bool:
+def is_absent(problem: ArtifactRefused) -> bool:
     """Whether the store says that there is nothing."""
     return problem.reason is Reason.NOT_FOUND

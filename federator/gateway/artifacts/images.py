@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts import hosts
-from federator.gateway.artifacts.ports import Problem, Reason, Refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Problem, Reason
 from federator.gateway.artifacts.registry import Registry, Repository
 from federator.model import errors, sources
 
@@ -89,7 +89,7 @@ class Images:
 
     async def pin(self, objects: Sequence[dict[str, Any]], policy: Policy) -> Mapping[str, str]:
         """Writes the digest of every image into the objects, and returns image -> pinned image.
-        Raises Refused with all problems."""
+        Raises ArtifactRefused with all problems."""
         places = [
             (f"workflow.objects[{index}].{path}", entry, field)
             for index, obj in enumerate(objects)
@@ -98,12 +98,12 @@ class Images:
         wanted = {entry[field]: path for path, entry, field in reversed(places)}
         if len(wanted) > IMAGES_MAX:
             message = f"name {len(wanted)} images; a submission has at most {IMAGES_MAX}"
-            raise Refused(Problem(Reason.IMAGE, "workflow.objects", message))
+            raise ArtifactRefused(Problem(Reason.IMAGE, "workflow.objects", message))
         outcomes = await asyncio.gather(
             *(self._resolved(image, path, policy) for image, path in wanted.items())
         )
         if problems := [each for each in outcomes if isinstance(each, Problem)]:
-            raise Refused(*sorted(problems, key=lambda each: each.path))
+            raise ArtifactRefused(*sorted(problems, key=lambda each: each.path))
         pinned = dict(zip(wanted, map(str, outcomes), strict=True))
         for _, entry, field in places:
             entry[field] = pinned[entry[field]]
@@ -127,7 +127,7 @@ class Images:
             return pinned
         try:
             digest = await self._registry.digest(image.where, image.tag, policy)
-        except Refused as problem:
+        except ArtifactRefused as problem:
             first = problem.problems[0]
             missing = first.reason is Reason.NOT_FOUND
             return Problem(Reason.IMAGE if missing else first.reason, path, first.message)

@@ -158,7 +158,7 @@ def _where(ref: Reference) -> Repository:
 
 
 def workflow_layer(manifest: Obj, what: str) -> Descriptor:
-    """The layer with the workflow file. Raises Refused for a manifest of something else."""
+    """The layer with the workflow file. Raises ArtifactRefused for a manifest of something else."""
     layers = descriptors(manifest, "layers")
     if len(layers) != 1 or layers[0].media_type != WORKFLOW:
         message = (

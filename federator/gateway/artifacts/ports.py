@@ -67,7 +67,7 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class Refused(Exception):
+class ArtifactRefused(Exception):
     """A version that cannot be submitted, with at least one problem."""
 
     def __init__(self, *problems: Problem) -> None:
@@ -80,9 +80,9 @@ class Refused(Exception):
         return self.problems[0].reason
 
 
-def refused(reason: Reason, path: str, message: str) -> Refused:
+def refused(reason: Reason, path: str, message: str) -> ArtifactRefused:
     """With one problem."""
-    return Refused(Problem(reason, path, message))
+    return ArtifactRefused(Problem(reason, path, message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Versions(Protocol):
         self, source: str, version: str, namespace: str, policies: Sequence[Policy]
     ) -> Artifact:
         """The version, fetched and checked under the first of the policies that allows its source
-        and the projects of its objects in this namespace. Raises Refused. Takes at most
+        and the projects of its objects in this namespace. Raises ArtifactRefused. Takes at most
         `artifacts.RESOLVE_S` seconds."""
         ...
 
@@ -188,7 +188,7 @@ class Versions(Protocol):
         self, artifact: Artifact, parameters: Mapping[str, Any], namespace: str
     ) -> Rendered:
         """The objects that a submission with these parameters makes in the namespace. Raises
-        Refused."""
+        ArtifactRefused."""
         ...
 
 
@@ -204,7 +204,7 @@ class Fetched:
 
 class ArtifactStore(Protocol):
     """One kind of store, under the rules of a policy. The gateway reads; `federator workflow push`
-    and `attest` write, with a person's rights. Raises Refused."""
+    and `attest` write, with a person's rights. Raises ArtifactRefused."""
 
     async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str:
         """The digest that a version has now."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from federator.api import submissionpolicy
 from federator.api.submissionpolicy import Mode, Policy
 from federator.gateway.artifacts import envelopes, statements
-from federator.gateway.artifacts.ports import Problem, Provenance, Reason, Refused, refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Problem, Provenance, Reason, refused
 from federator.gateway.artifacts.statements import Built, Review, Statement
 
 PROVENANCE = submissionpolicy.Statement.PROVENANCE
@@ -27,8 +27,9 @@ class _Found:
 
 
 def check(signed: Sequence[bytes], digest: str, policy: Policy) -> Provenance:
-    """What the envelopes show of the artifact with this digest. Raises Refused under Enforce when
-    that is not all that the policy asks for, and for a key of the policy that cannot be used."""
+    """What the envelopes show of the artifact with this digest. Raises ArtifactRefused under
+    Enforce when that is not all that the policy asks for, and for a key of the policy that cannot
+    be used."""
     if policy.mode is Mode.OFF:
         return Provenance(policy.mode, verified=False)
     keys = _keys(policy)
@@ -38,7 +39,7 @@ def check(signed: Sequence[bytes], digest: str, policy: Policy) -> Provenance:
         # Why nothing counts is more useful than that nothing is there.
         outcome = replace(outcome, problems=(*outcome.problems, *rejected))
     if outcome.problems and policy.mode is Mode.ENFORCE:
-        raise Refused(*outcome.problems)
+        raise ArtifactRefused(*outcome.problems)
     return replace(outcome, verified=not outcome.problems)
 
 

@@ -19,7 +19,7 @@ from federator.api.raw import Obj
 from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts import hosts
 from federator.gateway.artifacts.hosts import Answer, Hosts, Url
-from federator.gateway.artifacts.ports import Reason, Refused, refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Reason, refused
 from federator.gateway.artifacts.secrets import Login, Secrets
 from federator.model import sources
 from federator.model.errors import FieldError
@@ -97,7 +97,7 @@ class Registry:
     async def manifest(
         self, where: Repository, reference: str, policy: Policy, accept: str = MANIFEST
     ) -> Manifest:
-        """The manifest behind a tag or digest. Raises Refused."""
+        """The manifest behind a tag or digest. Raises ArtifactRefused."""
         answer = await self._ask(
             "GET", where, f"manifests/{reference}", policy, accept=accept, limit=MANIFEST_MAX
         )
@@ -115,7 +115,7 @@ class Registry:
         return Manifest(digest, answer.body, _object(answer.body, str(where)))
 
     async def digest(self, where: Repository, reference: str, policy: Policy) -> str:
-        """The digest of an image that a tag names now. Raises Refused."""
+        """The digest of an image that a tag names now. Raises ArtifactRefused."""
         what = f"{where}:{reference}"
         answer = await self._ask("HEAD", where, f"manifests/{reference}", policy, accept=ANY)
         said = hosts.checked(answer, what).headers.get("docker-content-digest", "")
@@ -124,7 +124,7 @@ class Registry:
         return (await self.manifest(where, reference, policy, ANY)).digest
 
     async def blob(self, where: Repository, entry: Descriptor, policy: Policy) -> bytes:
-        """The blob of an entry, of exactly its size. Raises Refused."""
+        """The blob of an entry, of exactly its size. Raises ArtifactRefused."""
         answer = await self._ask("GET", where, f"blobs/{entry.digest}", policy, limit=entry.size)
         body = hosts.checked(answer, f"blob {entry.digest} of {where}").body
         if len(body) != entry.size:
@@ -139,7 +139,7 @@ class Registry:
         self, where: Repository, digest: str, policy: Policy
     ) -> tuple[Descriptor, ...]:
         """What refers to a manifest: by the referrers API, else by the tag that stands for it where
-        a registry has none. Raises Refused."""
+        a registry has none. Raises ArtifactRefused."""
         answer = await self._ask(
             "GET", where, f"referrers/{digest}", policy, accept=INDEX, limit=MANIFEST_MAX
         )
@@ -153,16 +153,16 @@ class Registry:
     async def tagged(
         self, where: Repository, tag: str, policy: Policy, accept: str
     ) -> Manifest | None:
-        """The manifest behind a tag; None where there is none. Raises Refused."""
+        """The manifest behind a tag; None where there is none. Raises ArtifactRefused."""
         try:
             return await self.manifest(where, tag, policy, accept)
-        except Refused as problem:
+        except ArtifactRefused as problem:
             if hosts.is_absent(problem):
                 return None
             raise
 
     async def push_blob(self, where: Repository, content: bytes, policy: Policy) -> Descriptor:
-        """Uploads a blob in one piece. Raises Refused."""
+        """Uploads a blob in one piece. Raises ArtifactRefused."""
         digest = digest_of(content)
         begun = await self._ask("POST", where, "blobs/uploads/", policy)
         hosts.checked(begun, f"an upload to {where}")
@@ -187,7 +187,7 @@ class Registry:
         self, where: Repository, reference: str, body: bytes, media_type: str, policy: Policy
     ) -> bool:
         """Uploads a manifest under a tag or its digest; returns whether the registry lists it among
-        the referrers of its subject. Raises Refused."""
+        the referrers of its subject. Raises ArtifactRefused."""
         answer = await self._ask(
             "PUT",
             where,

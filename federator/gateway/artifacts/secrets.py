@@ -48,7 +48,7 @@ class Secrets(Protocol):
     """Where credentials come from."""
 
     async def login(self, name: str, host: str) -> Login:
-        """What the Secret of that name holds for the host. Raises Refused."""
+        """What the Secret of that name holds for the host. Raises ArtifactRefused."""
         ...
 
 

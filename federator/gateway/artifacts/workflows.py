@@ -28,11 +28,11 @@ from federator.api.decoding import INT64, Limits
 from federator.api.raw import Obj
 from federator.gateway.artifacts.ports import (
     FILE_MAX,
+    ArtifactRefused,
     Build,
     Parameter,
     Problem,
     Reason,
-    Refused,
     Value,
     Workflow,
     refused,
@@ -181,7 +181,7 @@ class WorkflowFile(Model):
 
 def load(file: bytes, properties: Mapping[str, str] | None = None) -> Workflow:
     """Reads a workflow file; the store's properties stand in for what its build leaves out. Raises
-    Refused."""
+    ArtifactRefused."""
     if len(file) > FILE_MAX:
         message = f"has {len(file)} bytes; a workflow file has at most {FILE_MAX}"
         raise refused(Reason.FILE_INVALID, "workflow", message)
@@ -200,9 +200,9 @@ def load(file: bytes, properties: Mapping[str, str] | None = None) -> Workflow:
         model = WorkflowFile.model_validate(documents[0])
     except ValidationError as error:
         problems = read.from_pydantic(error, documents[0])
-        raise Refused(*_problems(problems[: read.MAX_PROBLEMS], "workflow")) from None
+        raise ArtifactRefused(*_problems(problems[: read.MAX_PROBLEMS], "workflow")) from None
     if problems := list(_static_problems(model))[: read.MAX_PROBLEMS]:
-        raise Refused(*_problems(problems, "workflow"))
+        raise ArtifactRefused(*_problems(problems, "workflow"))
     stated = {**(properties or {}), **raw.present(model.build.model_dump())}
     return Workflow(
         model.metadata.name,
@@ -322,7 +322,7 @@ def text_of(value: Value) -> str:
 
 def values(declared: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str, Value]:
     """The value of each declared parameter. A text for a parameter of another type is read as its
-    literal, as command lines give it. Raises Refused with all problems."""
+    literal, as command lines give it. Raises ArtifactRefused with all problems."""
     problems: list[tuple[str, str]] = []
     known = {each.name for each in declared}
     problems += [(name[:80], "is not declared") for name in given if name not in known]
@@ -342,7 +342,7 @@ def values(declared: Sequence[Parameter], given: Mapping[str, Any]) -> dict[str,
         filled[each.name] = value
     if problems:
         shown = problems[: read.MAX_PROBLEMS]
-        raise Refused(*_problems(shown, "parameters", Reason.PARAMETER_INVALID))
+        raise ArtifactRefused(*_problems(shown, "parameters", Reason.PARAMETER_INVALID))
     return filled
 
 
@@ -359,7 +359,7 @@ def render(
     workflow: Workflow, given: Mapping[str, Any], namespace: str
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, Value]]:
     """The objects in the namespace with all parameters filled in, valid to the schemas of their
-    kinds, and the values. Raises Refused."""
+    kinds, and the values. Raises ArtifactRefused."""
     filled = values(workflow.parameters, given)
     filling = _Filling(filled)
     objects = tuple(_placed(filling.filled(obj), namespace) for obj in workflow.objects)
@@ -372,7 +372,7 @@ def render(
             problems += _problems([(each.path, each.message) for each in error.errors], root)
         problems += _problems([(p.path, p.message) for p in read.host_problems(obj)], root)
     if problems:
-        raise Refused(*problems[: read.MAX_PROBLEMS])
+        raise ArtifactRefused(*problems[: read.MAX_PROBLEMS])
     return objects, filled
 
 

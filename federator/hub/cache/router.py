@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 
-class Turn(StrEnum):
+class Controller(StrEnum):
     """The controllers that handle the workload."""
 
     PLACE = "placing"
@@ -73,47 +73,57 @@ class Changed(StrEnum):
     ABANDONED = "a member that its decision names as leaving came up, fell silent or was judged"
 
 
-ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
-    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.AGGREGATE),
-    Changed.GONE: (Turn.FINALIZE, Turn.AGGREGATE),
-    Changed.STATUS: (Turn.AGGREGATE,),
-    Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
-    Changed.DECIDED: (Turn.PLACE,),
-    Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.PROFILE: (Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.POLICY: (Turn.PLACE,),
-    Changed.OVERRIDDEN: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.QUOTA: (Turn.PLACE,),
-    Changed.BINDING: (Turn.PLACE, Turn.AGGREGATE),
-    Changed.DECISION: (Turn.FINALIZE, Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.OTHERWISE: (Turn.PLACE,),
-    Changed.LOST: (Turn.PLACE,),
-    Changed.ORPHANED: (Turn.FINALIZE,),
-    Changed.ENDED: (Turn.PLACE,),
-    Changed.REFUSED: (Turn.AGGREGATE,),
-    Changed.STRUCK: (Turn.AGGREGATE,),
-    Changed.WRITTEN: (Turn.DISPATCH, Turn.AGGREGATE),
-    Changed.JUDGED: (Turn.AGGREGATE,),
-    Changed.IN_FORCE: (Turn.DISPATCH,),
-    Changed.STANDS: (Turn.AGGREGATE,),
-    Changed.SERVED: (Turn.AGGREGATE,),
-    Changed.UNDERCHARGED: (Turn.PLACE,),
-    Changed.SLICE: (Turn.AGGREGATE,),
-    Changed.UNLIKE: (Turn.DISPATCH,),
-    Changed.LATER: (Turn.PLACE,),
-    Changed.EMPTIED: (Turn.PLACE,),
-    Changed.LEFT_BEHIND: (Turn.FINALIZE,),
-    Changed.NUMBERED: (Turn.PLACE,),
-    Changed.COMPARED: (Turn.AGGREGATE,),
-    Changed.ANSWERED: (Turn.AGGREGATE,),
-    Changed.PARDONED: (Turn.AGGREGATE,),
-    Changed.PAUSED: (Turn.AGGREGATE,),
-    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE),
-    Changed.LEFT: (Turn.FINALIZE,),
-    Changed.DROPPED: (Turn.PLACE,),
-    Changed.LEADING: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE, Turn.FINALIZE),
-    Changed.REACHED: (Turn.AGGREGATE,),
-    Changed.ABANDONED: (Turn.PLACE,),
+ROUTES: Final[Mapping[Changed, tuple[Controller, ...]]] = {
+    Changed.ASKED: (
+        Controller.PLACE,
+        Controller.DISPATCH,
+        Controller.FINALIZE,
+        Controller.AGGREGATE,
+    ),
+    Changed.GONE: (Controller.FINALIZE, Controller.AGGREGATE),
+    Changed.STATUS: (Controller.AGGREGATE,),
+    Changed.UNRECORDED: (Controller.PLACE, Controller.AGGREGATE),
+    Changed.DECIDED: (Controller.PLACE,),
+    Changed.NAMESPACE: (Controller.PLACE, Controller.DISPATCH, Controller.AGGREGATE),
+    Changed.PROFILE: (Controller.DISPATCH, Controller.AGGREGATE),
+    Changed.POLICY: (Controller.PLACE,),
+    Changed.OVERRIDDEN: (Controller.PLACE, Controller.DISPATCH, Controller.AGGREGATE),
+    Changed.QUOTA: (Controller.PLACE,),
+    Changed.BINDING: (Controller.PLACE, Controller.AGGREGATE),
+    Changed.DECISION: (Controller.FINALIZE, Controller.DISPATCH, Controller.AGGREGATE),
+    Changed.OTHERWISE: (Controller.PLACE,),
+    Changed.LOST: (Controller.PLACE,),
+    Changed.ORPHANED: (Controller.FINALIZE,),
+    Changed.ENDED: (Controller.PLACE,),
+    Changed.REFUSED: (Controller.AGGREGATE,),
+    Changed.STRUCK: (Controller.AGGREGATE,),
+    Changed.WRITTEN: (Controller.DISPATCH, Controller.AGGREGATE),
+    Changed.JUDGED: (Controller.AGGREGATE,),
+    Changed.IN_FORCE: (Controller.DISPATCH,),
+    Changed.STANDS: (Controller.AGGREGATE,),
+    Changed.SERVED: (Controller.AGGREGATE,),
+    Changed.UNDERCHARGED: (Controller.PLACE,),
+    Changed.SLICE: (Controller.AGGREGATE,),
+    Changed.UNLIKE: (Controller.DISPATCH,),
+    Changed.LATER: (Controller.PLACE,),
+    Changed.EMPTIED: (Controller.PLACE,),
+    Changed.LEFT_BEHIND: (Controller.FINALIZE,),
+    Changed.NUMBERED: (Controller.PLACE,),
+    Changed.COMPARED: (Controller.AGGREGATE,),
+    Changed.ANSWERED: (Controller.AGGREGATE,),
+    Changed.PARDONED: (Controller.AGGREGATE,),
+    Changed.PAUSED: (Controller.AGGREGATE,),
+    Changed.RESUMED: (Controller.DISPATCH, Controller.FINALIZE),
+    Changed.LEFT: (Controller.FINALIZE,),
+    Changed.DROPPED: (Controller.PLACE,),
+    Changed.LEADING: (
+        Controller.PLACE,
+        Controller.DISPATCH,
+        Controller.AGGREGATE,
+        Controller.FINALIZE,
+    ),
+    Changed.REACHED: (Controller.AGGREGATE,),
+    Changed.ABANDONED: (Controller.PLACE,),
 }
 
 
@@ -274,7 +284,7 @@ Routes = Mapping[Any, Sequence[StrEnum]]
 def tables() -> tuple[str, str, str]:
     """The parts of the table as in the documents: workloads, members, slices in members."""
     return (
-        _table("what changed about a workload", Turn, ROUTES),
+        _table("what changed about a workload", Controller, ROUTES),
         _listing("what changed about a member", MEMBER_ROUTES),
         _listing("what changed about a slice in a member", SLICE_ROUTES),
     )

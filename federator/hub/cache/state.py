@@ -12,7 +12,7 @@ from federator.api.clusterstandard import ProbeRule, ProbeWish
 from federator.hub.cache.hostnames import HostNames
 from federator.hub.cache.notices import Notices
 from federator.hub.cache.policying import ByNamespace, InForce, nearby
-from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
+from federator.hub.cache.router import ROUTES, Changed, Controller, MemberChanged
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
@@ -133,12 +133,12 @@ class HubState:
     def changed(self, what: Changed, key: WorkloadKey) -> None:
         """Queues the turns that are due after a change of one workload."""
         for turn in ROUTES[what]:
-            if turn is Turn.FINALIZE:
+            if turn is Controller.FINALIZE:
                 for record in self.records_of(key):
                     self.signals.finalize(key.namespace, record.name)
-            elif turn is Turn.PLACE:
+            elif turn is Controller.PLACE:
                 self.signals.place(key)
-            elif turn is Turn.DISPATCH:
+            elif turn is Controller.DISPATCH:
                 self.signals.dispatch(key)
             else:
                 self.signals.aggregate(key)

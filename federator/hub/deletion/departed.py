@@ -40,7 +40,7 @@ SLOW_RECHECK_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GivenUp:
     """One cluster that was given up."""
 
     uid: str
@@ -51,17 +51,17 @@ class Entry:
     """Everything there with this seq or a lower one is stale."""
 
 
-def parse(data: Mapping[str, str]) -> dict[str, Entry]:
+def parse(data: Mapping[str, str]) -> dict[str, GivenUp]:
     """The entries by uid, oldest first; unreadable ones are left out."""
     entries = []
     for text in data.values():
         parts = text.split(" ")
         if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 20:
-            entries.append(Entry(uid=parts[2], name=parts[1], seq=int(parts[0])))
+            entries.append(GivenUp(uid=parts[2], name=parts[1], seq=int(parts[0])))
     return {entry.uid: entry for entry in sorted(entries, key=lambda entry: (entry.seq, entry.uid))}
 
 
-def render(entries: Mapping[str, Entry]) -> dict[str, str]:
+def render(entries: Mapping[str, GivenUp]) -> dict[str, str]:
     """The data of the ConfigMap, the newest entries only."""
     newest = sorted(entries.values(), key=lambda entry: (entry.seq, entry.uid))[-KEPT:]
     return {
@@ -85,7 +85,7 @@ class Departed:
         self.state = state
         self.host = host
         self.clock = clock
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, GivenUp] = {}
         """Uid of the cluster -> its entry."""
         self._version = ""
         """resourceVersion of the list as it was last read or written; "" where there is none."""
@@ -160,7 +160,7 @@ class Departed:
         if not uid or uid in self.entries or " " in uid:
             return  # its identity is unknown: it never answered
         seq = max(self.state.next_seq(), member.seqs.highest)
-        entries = {**self.entries, uid: Entry(uid, member.name, seq)}
+        entries = {**self.entries, uid: GivenUp(uid, member.name, seq)}
         await self._write(entries)
         log.warning(
             "%s (%s) was given up as lost; what it holds is removed if it joins again",
@@ -217,7 +217,7 @@ class Departed:
                 log.info("%s: stale slice of %s not removed yet: %s", name, key, outcome.error)
         return RequeueAfter(name, RECHECK_S, "stale slices are being removed")
 
-    def _stale(self, member: Member, entry: Entry) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
+    def _stale(self, member: Member, entry: GivenUp) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
         for key in dict.fromkeys((*member.contents.slice_keys(), *member.contents.own_writes)):
             seen = member.contents.slice_of(key)
             if (
@@ -239,7 +239,7 @@ class Departed:
         cluster was lost."""
         return share is not None and seen.mark is not None and share.seq == seen.mark.seq
 
-    async def _write(self, entries: Mapping[str, Entry]) -> None:
+    async def _write(self, entries: Mapping[str, GivenUp]) -> None:
         """Replaces the list if nobody has written it since it was read, and creates it where there
         is none. After a refusal it is read again, and the next turn begins with what is there.
         Raises ApiErrors."""

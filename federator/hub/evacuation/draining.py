@@ -22,22 +22,19 @@ import logging
 import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from federator.api import membercluster, raw
+from federator.api import membercluster
 from federator.api.membercluster import (
-    DEAD,
     DRAIN_REFUSED,
-    DRAIN_STAYS_MAX,
-    DRAINING,
-    FAILING_OVER,
     Removal,
 )
 from federator.hub.cache import progress
-from federator.hub.cache.router import MemberChanged, MemberTurn
+from federator.hub.cache.router import MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.evacuation import drain_words
+from federator.hub.evacuation.drain_reports import Drained, DrainReports
 from federator.hub.evacuation.drilling import trial_entry
 from federator.hub.evacuation.governing import Governing
 from federator.hub.evacuation.maintaining import Maintaining
@@ -54,7 +51,6 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock, in_slices
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import plaintext
 from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of, remaining
 from federator.model.names import WorkloadKey
@@ -63,7 +59,7 @@ from federator.model.steps import RequeueAfter
 from federator.scheduling import drill, evacuation, governor
 from federator.scheduling.evacuation import EvacuationPlan, Moved, Occupant, Rehearsed
 from federator.scheduling.governor import Health
-from federator.status.conditions import FALSE, TRUE
+from federator.status.conditions import TRUE
 
 log = logging.getLogger(__name__)
 
@@ -73,39 +69,24 @@ LOOK_S: Final = 1.0
 """Seconds between two looks while a cluster is to be empty."""
 WATCH_S: Final = 5.0
 """The same while nothing moves: members may fall silent, and what is held may be released."""
-TELL_S: Final = 5.0
-"""Seconds between two writes of the figures of one drain."""
 STUCK_S: Final = 30.0
 """Seconds until a workload that found no other place is asked again."""
 CHUNK: Final = 64
 """Workloads decided before other work gets its turn."""
 
 
-@dataclass(slots=True)
-class _Drained:
-    """One cluster that is being emptied, as looked at in one turn."""
-
-    member: Member
-    since_s: float
-    """Epoch seconds."""
-    gone: bool
-    """What it holds counts as lost."""
-    copies: dict[WorkloadKey, int] = field(default_factory=dict)
-    """What is there of each workload: by its decision, or still there."""
-    under_way: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What is alike for all workloads in one turn."""
 
-    drained: Mapping[str, _Drained]
+    drained: Mapping[str, Drained]
     lost: frozenset[str]
     """All clusters that are lost, or held to be."""
 
 
 class Draining:
-    """Admits drains, gives turns and says how far they are. The grants lie in placing's budget."""
+    """Admits drains and gives turns; `DrainReports` says how far they are. The grants lie in
+    placing's budget."""
 
     def __init__(
         self,
@@ -129,8 +110,7 @@ class Draining:
         """Turns that were given and not taken yet."""
         self._stuck: dict[WorkloadKey, float] = {}
         """Workloads that found no other place, and when they are asked again."""
-        self._told_s: dict[str, float] = {}
-        """Name of a cluster -> when its figures were last told."""
+        self.reports = DrainReports(state, events, governing, clock=clock)
         self.returning = Returning(state, placing, governing, clock=clock)
         self.maintaining = Maintaining(state, events, clock=clock)
         placing.moves.on_evacuated = self._moved
@@ -154,7 +134,7 @@ class Draining:
             self._revoke()
         wished: list[Member] = []
         async for _, member in in_slices(sorted(self.state.members.items()), self.clock):
-            self._end(member)
+            self.reports.end(member)
             lost = membercluster.declared_dead(member.obj) or member.unreachable
             if (lost or member.drain is not None) and not member.abandoned:
                 wished.append(member)
@@ -165,13 +145,15 @@ class Draining:
             self._revoke()
             for member in wished:
                 if member.draining or member.gone:
-                    self._say(member, "Paused", "Nothing is moved until `federator resume`.")
+                    self.reports.say(member, "Paused", "Nothing is moved until `federator resume`.")
             return RequeueAfter(key, WATCH_S, "the federation is paused")
         admitted: list[Member] = []
         for member in wished:
             if member.gone or member.draining or await self._admit(member, admitted):
                 admitted.append(member)
-        drained = [_Drained(member, self._since_s(member), _is_lost(member)) for member in admitted]
+        drained = [
+            Drained(member, self.reports.since_s(member), _is_lost(member)) for member in admitted
+        ]
         occupants = await self._occupants({cluster.member.name: cluster for cluster in drained})
         now_s = self.clock.monotonic()
         self._forget_before(now_s - evacuation.MINUTE_S)
@@ -181,7 +163,8 @@ class Draining:
             a_minute = self.governing.a_minute(a_minute) or a_minute
         paced = evacuation.pace(occupants.values(), a_minute, given, now_s)
         self._grant(paced, now_s)
-        moving = [self._report(cluster, paced, occupants) for cluster in drained]
+        rate = max(sum(moved.copies for moved in self._history), 0)
+        moving = [self.reports.report(cluster, paced, rate, self._in_hand) for cluster in drained]
         for cluster in drained:
             if not cluster.copies and not cluster.gone:
                 await self._remove(cluster.member)
@@ -216,7 +199,7 @@ class Draining:
         if wish is None or not self.state.ready:
             return False
         if not (member.heard or wish.deleted or _never_joined(member)):
-            self._refuse(
+            self.reports.refuse(
                 member, "NotHeard", f"It begins when the cluster is heard: {_why(member)}."
             )
             return False
@@ -225,7 +208,7 @@ class Draining:
         left = [] if wish.force else await self._without_place(clusters)
         if left:
             note = drain_words.of_unplaced(left, remove=wish.remove)
-            self._refuse(member, DRAIN_REFUSED, note)
+            self.reports.refuse(member, DRAIN_REFUSED, note)
             return False
         if member.drain != wish:
             return False
@@ -234,7 +217,7 @@ class Draining:
         member.vitals.observe_drain(drain_words.condition(member, TRUE, "Emptying", note), begun)
         if not wish.deleted:  # the Events of its removal say it
             self.events.drain(member, "Draining", note)
-        self._tell(member)
+        self.reports.tell(member)
         return True
 
     async def _without_place(self, clusters: set[str]) -> list[Rehearsed]:
@@ -290,7 +273,7 @@ class Draining:
                 shares[record.key] += copies_of(remaining(share, done))
         return shares
 
-    async def _occupants(self, drained: Mapping[str, _Drained]) -> dict[WorkloadKey, Occupant]:
+    async def _occupants(self, drained: Mapping[str, Drained]) -> dict[WorkloadKey, Occupant]:
         """Everybody with copies in these clusters; fills what each of them holds."""
         occupants: dict[WorkloadKey, Occupant] = {}
         lost = (
@@ -470,123 +453,6 @@ class Draining:
             self._history.popleft()
         now_s = self.clock.monotonic()
         self._stuck = {key: until for key, until in self._stuck.items() if until > now_s}
-
-    # -- what is said ---------------------------------------------------------
-
-    def _since_s(self, member: Member) -> float:
-        """When its drain began, in epoch seconds."""
-        figures = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
-        return raw.epoch_s(raw.text(figures, "since")) or self.clock.now()
-
-    def _report(
-        self, drained: _Drained, paced: EvacuationPlan, occupants: Mapping[WorkloadKey, Occupant]
-    ) -> bool:
-        """Says how far one drain is. Returns whether anything moves."""
-        member, left = drained.member, sum(drained.copies.values())
-        stays = [waits for waits in paced.waits if waits.stays and waits.key in drained.copies]
-        stays.sort(key=lambda waits: (-waits.copies, waits.key))
-        held = [waits for waits in stays if not self._in_hand(waits.key)]
-        held_copies = sum(min(waits.copies, drained.copies[waits.key]) for waits in held)
-        drain_status = member.vitals.drained or raw.mapping(member.obj, "status", "drain")
-        total = max(raw.integer(drain_status, "copies"), left)
-        rate = max(sum(moved.copies for moved in self._history), 0)
-        moving = left > held_copies
-        figures: dict[str, Any] = {
-            "since": clocks.stamp(self._since_s(member)),
-            "copies": total,
-            "left": left,
-            "underWay": drained.under_way,
-            "perMinute": rate,
-        }
-        a_minute = self.state.options.evacuated_copies_a_minute
-        minutes = (paced.left - sum(waits.copies for waits in held)) / (rate or a_minute)
-        if moving:
-            end_s = self.clock.now() + max(minutes, 0.0) * evacuation.MINUTE_S
-            figures["estimatedEnd"] = clocks.stamp(end_s)
-        figures["stays"] = [
-            {
-                "workload": str(waits.key),
-                "copies": min(waits.copies, drained.copies[waits.key]),
-                "why": plaintext.clipped(waits.why),
-            }
-            for waits in held[:DRAIN_STAYS_MAX]
-        ]
-        words = drain_words.of_lost if member.gone else drain_words.of_drained
-        words = drain_words.of_deleted if member.removal is not Removal.NONE else words
-        reason, message = words(left, total, drained.under_way, held, moving=moving)
-        if member.unreachable and left and not self.governing.a_minute(a_minute):
-            there = f"{drain_words.copies(left)} are there"
-            reason, message = "Held", f"{there}. {self.governing.why()}."
-        self._say(member, reason, message, figures)
-        return moving
-
-    def _say(
-        self, member: Member, reason: str, message: str, figures: Mapping[str, Any] | None = None
-    ) -> None:
-        """Tells what is new, and figures not more often than they can be read."""
-        vitals, said = member.vitals, drain_words.condition(member, TRUE, reason, message)
-        before = vitals.drain
-        turned = before is None or (before.status, before.reason) != (TRUE, reason)
-        since_s = self.clock.monotonic() - self._told_s.get(member.name, float("-inf"))
-        news = before != said or (
-            figures is not None
-            and drain_words.timeless(figures) != drain_words.timeless(vitals.drained)
-        )
-        if not news or (since_s < TELL_S and not turned):
-            return
-        vitals.observe_drain(said, figures if figures is not None else vitals.drained)
-        if turned and (
-            (
-                reason in ("Emptied", "Moved")
-                and figures
-                and figures["copies"]
-                and member.removal is Removal.NONE
-            )
-            or (said.type != DRAINING and reason == "Moving")
-        ):
-            begins = "DeclaredDead" if said.type == DEAD else "FailingOver"
-            begins = "Fenced" if membercluster.fenced(member.obj) else begins
-            self.events.drain(member, begins if reason == "Moving" else reason, message)
-        self._tell(member)
-
-    def _refuse(self, member: Member, reason: str, message: str) -> None:
-        said = drain_words.condition(member, FALSE, reason, plaintext.clipped(message))
-        if member.vitals.drain == said:
-            return
-        same_reason = member.vitals.drain is not None and member.vitals.drain.reason == reason
-        member.vitals.observe_drain(said, None)
-        if not same_reason:
-            self.events.drain(member, "DrainRefused", said.message, warning=True)
-        self._tell(member)
-
-    def _end(self, member: Member) -> None:
-        """Says no more of a drain that nobody wishes, or of a failover that has ended."""
-        said = member.vitals.drain
-        if said is None and member.vitals.drained is None:
-            return
-        if said is not None and said.type in (DEAD, FAILING_OVER):
-            if member.gone:
-                return
-        elif member.drain is not None and not member.dead:
-            return
-        if said is not None and said.status == TRUE and member.removal is Removal.NONE:
-            figures = member.vitals.drained or {}
-            left = raw.integer(figures, "left")
-            if said.type == DRAINING:
-                self.events.drain(
-                    member, "DrainEnded", f"{drain_words.copies(left)} were left there."
-                )
-            elif left < raw.integer(figures, "copies") or said.type == DEAD:
-                stay = f"{drain_words.copies(left)} have no other place, and stay there"
-                note = f"It is lost no more: {stay}."
-                self.events.drain(member, "HeardAgain", note)
-        member.vitals.observe_drain(None, None)
-        self._told_s.pop(member.name, None)
-        self._tell(member)
-
-    def _tell(self, member: Member) -> None:
-        self._told_s[member.name] = self.clock.monotonic()
-        self.state.signals.member_changed(MemberChanged.SAID, member)
 
 
 def _never_joined(member: Member) -> bool:

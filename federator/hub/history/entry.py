@@ -44,7 +44,7 @@ ABOUT_ALL: Final = frozenset({Kind.LEADER, Kind.GAP, Kind.LOST})
 anything."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class HistoryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line."""
 
     at: float
@@ -69,10 +69,10 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(HistoryEntry)
 
 
-def line(entry: Entry) -> bytes:
+def line(entry: HistoryEntry) -> bytes:
     """The entry as a line with its line break."""
     cut = msgspec.structs.replace(
         entry, v=VERSION, cause=entry.cause[:TEXT_MAX], evidence=entry.evidence[:TEXT_MAX]
@@ -80,7 +80,7 @@ def line(entry: Entry) -> bytes:
     return _encoder.encode(cut) + b"\n"
 
 
-def read(text: bytes) -> Entry | None:
+def read(text: bytes) -> HistoryEntry | None:
     """The entry of a line; None for an unreadable one."""
     try:
         entry = _decoder.decode(text)
@@ -98,10 +98,10 @@ def of_decision(
     cause: str,
     uid: str,
     why: str = "",
-) -> Entry:
+) -> HistoryEntry:
     """A written decision. `cause` is the reason of its Event, one word; `why` begins its
     evidence."""
-    return Entry(
+    return HistoryEntry(
         at=at,
         kind=Kind.DECISION,
         key=str(key),
@@ -125,14 +125,14 @@ def of_conditions(
     at: float,
     seq: int,
     uid: str,
-) -> Iterator[Entry]:
+) -> Iterator[HistoryEntry]:
     """One entry per condition with a changed status or reason."""
     for condition in now:
         old = find(was, condition.type) or {}
         before = f"{condition.type}={old.get('status', 'Unknown')} {old.get('reason', '')}".rstrip()
         after = f"{condition.type}={condition.status} {condition.reason}".rstrip()
         if (old or condition.status == "True") and before != after:
-            yield Entry(
+            yield HistoryEntry(
                 at=at,
                 kind=Kind.CONDITION,
                 key=str(key),

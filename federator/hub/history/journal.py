@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
+from federator.hub.history.entry import HistoryEntry, Kind
 from federator.hub.history.options import HistoryOptions
-from federator.hub.history.segments import Found, Segments, Wanted
+from federator.hub.history.segments import EntrySelection, Found, Segments
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube.clock import Clock
@@ -40,7 +40,7 @@ class Journal:
         self._options = options
         self._clock = clock
         self._metrics = metrics
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[HistoryEntry] = deque()
         self._lost = 0
         self._work = asyncio.Event()
         self._segments: Segments | None = None
@@ -89,7 +89,7 @@ class Journal:
         if self.kept:
             key = f"MemberCluster/{name}"
             self._note(
-                Entry(
+                HistoryEntry(
                     at=self._clock.now(),
                     kind=Kind.CLUSTER,
                     key=key,
@@ -108,7 +108,7 @@ class Journal:
         if self.kept:
             was, now = turn or (None, None)
             self._note(
-                Entry(
+                HistoryEntry(
                     at=self._clock.now(),
                     kind=Kind.CLUSTER,
                     key=f"MemberCluster/{name}",
@@ -119,7 +119,7 @@ class Journal:
                 )
             )
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: HistoryEntry) -> None:
         if len(self._waiting) >= self._options.waiting_max:
             self._lose(1)
             return
@@ -138,10 +138,10 @@ class Journal:
             last = None
         if last is not None and term > last[0] + 1:
             cause = f"other hubs led, or none, for {term - last[0] - 1} terms"
-            self._note(Entry(at=now, kind=Kind.GAP, before=last[1], after=now, cause=cause))
+            self._note(HistoryEntry(at=now, kind=Kind.GAP, before=last[1], after=now, cause=cause))
         before = last[0] if last is not None else None
         self._note(
-            Entry(
+            HistoryEntry(
                 at=now,
                 kind=Kind.LEADER,
                 before=before,
@@ -172,7 +172,7 @@ class Journal:
         self._waiting.clear()
         if self._lost:
             cause = f"{self._lost} entries could not be written"
-            batch.insert(0, Entry(at=self._clock.now(), kind=Kind.LOST, cause=cause))
+            batch.insert(0, HistoryEntry(at=self._clock.now(), kind=Kind.LOST, cause=cause))
         try:
             await asyncio.to_thread(segments.append, [entries.line(entry) for entry in batch])
         except OSError as trouble:
@@ -187,7 +187,7 @@ class Journal:
         if self._metrics is not None:
             self._metrics.child("federator_history_lost_total").inc(count)
 
-    async def read(self, wanted: Wanted, compute: Compute) -> Found:
+    async def read(self, wanted: EntrySelection, compute: Compute) -> Found:
         """Reads entries in a thread of `compute`. Raises OSError, and what `compute` raises."""
         segments = self._segments
         if segments is None:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import ABOUT_ALL, Entry, Kind
+from federator.hub.history.entry import ABOUT_ALL, HistoryEntry, Kind
 
 PATTERN: Final = "history-*.jsonl"
 Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EntrySelection:
     """Which entries are requested."""
 
     key: str
@@ -39,7 +39,7 @@ class Wanted:
 class Found:
     """Entries, oldest first."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[HistoryEntry]
     more: bool
     """Whether older matching entries were left out."""
     begins: float | None
@@ -71,17 +71,17 @@ class Segments:
     def last_term(self) -> tuple[int, float] | None:
         """(term, epoch seconds) of the last entry about a leader, with the time of the last entry
         of all."""
-        last: Entry | None = None
+        last: HistoryEntry | None = None
         for entry in self._newest_first(lambda: False):
             last = last or entry
             if entry.kind is Kind.LEADER and isinstance(entry.after, int):
                 return entry.after, last.at
         return None
 
-    def read(self, wanted: Wanted, stop: Stop) -> Found:
+    def read(self, wanted: EntrySelection, stop: Stop) -> Found:
         """The requested entries. Ends early, with what it has, once `stop` returns True. Raises
         OSError."""
-        newest: list[Entry] = []
+        newest: list[HistoryEntry] = []
         more = False
         begins: float | None = None
         uid = wanted.uid
@@ -107,7 +107,7 @@ class Segments:
             begins = first.at if first is not None else None
         return Found(newest[::-1], more, begins)
 
-    def _newest_first(self, stop: Stop, key: str = "") -> Iterator[Entry]:
+    def _newest_first(self, stop: Stop, key: str = "") -> Iterator[HistoryEntry]:
         """Entries from the last one back. With a `key`, lines that cannot be about it are not
         decoded."""
         about = [f'"{kind}"'.encode() for kind in sorted(ABOUT_ALL)]

@@ -47,7 +47,7 @@ Age = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecurringSeen:
     """One recurring object and its runs, as they were read."""
 
     obj: Obj
@@ -122,7 +122,7 @@ class Recurring:
         if not runs.synced or not self.handing.synced(key):
             return RequeueAfter(key, 1.0, "its runs have not been listed yet")
         own = _own(obj, self._by_owner.get(key, {}).values())
-        seen = Seen(obj, own, self.handing.heard(key))
+        seen = RecurringSeen(obj, own, self.handing.heard(key))
         now_s = self.clock.now()
         plan = self._plan(key, seen, now_s)
         if plan.acts or self._patch(seen, plan, "") is not None:
@@ -139,7 +139,7 @@ class Recurring:
             wait_s = min(wait_s, unsettled_s)
         return RequeueAfter(key, min(max(wait_s, 0.0), LOOK_AGAIN_S), "its schedule")
 
-    def _plan(self, key: WorkloadKey, seen: Seen, now_s: float) -> Plan:
+    def _plan(self, key: WorkloadKey, seen: RecurringSeen, now_s: float) -> Plan:
         """What to do. One beyond the limit of its namespace makes no runs, as if it were
         suspended."""
         obj, limit = seen.obj, self.state.options.cron_jobs_per_namespace
@@ -149,7 +149,7 @@ class Recurring:
         plan = _verbs(key).plan(obj, seen.runs, seen.native, now_s)
         return replace(plan, beyond=limit) if beyond else plan
 
-    async def _read(self, key: WorkloadKey) -> Seen | None:
+    async def _read(self, key: WorkloadKey) -> RecurringSeen | None:
         """The object and its runs as the host has them now; None when it is gone or going."""
         kind = registry.KINDS[key.kind]
         try:
@@ -167,7 +167,7 @@ class Recurring:
             made.api_version, made.plural, key.namespace, label_selector=chosen
         )
         own = _own(obj, map(verbs.read_run, listing.items))
-        return Seen(obj, own, await self.handing.read(key))
+        return RecurringSeen(obj, own, await self.handing.read(key))
 
     async def _host_now_s(self) -> float:
         """The host's clock, where it is off by more than a member's may be; else ours."""
@@ -179,7 +179,9 @@ class Recurring:
             return answered_s
         return answered_s + ahead_s
 
-    async def _carry_out(self, key: WorkloadKey, seen: Seen, plan: Plan, now_s: float) -> None:
+    async def _carry_out(
+        self, key: WorkloadKey, seen: RecurringSeen, plan: Plan, now_s: float
+    ) -> None:
         runs, refused, failure = seen.runs, "", None
         if plan.due_s is not None:
             for run in plan.replace:
@@ -252,7 +254,7 @@ class Recurring:
         if outcome.error is not None:
             raise outcome.error
 
-    def _patch(self, seen: Seen, plan: Plan, refused: str) -> dict[str, Any] | None:
+    def _patch(self, seen: RecurringSeen, plan: Plan, refused: str) -> dict[str, Any] | None:
         """The status as a merge patch; None when it says all that already."""
         verbs = _verbs_of(registry.KINDS[seen.obj["kind"]])
         live = raw.mapping(seen.obj, "status")
@@ -267,7 +269,7 @@ class Recurring:
         changed |= dict.fromkeys(sorted(live.keys() - wanted.keys()))
         return {"status": changed} if changed else None
 
-    def _tell_missed(self, key: WorkloadKey, seen: Seen, plan: Plan) -> None:
+    def _tell_missed(self, key: WorkloadKey, seen: RecurringSeen, plan: Plan) -> None:
         count = f"more than {plan.missed - 1}" if plan.many else str(plan.missed)
         times = "time has" if count == "1" else "times have"
         note = f"{count} {times} passed without a run."

@@ -48,9 +48,11 @@ from federator.hub.probing.probing import Probing
 from federator.hub.security.foreign import Foreign
 from federator.hub.security.renewing import Renewing
 from federator.hub.security.sealing import Sealing
+from federator.hub.status.asking import Asking
 from federator.hub.status.invariant_status import InvariantStatus
 from federator.hub.status.member_status import Reporting
 from federator.hub.status.policy_status import PolicyStatus
+from federator.hub.status.quota_status import QuotaStatus
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
 from federator.kube.clock import Clock
@@ -110,7 +112,9 @@ class Controllers:
         queues = (self.placing.queue, self.aggregation.queue)
         self.news = MemberNews(state, self.view, clock=clock)
         self.resync = Resync(state, queues, rng=rng)
+        self.quotas = QuotaStatus(state, client, clock=clock, rng=rng)
         self.reporting = Reporting(state, client, turned=around.events.turned, clock=clock, rng=rng)
+        self.asking = Asking(state, clock=clock, rng=rng)
         self._make_leaving(around)
         self.hosting = Hosting(
             state, client, around.documents, clock=clock, rng=rng, on_member=on_member
@@ -200,6 +204,8 @@ class Controllers:
             ),
             Task("events", elected, self._around.events.run),
             Task("reporting", elected, self.reporting.run),
+            Task("accounts", elected, self.quotas.run),
+            Task("asking", elected, self.asking.run),
             Task("crowding", leading, self.hosting.crowding.run),
             Task("profiles", leading, self.keeping.run),
             Task("resync", leading, self.resync.run),
@@ -231,7 +237,7 @@ class Controllers:
     def begin_term(self) -> None:
         """This hub leads from now on: what is not queued by a change is queued here."""
         state, clock = self._around.state, self._around.clock
-        self.reporting.count_all()
+        self.quotas.count_all()
         state.notices.begin(state.records.values(), clock.monotonic(), clock.now())
 
     def forget_connection(self, name: str) -> None:

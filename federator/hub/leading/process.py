@@ -93,27 +93,31 @@ class HubProcess:
         self.events = Events(applier, clock, self.journal)
         self.shortage = Shortage(clock, metrics)
         """Whether this process is short of a resource of its own and so does not probe members."""
-        around = Surroundings(
-            state=self.state,
-            client=client,
-            documents=self.documents,
-            events=self.events,
-            clock=clock,
-            rng=rng,
-            connect=self.connect,
-            short=lambda: bool(self.shortage.trouble),
-            elector=elector,
-            standby=self.standby,
-        )
-
-        def listed(name: str, obj: Mapping[str, Any] | None) -> None:
-            self.membership.changed(name, obj)
-
-        self.controllers = Controllers(around, applier, on_member=listed)
+        around = self._surroundings()
+        self.controllers = Controllers(around, applier, on_member=self._listed)
         self.membership = Membership(around, self.controllers, options)
         self._used_up = asyncio.Event()
         """Set when the seqs of this term are almost used up."""
         self.state.signals.on_used_up.append(self._used_up.set)
+
+    def _listed(self, name: str, obj: Mapping[str, Any] | None) -> None:
+        """The host's list of clusters changed. The watch is made before `membership`."""
+        self.membership.changed(name, obj)
+
+    def _surroundings(self) -> Surroundings:
+        """What every controller gets; only `connect` and `host` lead outside, behind the gate."""
+        return Surroundings(
+            state=self.state,
+            client=self.host,
+            documents=self.documents,
+            events=self.events,
+            clock=self.clock,
+            rng=self.rng,
+            connect=self.connect,
+            short=lambda: bool(self.shortage.trouble),
+            elector=self.elector,
+            standby=self.standby,
+        )
 
     def _witness(self, client: clients.Client) -> Standby | None:
         """What this hub says of members while it stands by, and hears of standbys while it

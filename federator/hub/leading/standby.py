@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from federator.hub.cache.state import HubState
 from federator.hub.members import sights
-from federator.hub.members.sights import Seen, Sight, Witnesses
+from federator.hub.members.sights import LeaseSight, Sight, Witnesses
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -52,7 +52,7 @@ class Standby:
         self._clock = clock
         # Of its own, so that it does not change the numbers that other users of `rng` draw.
         self._rng = random.Random(elector.identity)
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, LeaseSight] = {}
         """The Leases as last read, by number."""
         self._mine: tuple[int, Mapping[str, Any] | None] | None = None
         """The number of ours, and it as last written; None while it has to be looked for."""

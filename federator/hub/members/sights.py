@@ -92,7 +92,7 @@ def read(lease: Mapping[str, Any]) -> Sight | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LeaseSight:
     """One Lease as last read: which state of it, and since when it is so, as far as was seen."""
 
     version: str
@@ -105,13 +105,13 @@ class Seen:
         return self.changed and now_s - self.since_s <= fresh_s
 
 
-def seen(before: Seen | None, lease: Mapping[str, Any], now_s: float) -> Seen:
+def seen(before: LeaseSight | None, lease: Mapping[str, Any], now_s: float) -> LeaseSight:
     """What a read at `now_s` showed. When its writer says that it wrote is never believed."""
     meta = raw.mapping(lease, "metadata")
     version = f"{raw.text(meta, 'uid')}/{raw.text(meta, 'resourceVersion')}"
     if before is not None and before.version == version:
         return before
-    return Seen(version, now_s, before is not None, read(lease))
+    return LeaseSight(version, now_s, before is not None, read(lease))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from federator.hub.probing.stages import (
     Cause,
     Do,
     Probe,
+    ProbeEnd,
+    ProbeSight,
     Result,
     Room,
-    Seen,
-    Verdict,
     Want,
     Work,
 )
@@ -155,7 +155,7 @@ class Probing:
         tiers = self._tiers(member)
         if why:
             if cause is Cause.ASKED:
-                verdict = Verdict(Result.NOT_RUN, None, why)
+                verdict = ProbeEnd(Result.NOT_RUN, None, why)
                 self._report(member, request, now, dict.fromkeys(tiers or Tier, verdict))
             return None if cause is not Cause.SCHEDULE else self._later(name, RETRY_S)
         if any(self.state.records_of(key) for tier in Tier for key in _keys(name, tier)):
@@ -236,13 +236,13 @@ class Probing:
             probe, do = stages.step(before, seen, self.clock.monotonic())
             run.parts[tier] = await self._carry_out(name, run, probe, do)
 
-    def _seen(self, name: str, tier: Tier, member: Member | None) -> Seen:
+    def _seen(self, name: str, tier: Tier, member: Member | None) -> ProbeSight:
         works = {key.kind: self._work(key, member) for key in _keys(name, tier)}
         room = self._room(probes.key_of(probes.SERVICE, name, tier), member)
         silence = ""
         if member is not None and not member.heard:
             silence = member.readiness()[1] or "the cluster is not heard"
-        return Seen(
+        return ProbeSight(
             service=works[probes.SERVICE],
             jobs=works[probes.JOB_SET],
             traces=any(self.state.records_of(key) for key in _keys(name, tier)),
@@ -315,7 +315,7 @@ class Probing:
         self._report(member, run.request, run.began, known)
 
     def _report(
-        self, member: Member, request: str, began: str, verdicts: Mapping[Tier, Verdict]
+        self, member: Member, request: str, began: str, verdicts: Mapping[Tier, ProbeEnd]
     ) -> None:
         """Writes down what came of a probe, and tells people of a change."""
         worst = max(verdicts.values(), key=lambda verdict: SEVERITY.index(verdict.result))
@@ -353,7 +353,7 @@ class Probing:
             self.state.metrics.publish(samples)
 
 
-def fields_of(verdicts: Mapping[Tier, Verdict], worst: Verdict) -> dict[str, Any]:
+def fields_of(verdicts: Mapping[Tier, ProbeEnd], worst: ProbeEnd) -> dict[str, Any]:
     """Results as fields of `status.probe`; empty texts are None."""
     tier = next(tier for tier, verdict in verdicts.items() if verdict is worst)
     message = f"{tier.value}: {worst.message}" if worst.message and worst.stage else worst.message

@@ -112,7 +112,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProbeSight:
     """A probe as it is seen now."""
 
     service: Work | None = None
@@ -129,7 +129,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProbeEnd:
     """How a probe ended. `stage` is the one that was not passed."""
 
     result: Result
@@ -147,7 +147,7 @@ class Probe:
     stage: Stage = Stage.PLACED
     rolled: int = 0
     """Generation of the service with its next revision; 0 before it was written."""
-    verdict: Verdict | None = None
+    verdict: ProbeEnd | None = None
     """Set when it is known; what was made is removed after that."""
     over: bool = False
     """Everything is removed, or was not in time."""
@@ -166,7 +166,7 @@ def begun(tier: Tier, now_s: float) -> Probe:
     return Probe(tier, now_s)
 
 
-def step(probe: Probe, seen: Seen, now_s: float) -> tuple[Probe, Do | None]:
+def step(probe: Probe, seen: ProbeSight, now_s: float) -> tuple[Probe, Do | None]:
     """The probe after a look, and what to do now."""
     if probe.over:
         return probe, None
@@ -181,7 +181,7 @@ def step(probe: Probe, seen: Seen, now_s: float) -> tuple[Probe, Do | None]:
     return probe, _due(probe, seen)
 
 
-def ended(probe: Probe, verdict: Verdict, now_s: float) -> Probe:
+def ended(probe: Probe, verdict: ProbeEnd, now_s: float) -> Probe:
     """The probe with its verdict: what is left is to remove what it made."""
     return replace(probe, stage=Stage.REMOVED, since_s=now_s, verdict=verdict)
 
@@ -189,7 +189,7 @@ def ended(probe: Probe, verdict: Verdict, now_s: float) -> Probe:
 def refused(probe: Probe, why: str, now_s: float) -> Probe:
     """The host does not take what the probe writes."""
     message = f"The host refuses the probe: {why}"
-    return ended(probe, Verdict(Result.NOT_RUN, probe.stage, message), now_s)
+    return ended(probe, ProbeEnd(Result.NOT_RUN, probe.stage, message), now_s)
 
 
 def rolled(probe: Probe, generation: int) -> Probe:
@@ -197,7 +197,7 @@ def rolled(probe: Probe, generation: int) -> Probe:
     return replace(probe, rolled=generation)
 
 
-def passed(probe: Probe, seen: Seen) -> bool:
+def passed(probe: Probe, seen: ProbeSight) -> bool:
     """Whether what the probe waits for has come, by what the member itself reports."""
     service, jobs = seen.service, seen.jobs
     if service is None:
@@ -217,7 +217,7 @@ def _runs(service: Work, generation: int) -> bool:
     return 0 < service.updated == service.actual == service.ready
 
 
-def _due(probe: Probe, seen: Seen) -> Do | None:
+def _due(probe: Probe, seen: ProbeSight) -> Do | None:
     if seen.service is None:
         return Do.MAKE_SERVICE if probe.stage is Stage.PLACED else None
     if probe.stage is Stage.REACHED and seen.jobs is None:
@@ -227,19 +227,19 @@ def _due(probe: Probe, seen: Seen) -> Do | None:
     return None
 
 
-def _ended(probe: Probe, seen: Seen, now_s: float) -> Verdict | None:
+def _ended(probe: Probe, seen: ProbeSight, now_s: float) -> ProbeEnd | None:
     """The verdict on a probe that cannot go on; None while it may."""
     if seen.halted:
-        return Verdict(Result.NOT_RUN, probe.stage, seen.halted)
+        return ProbeEnd(Result.NOT_RUN, probe.stage, seen.halted)
     waited_s, stage = now_s - probe.since_s, probe.stage
     service, jobs = seen.service, seen.jobs
     if service is None and stage is not Stage.PLACED:
-        return Verdict(Result.NOT_RUN, stage, "Somebody deleted the service of the probe.")
+        return ProbeEnd(Result.NOT_RUN, stage, "Somebody deleted the service of the probe.")
     if stage is Stage.REACHED and jobs is not None and jobs.failed:
         why = f" {jobs.message}" if jobs.message else ""
-        return Verdict(Result.FAILED, stage, f"A Job could not reach the Service.{why}")
+        return ProbeEnd(Result.FAILED, stage, f"A Job could not reach the Service.{why}")
     if stage is Stage.PLACED and service is not None and _never(service, waited_s):
-        return Verdict(Result.NOT_RUN, stage, service.message)
+        return ProbeEnd(Result.NOT_RUN, stage, service.message)
     if waited_s < WITHIN_S[stage] or passed(probe, seen):
         return None
     return _missed(stage, seen)
@@ -250,20 +250,20 @@ def _never(service: Work, waited_s: float) -> bool:
     return waited_s > REFUSED_S and bool(service.refusal) and service.refusal not in _MAY_PASS
 
 
-def _missed(stage: Stage, seen: Seen) -> Verdict:
+def _missed(stage: Stage, seen: ProbeSight) -> ProbeEnd:
     """The verdict at the deadline of a stage: busy, or broken."""
     work = seen.jobs if stage is Stage.REACHED else seen.service
     within = f"not {stage.value.lower()} within {WITHIN_S[stage]:g} s"
     if seen.silence:
-        return Verdict(Result.FAILED, stage, f"The probe was {within}: {seen.silence}.")
+        return ProbeEnd(Result.FAILED, stage, f"The probe was {within}: {seen.silence}.")
     if work is None:
-        return Verdict(Result.NOT_RUN, stage, f"The probe was {within}: the host has no object.")
+        return ProbeEnd(Result.NOT_RUN, stage, f"The probe was {within}: the host has no object.")
     message = f"The probe was {within}. {work.message}".strip()
     if _for_room(stage, work, seen.room):
-        return Verdict(Result.BUSY, stage, message)
+        return ProbeEnd(Result.BUSY, stage, message)
     if seen.room is not None and not seen.room.could and work.refusal in _OF_ROOM:
         message = f"No node could take the probe if it were empty. {message}"
-    return Verdict(Result.FAILED, stage, message)
+    return ProbeEnd(Result.FAILED, stage, message)
 
 
 def _for_room(stage: Stage, work: Work, room: Room | None) -> bool:
@@ -276,13 +276,13 @@ def _for_room(stage: Stage, work: Work, room: Room | None) -> bool:
     return work.unschedulable and not room.fits
 
 
-def _removing(probe: Probe, seen: Seen, now_s: float) -> tuple[Probe, Do | None]:
+def _removing(probe: Probe, seen: ProbeSight, now_s: float) -> tuple[Probe, Do | None]:
     if seen.service is None and seen.jobs is None and not seen.traces:
-        return replace(probe, over=True, verdict=probe.verdict or Verdict(Result.PASSED)), None
+        return replace(probe, over=True, verdict=probe.verdict or ProbeEnd(Result.PASSED)), None
     if now_s - probe.since_s >= WITHIN_S[Stage.REMOVED]:
         message = "What the probe made was not removed within"
         message = f"{message} {WITHIN_S[Stage.REMOVED]:g} s; the hub goes on removing it."
-        late = Verdict(Result.FAILED, Stage.REMOVED, message)
+        late = ProbeEnd(Result.FAILED, Stage.REMOVED, message)
         return replace(probe, over=True, verdict=probe.verdict or late), Do.REMOVE
     return probe, Do.REMOVE
 

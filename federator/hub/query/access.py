@@ -63,7 +63,7 @@ class User:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-class Refused(Exception):
+class AccessRefused(Exception):
     """The request is refused: an HTTP status, a Kubernetes reason, and a sentence."""
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: int = 0) -> None:
@@ -82,8 +82,8 @@ def _is_reader(name: str) -> bool:
     return bool(name) and name.isprintable() and not name.lower().startswith(SYSTEM)
 
 
-def _refused(status: int, reason: str, message: str, retry_after_s: int) -> Refused:
-    return Refused(status, reason, message, retry_after_s=retry_after_s)
+def _refused(status: int, reason: str, message: str, retry_after_s: int) -> AccessRefused:
+    return AccessRefused(status, reason, message, retry_after_s=retry_after_s)
 
 
 class Access:
@@ -104,23 +104,23 @@ class Access:
         """Requests with unknown tokens that wait for the host, by address."""
 
     async def authenticate(self, request: Incoming) -> User:
-        """The user. Raises `Refused` 401 for none, 403 for one that asks for another without the
-        right `FOR_READERS`, 503 while the host does not answer."""
+        """The user. Raises `AccessRefused` 401 for none, 403 for one that asks for another without
+        the right `FOR_READERS`, 503 while the host does not answer."""
         if request.impersonates:
             return await self._for_reader(request)
         scheme, _, token = request.authorization.partition(" ")
         if request.authorization:
             if scheme.lower() != "bearer" or not token.strip():
-                raise Refused(
+                raise AccessRefused(
                     401, "Unauthorized", "a bearer token or a client certificate is needed"
                 )
             if not token.isascii():
                 # No token has such bytes, and they could not be hashed or sent to the host.
-                raise Refused(401, "Unauthorized", "the bearer token is not ASCII text")
+                raise AccessRefused(401, "Unauthorized", "the bearer token is not ASCII text")
             return await self._of_token(token.strip(), request.address)
         if request.certificate is not None and request.certificate.name:
             return User(request.certificate.name, (*request.certificate.groups, AUTHENTICATED))
-        raise Refused(401, "Unauthorized", "a bearer token or a client certificate is needed")
+        raise AccessRefused(401, "Unauthorized", "a bearer token or a client certificate is needed")
 
     async def _for_reader(self, request: Incoming) -> User:
         """The user named by an account with that right. Without it, an answer with the rights
@@ -130,7 +130,7 @@ class Access:
         name, groups = request.acts_as[0], request.acts_as[1:]
         named = [name, *groups]
         if len(named) > NAMED_MAX or not all(map(_is_reader, named)):
-            raise Refused(
+            raise AccessRefused(
                 403, "Forbidden", f"nobody asks for users or groups of {SYSTEM}, or without a name"
             )
         return User(name, (*groups, AUTHENTICATED))
@@ -140,14 +140,14 @@ class Access:
     ) -> None:
         """Returns when the user has all these rights in the namespace; "" for rights on what has
         none. With `lately` a right counts that the user had within the last seconds. Raises
-        `Refused` 403 otherwise."""
+        `AccessRefused` 403 otherwise."""
         if lately and all(self.had_lately(user, right, namespace) for right in rights):
             return
         allowed = await asyncio.gather(*(self.may(user, right, namespace) for right in rights))
         missing = [str(right) for right, yes in zip(rights, allowed, strict=True) if not yes]
         if missing:
             where = f'in the namespace "{namespace}" of the host' if namespace else "on the host"
-            raise Refused(
+            raise AccessRefused(
                 403, "Forbidden", f'user "{user.name}" cannot {" and ".join(missing)} {where}'
             )
 
@@ -165,13 +165,13 @@ class Access:
         else:
             user = cached[1]
         if user is None:
-            raise Refused(401, "Unauthorized", "the host does not know this token")
+            raise AccessRefused(401, "Unauthorized", "the host does not know this token")
         return user
 
     async def _review_unknown(self, token: str, address: str) -> User | None:
         """Of a token that anybody may have invented."""
         if self._unknown[address] >= UNKNOWN_OF_ONE_ADDRESS:
-            raise Refused(
+            raise AccessRefused(
                 429,
                 "TooManyRequests",
                 f"{UNKNOWN_OF_ONE_ADDRESS} requests from your address wait until the host knows"
@@ -206,7 +206,8 @@ class Access:
         return self._had.get(_digest(user, right, namespace), 0.0) > self._clock.monotonic()
 
     async def may(self, user: User, right: Right, namespace: str) -> bool:
-        """Whether the user has this right. Raises `Refused` 503 while the host does not answer."""
+        """Whether the user has this right. Raises `AccessRefused` 503 while the host does not
+        answer."""
         attributes = {
             "namespace": namespace,
             "verb": right.verb,
@@ -243,7 +244,7 @@ class Access:
         """The status of a review. Its body may hold a token, so no error text of it is passed
         on."""
         if places.waiting >= places.waiting_max:
-            raise Refused(
+            raise AccessRefused(
                 429, "TooManyRequests", "too many reviews wait for the host", retry_after_s=1
             )
         places.waiting += 1
@@ -253,7 +254,7 @@ class Access:
         except (errors.ApiError, TimeoutError) as trouble:
             why = "may not" if isinstance(trouble, errors.Denied) else "cannot"
             sentence = f"this hub {why} ask the host for your identity and rights ({ref.plural})"
-            raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=2) from None
+            raise AccessRefused(503, "ServiceUnavailable", sentence, retry_after_s=2) from None
         finally:
             places.waiting -= 1
         return raw.mapping(answer, "status")

@@ -19,7 +19,7 @@ from federator.hub.cache import policying
 from federator.hub.cache.state import HubState
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.records import decisions, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
@@ -66,7 +66,7 @@ class Inputs:
     """Those that hold nothing and wait for room."""
 
     async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
-        """An object of the host; None where there is none. Raises `Refused`."""
+        """An object of the host; None where there is none. Raises `AccessRefused`."""
         try:
             return await self.host.get(ref, timeout_s=self.timeout_s)
         except errors.NotFound:
@@ -75,23 +75,23 @@ class Inputs:
             raise _unasked() from None
 
     async def computed(self, kind: Kind, work: Callable[..., T], *arguments: Any) -> T:
-        """What is computed next to the loop. Raises `Refused`."""
+        """What is computed next to the loop. Raises `AccessRefused`."""
         try:
             return await self.compute(kind, work, *arguments)
         except (Full, Overloaded):
-            raise Refused(
+            raise AccessRefused(
                 429, "TooManyRequests", "too many questions are being computed", retry_after_s=5
             ) from None
         except Broken:
             sentence = "the process that computes answers has ended and is started again"
-            raise Refused(503, "ServiceUnavailable", sentence, retry_after_s=5) from None
+            raise AccessRefused(503, "ServiceUnavailable", sentence, retry_after_s=5) from None
         except TimeoutError:
             sentence = "it could not be computed in time; try again, or ask for less"
-            raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
+            raise AccessRefused(503, "Timeout", sentence, retry_after_s=10) from None
 
     async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the
-        hub's account may list policies and get none."""
+        """A PlacementPolicy; None where there is none. Raises `AccessRefused`. Listed by its name:
+        the hub's account may list policies and get none."""
         kind = registry.KINDS["PlacementPolicy"]
         try:
             async with asyncio.timeout(self.timeout_s):
@@ -103,16 +103,18 @@ class Inputs:
         return next(({**obj, "kind": kind.kind} for obj in listing.items), None)
 
 
-def _unasked() -> Refused:
-    return Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2)
+def _unasked() -> AccessRefused:
+    return AccessRefused(
+        503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2
+    )
 
 
 async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> msgspec.Raw:
-    """The facts of a workload in JSON, as its owner may know them. Raises `Refused`."""
+    """The facts of a workload in JSON, as its owner may know them. Raises `AccessRefused`."""
     kind = registry.KINDS[key.kind]
     obj = await inputs.read(kind.ref(key.namespace, key.name))
     if obj is None:
-        raise Refused(
+        raise AccessRefused(
             404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}'
         )
     subject = await subject_of(inputs, key.kind, obj)
@@ -128,18 +130,18 @@ def _explained(
 
 async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> msgspec.Raw:
     """The decision that the hub would make for a manifest, or for an edit if a workload of its name
-    is there. Nothing is written, nothing charged. Raises `Refused`."""
+    is there. Nothing is written, nothing charged. Raises `AccessRefused`."""
     if inputs.state.refuses_native(kind):
-        raise Refused(
+        raise AccessRefused(
             422, "Invalid", f"this host runs a {kind} itself, so it is not carried to members"
         )
     if namespace not in inputs.state.spaces:
-        raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
+        raise AccessRefused(404, "NotFound", f'namespace "{namespace}" not found')
     key, given = await inputs.computed(Kind.WHAT_IF, _read, body, kind, namespace)
     live = await inputs.read(registry.KINDS[kind].ref(namespace, key.name))
     subject = await subject_of(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
     if problem := subject.workload.problem:
-        raise Refused(422, "Invalid", plaintext.visible(problem))
+        raise AccessRefused(422, "Invalid", plaintext.visible(problem))
     return msgspec.Raw(await inputs.computed(Kind.WHAT_IF, _tried, subject))
 
 
@@ -156,26 +158,31 @@ def _tried(world: StateCopy, subject: "Subject", _: Stop) -> bytes:
 
 
 def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[str, Any]]:
-    """The one workload of a request's body. Raises `Refused` with every field that is wrong."""
+    """The one workload of a request's body. Raises `AccessRefused` with every field that is
+    wrong."""
     try:
         objs = read.load_json(body)
         if len(objs) != 1:
-            raise Refused(
+            raise AccessRefused(
                 400, "BadRequest", f"the body must hold one {kind}, and holds {len(objs)} objects"
             )
         read.check(objs[0])
     except read.InvalidObject as bad:
-        raise Refused(422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))) from None
+        raise AccessRefused(
+            422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))
+        ) from None
     obj = objs[0]
     said, name = raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
     if obj.get("kind") != kind or obj.get("apiVersion") != registry.KINDS[kind].api_version:
-        raise Refused(
+        raise AccessRefused(
             400, "BadRequest", f"the body must hold a {kind} of {registry.KINDS[kind].api_version}"
         )
     if said not in ("", namespace):
-        raise Refused(400, "BadRequest", f"metadata.namespace: must be {namespace}, as in the path")
+        raise AccessRefused(
+            400, "BadRequest", f"metadata.namespace: must be {namespace}, as in the path"
+        )
     if not name:
-        raise Refused(422, "Invalid", "metadata.name: is required")
+        raise AccessRefused(422, "Invalid", "metadata.name: is required")
     obj["metadata"]["namespace"] = namespace
     return WorkloadKey(kind, namespace, name), obj
 
@@ -224,7 +231,7 @@ class Subject:
 
 
 async def subject_of(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Subject:
-    """Reads what belongs to one workload. Raises `Refused`."""
+    """Reads what belongs to one workload. Raises `AccessRefused`."""
     state = inputs.state
     verbs, namespace = registry.verbs_of(kind), raw.text(obj, "metadata", "namespace")
     versions = state.profiles.get(verbs.profile(obj), {})

@@ -58,7 +58,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogSelection:
     """Which pods, and how much of them."""
 
     pod: str = ""
@@ -76,7 +76,9 @@ class Wanted:
     timeout_s: float = 8.0
 
 
-async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+async def pods(
+    targets: Sequence[Target], selection: Selection, wanted: LogSelection
+) -> dict[str, Any]:
     """The pods of all targets, and how each target answered."""
     each = max(1, wanted.pods_max // max(1, len(targets)))
     pods, clusters = await _from_each(
@@ -85,7 +87,9 @@ async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) 
     return {"pods": [{"cluster": cluster, **row} for cluster, row in pods], "clusters": clusters}
 
 
-async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+async def logs(
+    targets: Sequence[Target], selection: Selection, wanted: LogSelection
+) -> dict[str, Any]:
     """The ends of the logs of the chosen pods, one entry for each, and how each target answered. No
     more pods are looked for than can be shown: `leftOut` counts those that were found besides."""
     most = wanted.log_pods_max
@@ -103,7 +107,7 @@ async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) 
 
 
 async def natives(
-    targets: Sequence[Target], selection: Selection, wanted: Wanted
+    targets: Sequence[Target], selection: Selection, wanted: LogSelection
 ) -> dict[str, Any]:
     """What the workload's slices were expanded to in each target, and how each target answered."""
     natives, clusters = await _from_each(
@@ -116,7 +120,7 @@ async def natives(
 
 
 async def runtimes(
-    targets: Sequence[Target], selection: Selection, wanted: Wanted
+    targets: Sequence[Target], selection: Selection, wanted: LogSelection
 ) -> dict[str, Any]:
     """What the runtimes of the pods have, cluster by cluster, and some of the pods by name."""
     pods, clusters = await _from_each(
@@ -138,7 +142,7 @@ async def runtimes(
 
 
 async def _runtimes_of(
-    target: Target, selection: Selection, wanted: Wanted
+    target: Target, selection: Selection, wanted: LogSelection
 ) -> tuple[list[dict[str, Any]], bool]:
     assert target.client is not None
     lookup = registry.verbs_of(selection.kind).lookup
@@ -162,7 +166,7 @@ async def _runtimes_of(
 
 
 async def _natives_of(
-    target: Target, selection: Selection, wanted: Wanted
+    target: Target, selection: Selection, wanted: LogSelection
 ) -> tuple[list[dict[str, Any]], bool]:
     """By the status of the slice in one cluster; a carried native kind is its own native. None
     where another workload of this name holds the place."""
@@ -210,7 +214,7 @@ def _in_turns(rows: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
 
 async def _from_each(
     targets: Sequence[Target],
-    wanted: Wanted,
+    wanted: LogSelection,
     ask: Callable[[Target], Awaitable[tuple[list[T], bool]]],
 ) -> tuple[list[tuple[str, T]], list[dict[str, Any]]]:
     """(cluster, row) of every target in order, and one entry for each target: answered or why
@@ -266,7 +270,7 @@ def why(trouble: Exception, timeout_s: float) -> str:
 
 
 async def _pods_of(
-    target: Target, selection: Selection, wanted: Wanted, most: int
+    target: Target, selection: Selection, wanted: LogSelection, most: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """The pods of one cluster by name, `most` of them, and whether there are more."""
     objects: list[dict[str, Any]] = []
@@ -285,7 +289,7 @@ async def _pods_of(
 
 
 async def _page(
-    target: Target, selection: Selection, wanted: Wanted, token: str
+    target: Target, selection: Selection, wanted: LogSelection, token: str
 ) -> selections.Table:
     assert target.client is not None
     query = [
@@ -309,14 +313,18 @@ async def _page(
     return selections.table(body)
 
 
-def _is_wanted(row: Mapping[str, Any], wanted: Wanted) -> bool:
+def _is_wanted(row: Mapping[str, Any], wanted: LogSelection) -> bool:
     return (not wanted.pod or row["name"] == wanted.pod) and (
         wanted.shard is None or row.get("shard") == wanted.shard
     )
 
 
 async def _log_of(
-    target: Target, selection: Selection, row: Mapping[str, Any], wanted: Wanted, bytes_max: int
+    target: Target,
+    selection: Selection,
+    row: Mapping[str, Any],
+    wanted: LogSelection,
+    bytes_max: int,
 ) -> dict[str, Any]:
     """The end of one pod's log, or why there is none. `cut`: it did not fit."""
     container = wanted.container or selection.container
@@ -341,7 +349,7 @@ async def _log_of(
     }
 
 
-def _bounds(wanted: Wanted) -> tuple[tuple[str, str], ...]:
+def _bounds(wanted: LogSelection) -> tuple[tuple[str, str], ...]:
     """How much of a log is asked for."""
     query = [("tailLines", str(wanted.tail))]
     if wanted.since_seconds:

@@ -18,7 +18,7 @@ import msgspec
 from federator.api import decoding, membercluster, raw
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Id, Situation
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.query.advising import Inputs
 from federator.hub.query.router import LARGE_BYTES, Question, Right
 from federator.hub.snapshot.places import Kind
@@ -93,13 +93,13 @@ class Task:
 
 async def allow_large(question: Question) -> None:
     """Returns when the caller may list the workloads of all kinds, in all namespaces or in the one
-    that the parameter `namespace` names. Raises `Refused` 403 otherwise: the edits of others are in
-    no large body."""
+    that the parameter `namespace` names. Raises `AccessRefused` 403 otherwise: the edits of others
+    are in no large body."""
     spaces = ("", *filter(None, (question.parameters.get("namespace"),)))
     for space in spaces:
         if await _lists(question.may, space):
             return
-    raise Refused(
+    raise AccessRefused(
         403,
         "Forbidden",
         f"a body of more than {LARGE_BYTES} bytes is read only if you may list the workloads of all"
@@ -108,7 +108,7 @@ async def allow_large(question: Question) -> None:
 
 
 async def planned(inputs: Inputs, body: bytes, may: May, compute: Plan) -> msgspec.Raw:
-    """The document of a plan in JSON, as its asker may see it. Raises `Refused`."""
+    """The document of a plan in JSON, as its asker may see it. Raises `AccessRefused`."""
     edits = await inputs.computed(Kind.PLAN, _edits, body)
     _refuse_elsewhere(inputs, edits)
     live = await _present(inputs, edits.edited)
@@ -125,13 +125,13 @@ def _edits(_: StateCopy, body: bytes, __: Stop) -> Edits:
 
 
 def document(world: StateCopy, task: Task, stop: Stop) -> bytes:
-    """The document in JSON. Raises `Refused`."""
+    """The document in JSON. Raises `AccessRefused`."""
     situation = world.situation(task.native, task.live)
     fields = parsed(task.body).fields()
     try:
         made = task.compute(situation, fields, task.spaces, stop)
     except ValueError as bad:
-        raise Refused(422, "Invalid", plaintext.clipped(str(bad))) from None
+        raise AccessRefused(422, "Invalid", plaintext.clipped(str(bad))) from None
     return msgspec.json.encode(plaintext.every(made))
 
 
@@ -139,24 +139,24 @@ def document(world: StateCopy, task: Task, stop: Stop) -> bytes:
 
 
 def parsed(body: bytes) -> Asked:
-    """What a body asks for. Raises `Refused` with every field that is wrong."""
+    """What a body asks for. Raises `AccessRefused` with every field that is wrong."""
     try:
         given = decoding.from_json(body)
     except FieldError as bad:
-        raise Refused(400, "BadRequest", plaintext.clipped(str(bad))) from None
+        raise AccessRefused(400, "BadRequest", plaintext.clipped(str(bad))) from None
     if not isinstance(given, dict) or (unknown := given.keys() - set(FIELDS)):
         names = ", ".join(FIELDS)
         extra = f"; there is no {sorted(unknown)[0][:40]}" if isinstance(given, dict) else ""
-        raise Refused(400, "BadRequest", f"the body must be an object with {names}{extra}")
+        raise AccessRefused(400, "BadRequest", f"the body must be an object with {names}{extra}")
     lists = {name: given.get(name, []) for name in FIELDS[:-1]}
     for name, items in lists.items():
         if not isinstance(items, list):
-            raise Refused(400, "BadRequest", f"{name}: must be a list")
+            raise AccessRefused(400, "BadRequest", f"{name}: must be a list")
     if sum(map(len, lists.values())) > OBJECTS_MAX:
-        raise Refused(400, "BadRequest", f"a plan takes {OBJECTS_MAX} edits at most")
+        raise AccessRefused(400, "BadRequest", f"a plan takes {OBJECTS_MAX} edits at most")
     losses = given.get("losses", True)
     if not isinstance(losses, bool):
-        raise Refused(400, "BadRequest", "losses: must be true or false")
+        raise AccessRefused(400, "BadRequest", "losses: must be true or false")
     asked = Asked(
         tuple(_object(obj, at) for at, obj in enumerate(lists["applied"])),
         tuple(_id(each, f"deleted[{at}]") for at, each in enumerate(lists["deleted"])),
@@ -165,7 +165,7 @@ def parsed(body: bytes) -> Asked:
         losses,
     )
     if not (asked.applied or asked.deleted or asked.lost or asked.scaled):
-        raise Refused(422, "Invalid", "the body has no edit")
+        raise AccessRefused(422, "Invalid", "the body has no edit")
     return asked
 
 
@@ -176,11 +176,13 @@ def _object(obj: Any, at: int) -> Mapping[str, Any]:
             kind = read.check(obj, path)
             meta = obj["metadata"]
             if kind.namespaced and not raw.text(meta, "namespace"):
-                raise Refused(422, "Invalid", f"{path}.metadata.namespace: is required")
+                raise AccessRefused(422, "Invalid", f"{path}.metadata.namespace: is required")
     except read.InvalidObject as bad:
-        raise Refused(422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))) from None
+        raise AccessRefused(
+            422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))
+        ) from None
     if not raw.text(obj, "metadata", "name"):
-        raise Refused(422, "Invalid", f"{path}.metadata.name: is required")
+        raise AccessRefused(422, "Invalid", f"{path}.metadata.name: is required")
     checked: Mapping[str, Any] = obj
     return checked
 
@@ -191,20 +193,22 @@ def _is_namespace(obj: Mapping[str, Any]) -> bool:
 
 def _id(given: Any, path: str) -> Id:
     if not isinstance(given, dict):
-        raise Refused(400, "BadRequest", f"{path}: must be an object with kind, namespace and name")
+        raise AccessRefused(
+            400, "BadRequest", f"{path}: must be an object with kind, namespace and name"
+        )
     kind, name = _text(given.get("kind"), f"{path}.kind"), _text(given.get("name"), f"{path}.name")
     if kind not in registry.KINDS:
-        raise Refused(422, "Invalid", f"{path}.kind: there is no kind {kind[:60]}")
+        raise AccessRefused(422, "Invalid", f"{path}.kind: there is no kind {kind[:60]}")
     namespace = given.get("namespace") or ""
     if not isinstance(namespace, str) or bool(namespace) != registry.KINDS[kind].namespaced:
         needs = "is required" if registry.KINDS[kind].namespaced else "must be left out"
-        raise Refused(422, "Invalid", f"{path}.namespace: {needs}")
+        raise AccessRefused(422, "Invalid", f"{path}.namespace: {needs}")
     return kind, namespace, name
 
 
 def _text(given: Any, path: str) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= 317 or not given.isprintable():
-        raise Refused(422, "Invalid", f"{path}: must be a name")
+        raise AccessRefused(422, "Invalid", f"{path}: must be a name")
     return given
 
 
@@ -212,28 +216,29 @@ def _count(given: Any, path: str) -> tuple[Id, int]:
     which = _id(given, path)
     count = given.get("count")
     if which[0] not in registry.WORKLOADS:
-        raise Refused(422, "Invalid", f"{path}.kind: a {which[0]} has no copies")
+        raise AccessRefused(422, "Invalid", f"{path}.kind: a {which[0]} has no copies")
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < 10**9:
-        raise Refused(422, "Invalid", f"{path}.count: must be a whole number")
+        raise AccessRefused(422, "Invalid", f"{path}.count: must be a whole number")
     return which, count
 
 
 def _refuse_elsewhere(inputs: Inputs, asked: Edits) -> None:
-    """Raises `Refused` for workloads that the host runs itself, and for those of no namespace."""
+    """Raises `AccessRefused` for workloads that the host runs itself, and for those of no
+    namespace."""
     new = {name for kind, _, name in asked.edited if kind == offline.NAMESPACE[1]}
     for kind, namespace, name in asked.edited:
         if namespace and namespace not in inputs.state.spaces and namespace not in new:
-            raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
+            raise AccessRefused(404, "NotFound", f'namespace "{namespace}" not found')
         if kind in registry.WORKLOADS and inputs.state.refuses_native(kind):
             sentence = f"this host runs a {kind} itself, so {name} is not carried to members"
-            raise Refused(422, "Invalid", sentence)
+            raise AccessRefused(422, "Invalid", sentence)
 
 
 # -- rights -------------------------------------------------------------------
 
 
 async def _allow(inputs: Inputs, asked: Edits, live: Mapping[Id, Any], may: May) -> None:
-    """Returns when the caller may make each of the edits. Raises `Refused` 403 otherwise."""
+    """Returns when the caller may make each of the edits. Raises `AccessRefused` 403 otherwise."""
     wanted: dict[tuple[Right, str], None] = {}
     for which in asked.edited:
         wanted[_right("update" if which in live else "create", which)] = None
@@ -244,7 +249,7 @@ async def _allow(inputs: Inputs, asked: Edits, live: Mapping[Id, Any], may: May)
         wanted[_right("update", (membercluster.KIND, "", name))] = None
     for right, namespace in await _missing(wanted, may):
         where = f' in the namespace "{namespace}"' if namespace else ""
-        raise Refused(403, "Forbidden", f"you cannot {right} {right.name}{where} on the host")
+        raise AccessRefused(403, "Forbidden", f"you cannot {right} {right.name}{where} on the host")
 
 
 async def _missing(wanted: Iterable[tuple[Right, str]], may: May) -> list[tuple[Right, str]]:
@@ -254,7 +259,9 @@ async def _missing(wanted: Iterable[tuple[Right, str]], may: May) -> list[tuple[
         of_all = Right(right.verb, right.group, right.resource)
         by_kind.setdefault((of_all, namespace), []).append((right, namespace))
     if len(by_kind) > RIGHTS_MAX:
-        raise Refused(400, "BadRequest", "the edits are in too many namespaces; plan them in parts")
+        raise AccessRefused(
+            400, "BadRequest", "the edits are in too many namespaces; plan them in parts"
+        )
     allowed = await asyncio.gather(*(may(right, space) for right, space in by_kind))
     by_name = [
         each
@@ -305,7 +312,7 @@ async def _lists(may: May, space: str) -> bool:
 
 
 async def _present(inputs: Inputs, edited: Iterable[Id]) -> dict[Id, dict[str, Any]]:
-    """Those of the edited objects that the host has. Raises `Refused`."""
+    """Those of the edited objects that the host has. Raises `AccessRefused`."""
     gate = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read_one(which: Id) -> dict[str, Any] | None:
@@ -329,7 +336,7 @@ async def _listed(inputs: Inputs, which: Id) -> dict[str, Any] | None:
                 version, plural, namespace, field_selector=f"metadata.name={name}"
             )
     except (errors.ApiError, TimeoutError):
-        raise Refused(
+        raise AccessRefused(
             503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2
         ) from None
     return next(({**obj, "apiVersion": version, "kind": kind} for obj in listing.items), None)

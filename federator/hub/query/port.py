@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from federator.hub.query import questions, router, selection
-from federator.hub.query.access import Access, Refused, User
+from federator.hub.query.access import Access, AccessRefused, User
 from federator.hub.query.questions import Sources
 from federator.hub.query.router import Question, Route
 from federator.hub.snapshot.places import Kind
@@ -68,12 +68,14 @@ class QueryPort:
             self._running += 1
             known = True
             if self._running > self._sources().options.requests_at_once:
-                raise Refused(429, "TooManyRequests", "too many requests at once", retry_after_s=1)
+                raise AccessRefused(
+                    429, "TooManyRequests", "too many requests at once", retry_after_s=1
+                )
             route, given = self._routed(request)
             asked = route.name
             answer = await self._answered(request, user, route, given)
             sent = Outgoing(200, msgspec.json.encode(answer))
-        except Refused as refused:
+        except AccessRefused as refused:
             sent = status(refused.status, refused.reason, refused.message, refused.retry_after_s)
         except (FieldError, BodyRefused) as bad:
             sent = status(400, "BadRequest", str(bad))
@@ -87,16 +89,16 @@ class QueryPort:
         return sent
 
     def _routed(self, request: Incoming) -> tuple[Route, dict[str, str]]:
-        """The row that a path asks for. Raises `Refused`."""
+        """The row that a path asks for. Raises `AccessRefused`."""
         self._refuse_standby()
         for route in questions.ROUTES if len(request.path) <= PATH_MAX else ():
             if (given := route.match(request.path)) is None:
                 continue
             if request.method != route.method or (request.has_body and not route.body_max):
                 how = "POST with a body" if route.body_max else "GET without a body"
-                raise Refused(405, "MethodNotAllowed", f"{route.name} is asked by {how}")
+                raise AccessRefused(405, "MethodNotAllowed", f"{route.name} is asked by {how}")
             return route, questions.completed(given)
-        raise Refused(
+        raise AccessRefused(
             404, "NotFound", "there is no such question; see docs/reference/query-port.md"
         )
 
@@ -105,7 +107,7 @@ class QueryPort:
         if state.leading and state.ready:
             return
         if state.leading:
-            raise Refused(
+            raise AccessRefused(
                 503,
                 REASON_NOT_LEADING,
                 "this hub has begun to lead and is not ready yet",
@@ -113,7 +115,9 @@ class QueryPort:
             )
         named = self._leader()
         leader = f"{named} leads" if named else "no leader is known"
-        raise Refused(503, REASON_NOT_LEADING, f"this hub does not lead; {leader}", retry_after_s=2)
+        raise AccessRefused(
+            503, REASON_NOT_LEADING, f"this hub does not lead; {leader}", retry_after_s=2
+        )
 
     async def _answered(
         self, request: Incoming, user: User, route: Route, given: Mapping[str, str]
@@ -124,11 +128,11 @@ class QueryPort:
         if route.by_object:
             most = min(most, BY_OBJECT_OF_ONE_USER)
         if self._by_user[holder] >= most:
-            raise Refused(
+            raise AccessRefused(
                 429, "TooManyRequests", "you have too many requests at once", retry_after_s=1
             )
         if route.by_object and self._by_object >= BY_OBJECT_AT_ONCE:
-            raise Refused(429, "TooManyRequests", "too many plans at once", retry_after_s=5)
+            raise AccessRefused(429, "TooManyRequests", "too many plans at once", retry_after_s=5)
         self._by_user[holder] += 1
         self._by_object += int(route.by_object)
         try:

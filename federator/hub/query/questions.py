@@ -14,15 +14,15 @@ import msgspec
 
 from federator.api import raw
 from federator.hub.cache.state import HubState
-from federator.hub.history.entry import ABOUT_ALL, Entry
+from federator.hub.history.entry import ABOUT_ALL, HistoryEntry
 from federator.hub.history.journal import Compute as Reads
 from federator.hub.history.journal import Journal
-from federator.hub.history.segments import Wanted as WantedEntries
+from federator.hub.history.segments import EntrySelection as WantedEntries
 from federator.hub.members.member import Member
 from federator.hub.query import advising, collecting, planning, router, selection, verdicts
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.query.advising import Explain, Inputs
-from federator.hub.query.collecting import Target, Wanted
+from federator.hub.query.collecting import LogSelection, Target
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.planning import Plan
 from federator.hub.query.router import Question, Right, Route
@@ -120,7 +120,7 @@ async def place(sources: Sources, question: Question) -> msgspec.Raw:
 async def plan(sources: Sources, question: Question) -> msgspec.Raw:
     """What would happen if these edits were made."""
     if sources.plan is None:
-        raise Refused(404, "NotFound", "this hub makes no plans")
+        raise AccessRefused(404, "NotFound", "this hub makes no plans")
     return await planning.planned(_inputs(sources), question.body, question.may, sources.plan)
 
 
@@ -143,7 +143,7 @@ async def drill(sources: Sources, _: Question) -> Mapping[str, Any]:
 async def verdict(sources: Sources, question: Question) -> msgspec.Raw:
     """Where the workloads of a submission would go, and why not."""
     if sources.verdict is None:
-        raise Refused(404, "NotFound", "this hub gives no verdicts")
+        raise AccessRefused(404, "NotFound", "this hub gives no verdicts")
     return await verdicts.judged(
         _inputs(sources), question.namespace, question.body, sources.verdict
     )
@@ -168,7 +168,7 @@ async def whole_history(sources: Sources, question: Question) -> Mapping[str, An
 
 def _refuse_unkept(sources: Sources) -> None:
     if not sources.journal.kept:
-        raise Refused(
+        raise AccessRefused(
             404, "NotFound", "this hub keeps no history: its setting history.directory is empty"
         )
 
@@ -186,15 +186,15 @@ async def _entries(sources: Sources, question: Question, about: WantedEntries) -
     try:
         page = await sources.journal.read(wanted, sources.read)
     except Overloaded:
-        raise Refused(
+        raise AccessRefused(
             429, "TooManyRequests", "too much is computed already", retry_after_s=2
         ) from None
     except TimeoutError:
-        raise Refused(
+        raise AccessRefused(
             504, "Timeout", "the history could not be read in time; ask for a shorter time"
         ) from None
     except OSError:
-        raise Refused(
+        raise AccessRefused(
             503, "ServiceUnavailable", "the files of the history cannot be read"
         ) from None
     return {
@@ -207,7 +207,7 @@ async def _entries(sources: Sources, question: Question, about: WantedEntries) -
 async def _life(sources: Sources, question: Question) -> tuple[str, float]:
     """(uid, epoch seconds of its creation) of the workload that has the name now. When there is
     none, ("", creation of its namespace): what was there before belonged to somebody else. Of a
-    cluster ("", 0): operators read all that had its name. Raises `Refused`."""
+    cluster ("", 0): operators read all that had its name. Raises `AccessRefused`."""
     namespace, timeout_s = question.namespace, sources.options.member_timeout_s
     if not namespace:
         return "", 0.0
@@ -220,14 +220,14 @@ async def _life(sources: Sources, question: Question) -> tuple[str, float]:
             chosen = f"metadata.name={namespace}"
             listing = await sources.host.list("v1", "namespaces", field_selector=chosen)
     except errors.ApiError:
-        raise Refused(
+        raise AccessRefused(
             503, "ServiceUnavailable", "the host did not report which namespace has this name now"
         ) from None
     created = [raw.text(obj, "metadata", "creationTimestamp") for obj in listing.items]
     return "", raw.epoch_s(created[0]) if created else sources.clock.now()
 
 
-def _shown(entry: Entry) -> Any:
+def _shown(entry: HistoryEntry) -> Any:
     """The entry without the names of hubs: only whether another hub led."""
     fields = msgspec.to_builtins(entry)
     return {
@@ -249,9 +249,9 @@ def _inputs(sources: Sources) -> Inputs:
     )
 
 
-def _wanted(options: QueryOptions, question: Question) -> Wanted:
+def _wanted(options: QueryOptions, question: Question) -> LogSelection:
     given = {name: value for name, value in question.parameters.items() if name != "cluster"}
-    return Wanted(
+    return LogSelection(
         pods_max=options.pods_max,
         log_pods_max=options.log_pods_max,
         log_bytes_max=options.log_bytes_max,
@@ -261,17 +261,17 @@ def _wanted(options: QueryOptions, question: Question) -> Wanted:
 
 
 def completed(given: Mapping[str, str]) -> dict[str, str]:
-    """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a
-    kind that we do not know, and for names that no object can have."""
+    """The parts of a path with the group and the kind of their plural. Raises `AccessRefused` 404
+    for a kind that we do not know, and for names that no object can have."""
     if not given:
         return {"namespace": "", "plural": "all"}
     if "name" not in given and "plural" not in given:
         if selectors.dns1123_label(given["namespace"]):
-            raise Refused(404, "NotFound", "no namespace can have this name")
+            raise AccessRefused(404, "NotFound", "no namespace can have this name")
         return {**given, "plural": verdicts.RESOURCE}
     if "plural" not in given:
         if selectors.dns1123_subdomain(given["name"]):
-            raise Refused(404, "NotFound", "no cluster can have this name")
+            raise AccessRefused(404, "NotFound", "no cluster can have this name")
         return {
             **given,
             "namespace": "",
@@ -284,15 +284,17 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
     )
     if kind is None:
         kinds = ", ".join(sorted(kind.plural for kind in registry.WORKLOADS.values()))
-        raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {kinds}")
+        raise AccessRefused(
+            404, "NotFound", f"there are no workloads of this kind; there are {kinds}"
+        )
     named = "name" not in given or not selectors.dns1123_subdomain(given["name"])
     if selectors.dns1123_label(given["namespace"]) or not named:
-        raise Refused(404, "NotFound", "no object can have this name")
+        raise AccessRefused(404, "NotFound", "no object can have this name")
     return {**given, "group": kind.group, "kind": kind.kind}
 
 
 async def _asked(sources: Sources, question: Question) -> tuple[list[Target], selection.Selection]:
-    """Which clusters are asked, for which pods. Raises `Refused` where the workload is not
+    """Which clusters are asked, for which pods. Raises `AccessRefused` where the workload is not
     there."""
     kind = registry.KINDS[question.given["kind"]]
     namespace, name = question.namespace, question.given["name"]
@@ -302,20 +304,20 @@ async def _asked(sources: Sources, question: Question) -> tuple[list[Target], se
         )
         chosen = selection.of_workload(kind.kind, obj)
     except errors.NotFound:
-        raise Refused(
+        raise AccessRefused(
             404, "NotFound", f'{kind.plural} "{name}" not found in namespace {namespace}'
         ) from None
     except errors.ApiError:
-        raise Refused(
+        raise AccessRefused(
             503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2
         ) from None
     except FieldError as bad:
-        raise Refused(422, "Invalid", str(bad)) from None
+        raise AccessRefused(422, "Invalid", str(bad)) from None
     possible = targets(sources, WorkloadKey(kind.kind, namespace, name), chosen.uid)
     only = question.parameters.get("cluster", "")
     if only and only not in {target.cluster for target in possible}:
         where = ", ".join(target.cluster for target in possible) or "no cluster"
-        raise Refused(
+        raise AccessRefused(
             404, "NotFound", f"{only[:60]} has no part of {kind.singular} {name}; it is in {where}"
         )
     return [target for target in possible if only in ("", target.cluster)], chosen

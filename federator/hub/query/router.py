@@ -89,7 +89,7 @@ class Route:
     """The rights are those of the objects in the body: the answer asks for them (`Question.may`).
     """
     allow_large: Callable[[Question], Awaitable[None]] | None = None
-    """Asked before a body of more than `LARGE_BYTES` is read. Raises `access.Refused`."""
+    """Asked before a body of more than `LARGE_BYTES` is read. Raises `access.AccessRefused`."""
 
     def __post_init__(self) -> None:
         if not (self.rights or self.by_object):

@@ -16,7 +16,7 @@ from federator.api import decoding, raw
 from federator.hub.placing import offline
 from federator.hub.placing.offline import Situation
 from federator.hub.query import advising
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.query.advising import Inputs, Subject
 from federator.hub.snapshot.places import Kind
 from federator.hub.snapshot.quick import Quick
@@ -49,9 +49,9 @@ Verdict = Callable[
 
 
 async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) -> msgspec.Raw:
-    """The verdict on the workloads of a body, as objects, in JSON. Raises `Refused`."""
+    """The verdict on the workloads of a body, as objects, in JSON. Raises `AccessRefused`."""
     if namespace not in inputs.state.spaces:
-        raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
+        raise AccessRefused(404, "NotFound", f'namespace "{namespace}" not found')
     subjects = []
     for at, obj in enumerate(parsed(body)):
         subjects.append(await _subject(inputs, obj, namespace, f"objects[{at}]"))
@@ -61,41 +61,41 @@ async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) 
 
 
 def parsed(body: bytes) -> list[dict[str, Any]]:
-    """The workloads of a body `{"objects": [...]}`. Raises `Refused` with what is wrong."""
+    """The workloads of a body `{"objects": [...]}`. Raises `AccessRefused` with what is wrong."""
     try:
         given = decoding.from_json(body)
     except FieldError as bad:
-        raise Refused(400, "BadRequest", plaintext.clipped(str(bad))) from None
+        raise AccessRefused(400, "BadRequest", plaintext.clipped(str(bad))) from None
     objects = given.get("objects") if isinstance(given, dict) and len(given) == 1 else None
     if not isinstance(objects, list) or not 0 < len(objects) <= OBJECTS_MAX:
         sentence = f"the body must be an object with objects: a list of 1 to {OBJECTS_MAX}"
-        raise Refused(400, "BadRequest", sentence)
+        raise AccessRefused(400, "BadRequest", sentence)
     for at, obj in enumerate(objects):
         try:
             read.check(obj, f"objects[{at}]")
         except read.InvalidObject as bad:
             sentence = plaintext.clipped(str(bad).replace("\n", "; "))
-            raise Refused(422, "Invalid", sentence) from None
+            raise AccessRefused(422, "Invalid", sentence) from None
     return objects
 
 
 async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: str) -> Subject:
     kind, meta = raw.text(obj, "kind"), raw.mapping(obj, "metadata")
     if kind not in registry.WORKLOADS:
-        raise Refused(422, "Invalid", f"{path}.kind: a {kind} is no workload")
+        raise AccessRefused(422, "Invalid", f"{path}.kind: a {kind} is no workload")
     if inputs.state.refuses_native(kind):
-        raise Refused(422, "Invalid", f"{path}.kind: this host runs a {kind} itself")
+        raise AccessRefused(422, "Invalid", f"{path}.kind: this host runs a {kind} itself")
     name = raw.text(meta, "name")
     if raw.text(meta, "namespace") != namespace or not name:
         sentence = f"{path}.metadata: must have a name and the namespace {namespace}"
-        raise Refused(422, "Invalid", sentence)
+        raise AccessRefused(422, "Invalid", sentence)
     known = inputs.state.workloads.get(WorkloadKey(kind, namespace, name))
     live = await inputs.read(registry.KINDS[kind].ref(namespace, name)) if known else None
     subject = await advising.subject_of(
         inputs, kind, advising.edited(obj, live, inputs.clock.rfc3339())
     )
     if problem := subject.workload.problem:
-        raise Refused(422, "Invalid", f"{path}.{plaintext.visible(problem)}")
+        raise AccessRefused(422, "Invalid", f"{path}.{plaintext.visible(problem)}")
     return subject
 
 

@@ -1,5 +1,4 @@
-"""Writes MemberCluster.status from what the hub knows of a member, and into its ClusterCapacity
-what the hub asks.
+"""Writes MemberCluster.status from what the hub knows of a member.
 
 Written on change only; capacity figures when they moved by more than a percent or include later
 decisions, at most every half minute. No status contains a heartbeat.
@@ -9,14 +8,12 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from federator.api import (
     clustercapacity,
-    federatedquota,
     membercluster,
-    memberfields,
     raw,
     tainttimes,
 )
@@ -24,7 +21,7 @@ from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
-from federator.hub.members import claims, member_conditions
+from federator.hub.members import member_conditions
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.status import probe_status
@@ -35,37 +32,25 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names, plaintext
-from federator.model.accounts import QuotaAccount
-from federator.model.ask import Tier
 from federator.model.fleet import Capacity
 from federator.model.kubernetes import diffs
 from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
-from federator.model.resources import ZERO, Resources
+from federator.model.resources import Resources
 from federator.model.steps import RequeueAfter
-from federator.placement.quota import accounts
-from federator.placement.quota.domain_usage import usage_with_domains
-from federator.placement.quota.quota import BY_QUOTA
-from federator.placement.quota.tree import Tree
-from federator.placement.quota.uses import Usage, Uses
 from federator.scheduling.governor import Health
 from federator.status import conditions
 from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
 
-ACCOUNT_S = 3.0
-"""Seconds between two writes of what accounts use: it is for users, decisions read the
-commitments."""
 LOOK_S = 60.0
 """Seconds between two searches for unknown slices; two searches in a row make a finding."""
 LOOK_BATCH = 2000
 """Slices examined before other work gets its turn."""
 OWNED = ("Ready", UNTRUSTWORTHY, *member_conditions.OWNED)
-CLAIM_PAUSE_S = 3.0
-"""Seconds between two attempts to claim a member, however many workloads wait for it."""
 SETTLE_S = 0.5
-"""Shapes and figures that arrive within so many seconds are written together."""
+"""Figures that arrive within so many seconds are written together."""
 
 
 class Turned(Protocol):
@@ -75,7 +60,7 @@ class Turned(Protocol):
 
 
 class Reporting:
-    """Writes the status of MemberClusters and the questions to members."""
+    """Writes the status of MemberClusters."""
 
     def __init__(
         self,
@@ -92,126 +77,13 @@ class Reporting:
         self.turned = turned
         self.clock = clock
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
-        self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
-        self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._look_due: dict[str, float] = {}
-        self._offered: dict[str, Resources] = {}
-        """Member -> what its nodes have for the federation, as last reported."""
-        self._short: Mapping[str, int] | None = None
-        self._usage: Usage | None = None
-        """Project -> workloads that lack copies because of a quota; None: to be counted."""
         self._figures_due: dict[str, float] = {}
-        self._claim_due: dict[str, float] = {}
-        state.signals.to_ask.append(self.ask_all)
         signals = state.signals
         signals.on_member(MemberTurn.REPORT, self.changed)
         signals.on_member(MemberTurn.FIGURES, self.counted)
-        signals.on_member(MemberTurn.ASK, lambda member: self.questions.add(member.name))
-        signals.on_member(
-            MemberTurn.ASK_SOON, lambda member: self.questions.add_after(member.name, SETTLE_S)
-        )
-        signals.on_member(MemberTurn.CLAIM, self._claim)
-        state.signals.on_booked.append(self.count_all)
-
-    def count_all(self) -> None:
-        """Decisions changed, and perhaps what accounts use."""
-        self._short = self._usage = None
-        for name in sorted(self.state.quotas):
-            self.accounts.add_after(name, ACCOUNT_S)
-
-    async def account(self, name: str) -> None:
-        """Brings the status of one FederatedQuota up to date: the use of its projects, summed over
-        decisions."""
-        account = self.state.quotas.get(name)
-        if account is None or not self.state.ready:
-            return
-        ref = registry.KINDS["FederatedQuota"].ref("", name)
-        try:
-            obj = await self.host.get(ref)
-        except errors.NotFound:
-            return
-        every = tuple(account for _, account in sorted(self.state.quotas.items()))
-        tree = self.state.commitments.tree(every)
-        uses, projects = Uses(tree, self._usage_in(tree)), tree.under(name)
-        usage = {
-            tier: {
-                resource: balances[name]
-                for resource, balances in uses.balances(tree.path(name)[-1], tier).items()
-            }
-            for tier in Tier
-        }
-        status = federatedquota.to_status(
-            account,
-            usage,
-            sum(map(self.state.commitments.placed, projects)),
-            sum(self._short_of_quota().get(project, 0) for project in projects),
-            self.state.commitments.terminating_in(set(tree.own(name))),
-            alone=tree.alone(name),
-        )
-        live = obj.get("status") or {}
-        status["conditions"] = conditions.merge(
-            live.get("conditions"),
-            (self._validity(account, tree),),
-            self.clock.rfc3339(),
-            (federatedquota.VALID,),
-        )
-        kept = {field: value for field, value in live.items() if field != "waiting"}
-        patch = diffs.replacement_patch(live, {**kept, **status})
-        if patch:
-            version = obj["metadata"]["resourceVersion"]
-            body = {"metadata": {"uid": account.uid, "resourceVersion": version}, "status": patch}
-            await self.host.patch(ref, body, subresource="status")
-
-    def _usage_in(self, tree: Tree) -> Usage:
-        """What projects use, in the domains of their trees too: summed once until decisions
-        change."""
-        if self._usage is None:
-            clusters = {
-                name: raw.text_map(member.obj, "metadata", "labels")
-                for name, member in self.state.members.items()
-            }
-            held = self.state.commitments
-            self._usage = usage_with_domains(held.usage, held, tree, clusters)
-        return self._usage
-
-    def _short_of_quota(self) -> Mapping[str, int]:
-        if self._short is None:
-            self._short = Counter(
-                record.terms.project
-                for record in self.state.records.values()
-                if record.terms.reason in BY_QUOTA
-            )
-        return self._short
-
-    def _validity(self, account: QuotaAccount, tree: Tree) -> Condition:
-        """The condition that says what is wrong with an account: the gravest reason, and all
-        sentences."""
-        capacity = sum_of(self._offered.get(member, ZERO) for member in self.state.members)
-        troubles = accounts.troubles(account, tree, capacity)
-        if not troubles:
-            return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
-        said = "; ".join(trouble.message for trouble in troubles)
-        return Condition(
-            federatedquota.VALID, conditions.FALSE, troubles[0].reason, said, account.generation
-        )
-
-    def _note_offered(self, member: Member) -> None:
-        """Records what a member's nodes have; what accounts promise and name is checked again."""
-        offered = ZERO
-        if member.contents.report is not None:
-            usable = memberfields.usable_permille(raw.text(member.obj, "spec", "usable"))
-            has = member.contents.report.capacity.allocatable
-            offered = has.scaled(usable).upper(Resources(dict.fromkeys(has, 1)))  # the names stay
-        if self._offered.get(member.name, ZERO) != offered:
-            self._offered[member.name] = offered
-            self.count_all()
-
-    def ask_all(self) -> None:
-        for name in sorted(self.state.members):
-            self.questions.add_after(name, SETTLE_S)
 
     def changed(self, member: Member) -> None:
-        self._note_offered(member)
         self.reports.add(member.name)
 
     def counted(self, member: Member) -> None:
@@ -220,11 +92,8 @@ class Reporting:
         self.reports.add_after(member.name, max(due_s, SETTLE_S))
 
     async def run(self) -> None:
-        """Serves the queues until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.reports.run(self.report, workers=8), name="reporting")
-            group.create_task(self.accounts.run(self.account, workers=2), name="accounts")
-            group.create_task(self.questions.run(self.ask, workers=8), name="asking")
+        """Serves the queue until cancelled."""
+        await self.reports.run(self.report, workers=8)
 
     async def report(self, name: str) -> RequeueAfter | None:
         """Brings one MemberCluster's status up to date."""
@@ -468,82 +337,6 @@ class Reporting:
             self.clock.now() - (self.clock.monotonic() - member.link.reachability.heard_at_s)
         )
 
-    def _claim(self, member: Member) -> None:
-        """A workload waits for this member to be claimed."""
-        name, now = member.name, self.clock.monotonic()
-        due = self._claim_due.get(name, now)
-        if due <= now:
-            self._claim_due[name] = now + CLAIM_PAUSE_S
-        self.questions.add_after(name, max(0.0, due - now))
-
-    async def ask(self, name: str) -> None:
-        """Writes into the member's ClusterCapacity the shapes that decisions need, and the host's
-        claim."""
-        member = self.state.members.get(name)
-        if (
-            member is None
-            or member.link.client is None
-            or not member.contents.claim_known
-            or member.released
-            or member.abandoned
-        ):
-            return
-        if member.link.reachability.state is not Reachability.LIVE:
-            # it will be asked when it answers again; until then every try would be one more that is
-            # lost
-            return
-        if member.duplicate_of or (
-            member.other_host and member.other_host != claims.given_up(member.obj)
-        ):
-            return
-        spec = clustercapacity.to_spec(self.state.shapes.values())
-        asked = member.contents.report.shapes if member.contents.report is not None else ()
-        news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(asked) else {}
-        if member.claimed and not news:
-            return
-        kind = registry.KINDS["ClusterCapacity"]
-        ref = kind.ref("", clustercapacity.NAME)
-        if not member.claimed and (trouble := await self._identity_trouble(member)):
-            raise errors.Conflict(f"{name} is not claimed: {trouble}")
-        claim = {"annotations": {claims.annotation(member.fleet): member.host_uid}}
-        before = member.contents.report
-        if before is None:
-            body = {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "metadata": {"name": ref.name, **claim},
-            }
-            try:
-                member.note_capacity(await member.link.client.create(ref, {**body, "spec": spec}))
-            except errors.AlreadyExists as meanwhile:
-                # the watch will tell, in a moment
-                raise errors.Conflict(str(meanwhile)) from meanwhile
-        elif member.claimed:
-            await member.link.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
-        else:
-            # Two hosts that come at the same time: the version lets one of them have it, and the
-            # other see that.
-            meta = {"uid": before.uid, "resourceVersion": before.resource_version, **claim}
-            member.note_capacity(await member.link.client.patch(ref, {"metadata": meta, **news}))
-            log.info(
-                "%s belongs to this host from now on (before: %s)", name, before.host or "nobody"
-            )
-            self.state.signals.member_changed(MemberChanged.CLAIMED, member)
-
-    async def _identity_trouble(self, member: Member) -> str:
-        """Reads its identity again before it is claimed: a cluster that was created anew at the
-        same address has lost its claim (F35), and the next probe that asks may be a minute away.
-        Raises ApiErrors."""
-        if member.link.client is None:
-            raise errors.Unreachable(f"{member.name}: there is no connection")
-        uid = await member.link.client.kube_system_uid()
-        trouble = member.identity_trouble(uid, member.host_uid)
-        if uid != member.link.uid:
-            trouble = trouble or f"it answers as {uid}, and was {member.link.uid} at the last probe"
-        if trouble:
-            member.link.meet_other(uid)
-        return trouble
-
 
 def _ready(member: Member) -> str:
     """The summary of a member that accepts work, or would, but for its drain or a contradiction."""
@@ -554,13 +347,6 @@ def _ready(member: Member) -> str:
     if maintenance is not None and maintenance.reason in ("Announced", "UnderWay"):
         return f"{state}; Maintenance {maintenance.reason}: {maintenance.message}"
     return state
-
-
-def sum_of(parts: Iterable[Resources]) -> Resources:
-    total = ZERO
-    for part in parts:
-        total = total + part
-    return total
 
 
 def moved(before: Capacity, after: Capacity, permille: int, *, grows: bool = False) -> bool:

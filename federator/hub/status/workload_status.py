@@ -55,7 +55,7 @@ webhook gives way."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _RefusedStatus:
     """A workload with a status that the host refused: in which version, how often in a row, and
     until when none is sent (monotonic)."""
 
@@ -89,7 +89,7 @@ class StatusAggregation:
         )
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
-        self._refused: dict[WorkloadKey, _Refused] = {}
+        self._refused: dict[WorkloadKey, _RefusedStatus] = {}
         """Workloads with a last status that the host refused."""
         self._pinned: set[WorkloadKey] = set()
         """Workloads that keep a version of their RuntimeProfile for a time."""
@@ -159,7 +159,7 @@ class StatusAggregation:
             self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5
         )
         until_s = self.clock.monotonic() + wait_s
-        self._refused[workload.key] = _Refused(workload.resource_version, times, until_s)
+        self._refused[workload.key] = _RefusedStatus(workload.resource_version, times, until_s)
 
     def _was_placed(self, workload: Workload) -> bool:
         """Whether its status, which outlives hubs, names clusters: then it had a decision that this

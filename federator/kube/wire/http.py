@@ -240,7 +240,7 @@ class HttpTransport:
         rebinding)."""
         family, kind, protocol, _, address = info
         if self.endpoint.guard is not None and (reason := self.endpoint.guard(str(address[0]))):
-            raise _Refused(reason)
+            raise _GuardRefused(reason)
         made = socket.socket(family, kind, protocol)
         try:
             shortage.refuse_if_beyond(made.fileno(), self._spared())
@@ -254,7 +254,7 @@ class HttpTransport:
         return shortage.reserve() if self.endpoint.spares else 0
 
 
-class _Refused(OSError):
+class _GuardRefused(OSError):
     """The guard refuses an address."""
 
 
@@ -354,7 +354,7 @@ def speaking_our_errors(peer: str, spared: int = 0) -> Iterator[None]:
         ):
             raise shortage.of(peer) from exc
         what = "its proxy " if isinstance(exc, aiohttp.ClientProxyConnectionError) else ""
-        refused = isinstance(exc.os_error, _Refused)
+        refused = isinstance(exc.os_error, _GuardRefused)
         kind = errors.AddressRefused if refused else errors.Unreachable
         raise kind(f"{peer}: {what}cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:

@@ -99,7 +99,7 @@ that is made anew shows neither."""
 
 
 @dataclass(slots=True)
-class _Verdict:
+class _Compared:
     """The last comparison of one object."""
 
     uid: str
@@ -124,7 +124,7 @@ class Verdicts:
     are gone."""
 
     def __init__(self, options: MemberOptions) -> None:
-        self._verdicts: dict[NativeKey, _Verdict] = {}
+        self._verdicts: dict[NativeKey, _Compared] = {}
         self._again_after_s = options.futile_pause_s
         self._tries: WriteFightDetector[NativeKey] = WriteFightDetector(
             writes=options.futile_writes,
@@ -178,7 +178,7 @@ class Verdicts:
     ) -> None:
         """This state is what the wish leads to; the bytes are not needed until it changes. `shown`:
         it is from the caches."""
-        self._verdicts[row.key] = _Verdict(
+        self._verdicts[row.key] = _Compared(
             row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown
         )
         row.document = row.applied = None

@@ -32,7 +32,7 @@ _RECORD: Final = "record "
 _LIST: Final = "list of "
 
 
-class Refused(ValueError):
+class InvalidExpression(ValueError):
     """An expression that cannot be used. `column` counts from 1."""
 
     def __init__(self, column: int, message: str) -> None:
@@ -65,7 +65,7 @@ def _tokens(source: str) -> list[_Token]:
     while at < len(source):
         match = _TOKENS.match(source, at)
         if match is None:
-            raise Refused(at + 1, f"syntax error at {source[at : at + 8]!r}")
+            raise InvalidExpression(at + 1, f"syntax error at {source[at : at + 8]!r}")
         kind = match.lastgroup or ""
         if kind != "blank":
             tokens.append(_Token(kind, match[0], at + 1))
@@ -93,14 +93,16 @@ class _Typed:
 
 
 def check(source: str) -> Checked:
-    """Raises `Refused`."""
+    """Raises `InvalidExpression`."""
     if len(source) > LONGEST:
-        raise Refused(LONGEST + 1, f"an expression has at most {LONGEST} characters")
+        raise InvalidExpression(LONGEST + 1, f"an expression has at most {LONGEST} characters")
     parser = _Parser(_tokens(source))
     result = parser.expression(0)
     parser.expect("end", "the end")
     if result.type != BOOL:
-        raise Refused(result.column, f"the expression is {_a(result.type)}, and must be a bool")
+        raise InvalidExpression(
+            result.column, f"the expression is {_a(result.type)}, and must be a bool"
+        )
     return Checked(frozenset(parser.reads))
 
 
@@ -159,7 +161,7 @@ class _Parser:
         return self.take()
 
     def fail(self, where: _Token | _Typed, message: str) -> NoReturn:
-        raise Refused(where.column, message)
+        raise InvalidExpression(where.column, message)
 
     def expression(self, depth: int) -> _Typed:
         """A whole expression: the ternary operator binds least."""
@@ -449,4 +451,6 @@ def _checked_pattern(part: _Typed) -> None:
     try:
         re.compile(part.text)
     except re.error as bad:
-        raise Refused(part.column, f"{part.text!r} is no regular expression: {bad}") from None
+        raise InvalidExpression(
+            part.column, f"{part.text!r} is no regular expression: {bad}"
+        ) from None

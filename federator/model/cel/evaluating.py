@@ -26,7 +26,7 @@ class Unanswered(Exception):
 
 @functools.lru_cache(maxsize=4096)
 def checked(source: str) -> Checked:
-    """The expression with what it reads. Raises `checking.Refused`."""
+    """The expression with what it reads. Raises `checking.InvalidExpression`."""
     return checking.check(source)
 
 
@@ -37,8 +37,8 @@ def reported(expression: Checked) -> bool:
 
 
 def holds(source: str, view: ClusterView) -> bool:
-    """Whether the expression is true of the cluster. Raises `Unanswered`, and `checking.Refused`
-    for one that is not checked yet and cannot be used."""
+    """Whether the expression is true of the cluster. Raises `Unanswered`, and
+    `checking.InvalidExpression` for one that is not checked yet and cannot be used."""
     expression = checked(source)
     seen, absent = _seen(expression, view)
     try:

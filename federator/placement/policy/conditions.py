@@ -14,7 +14,7 @@ from typing import Final
 
 from federator.model import properties
 from federator.model.cel import evaluating
-from federator.model.cel.checking import Refused
+from federator.model.cel.checking import InvalidExpression
 from federator.model.cel.evaluating import Unanswered
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import selectors
@@ -103,7 +103,7 @@ def _of_expression(term: Term, view: ClusterView) -> Unmet | None:
     try:
         if evaluating.holds(term.cel, view):
             return None
-    except (Unanswered, Refused) as why:
+    except (Unanswered, InvalidExpression) as why:
         text = f"its properties make the expression fail ({why})"
         return Unmet(term.path, str(term), text, Scope.NOW if term.reported else Scope.NEW)
     scope = Scope.NOW if term.reported else Scope.ALL

@@ -33,7 +33,7 @@ SKEW_S: Final = 60.0
 """A certificate may begin so many seconds later than this clock says: clocks differ."""
 
 
-class Refused(Exception):
+class CertificateRefused(Exception):
     """A request or a certificate is not what it must be. `reason` is CamelCase."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -57,11 +57,12 @@ class Facts:
 
 @contextlib.contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Raises Refused for what cannot be read in the block."""
+    """Raises CertificateRefused for what cannot be read in the block."""
     try:
         yield
     except _BROKEN as bad:
-        raise Refused("NotReadable", f"{what} cannot be read: {str(bad)[:120]}") from None
+        message = f"{what} cannot be read: {str(bad)[:120]}"
+        raise CertificateRefused("NotReadable", message) from None
 
 
 # -- requests -----------------------------------------------------------------
@@ -93,7 +94,7 @@ def checked_request(
     csr: x509.CertificateSigningRequest, identity: SpiffeId, dns: Sequence[str] = ()
 ) -> ec.EllipticCurvePublicKey:
     """The key of a request that asks for nothing but `identity`; an empty one asks for nothing.
-    Raises Refused."""
+    Raises CertificateRefused."""
     with readable("the request"):
         return _checked_request(csr, identity, dns)
 
@@ -103,20 +104,20 @@ def _checked_request(
 ) -> ec.EllipticCurvePublicKey:
     key = csr.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in CURVES:
-        raise Refused("UnsupportedKeyType", "the key must be ECDSA P-256 (or P-384)")
+        raise CertificateRefused("UnsupportedKeyType", "the key must be ECDSA P-256 (or P-384)")
     if not csr.is_signature_valid:
-        raise Refused("BadSignature", "the request is not signed by its own key")
+        raise CertificateRefused("BadSignature", "the request is not signed by its own key")
     if any(each.oid == NameOID.COMMON_NAME for each in csr.subject):
-        raise Refused("ForeignSubject", "the request must have no common name")
+        raise CertificateRefused("ForeignSubject", "the request must have no common name")
     asked: list[str] = []
     for extension in csr.extensions:
         if not isinstance(extension.value, x509.SubjectAlternativeName):
             name = extension.oid.dotted_string
-            raise Refused("ForeignExtension", f"the request asks for extension {name}")
+            raise CertificateRefused("ForeignExtension", f"the request asks for extension {name}")
         asked = [_named(each) for each in extension.value]
     allowed = {f"URI:{identity}", *(f"DNS:{name}" for name in dns)}
     if foreign := sorted(set(asked) - allowed):
-        raise Refused(
+        raise CertificateRefused(
             "ForeignName",
             f"the request asks for SAN {foreign[0][:200]}, and its token is that of {identity}",
         )
@@ -135,11 +136,11 @@ def _named(name: x509.GeneralName) -> str:
 
 
 def read_chain(pem: bytes, what: str) -> list[x509.Certificate]:
-    """The certificates in a text, at most `CHAIN_MAX` of a chain. Raises Refused."""
+    """The certificates in a text, at most `CHAIN_MAX` of a chain. Raises CertificateRefused."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
-        raise Refused("NotReadable", f"{what} holds no certificates in PEM") from None
+        raise CertificateRefused("NotReadable", f"{what} holds no certificates in PEM") from None
 
 
 def checked(
@@ -150,7 +151,7 @@ def checked(
     now_s: float,
 ) -> Facts:
     """What the certificate of a chain says, if it is this identity's and verifies with the bundle.
-    Raises Refused."""
+    Raises CertificateRefused."""
     with readable("the certificate"):
         return _checked(chain_pem, bundle_pem, identity, key, now_s)
 
@@ -165,13 +166,17 @@ def _checked(
     chain = read_chain(chain_pem, "the answer of the CA")
     roots = read_chain(bundle_pem, "the trust bundle")
     if len(chain) > CHAIN_MAX:
-        raise Refused("ChainTooLong", f"the chain has {len(chain)} certificates")
+        raise CertificateRefused("ChainTooLong", f"the chain has {len(chain)} certificates")
     leaf = chain[0]
     if key is not None and leaf.public_key() != key:
-        raise Refused("ForeignKey", "the certificate is for another key than the one made here")
+        raise CertificateRefused(
+            "ForeignKey", "the certificate is for another key than the one made here"
+        )
     named = _identity_of(leaf)
     if named != identity:
-        raise Refused("ForeignName", f"the certificate is that of {named}, not of {identity}")
+        raise CertificateRefused(
+            "ForeignName", f"the certificate is that of {named}, not of {identity}"
+        )
     _check_use(leaf)
     _check_times(leaf, "the certificate", now_s)
     _check_path(chain, roots, now_s)
@@ -187,46 +192,50 @@ def _checked(
 
 
 def _identity_of(leaf: x509.Certificate) -> SpiffeId:
-    """Raises Refused: SPIFFE allows exactly one URI."""
+    """Raises CertificateRefused: SPIFFE allows exactly one URI."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        raise Refused("NoName", "the certificate has no SAN") from None
+        raise CertificateRefused("NoName", "the certificate has no SAN") from None
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     if len(uris) != 1:
-        raise Refused("NoName", f"the certificate has {len(uris)} URIs; exactly one is accepted")
+        raise CertificateRefused(
+            "NoName", f"the certificate has {len(uris)} URIs; exactly one is accepted"
+        )
     try:
         return parse(uris[0])
     except NoId as bad:
-        raise Refused("ForeignName", str(bad)) from None
+        raise CertificateRefused("ForeignName", str(bad)) from None
 
 
 def _check_use(leaf: x509.Certificate) -> None:
     for extension in leaf.extensions:
         value = extension.value
         if isinstance(value, x509.BasicConstraints) and value.ca:
-            raise Refused("IsAuthority", "the certificate may sign others; a pod's must not")
+            raise CertificateRefused(
+                "IsAuthority", "the certificate may sign others; a pod's must not"
+            )
         if isinstance(value, x509.KeyUsage) and not value.digital_signature:
-            raise Refused("BadUsage", "the certificate may not sign handshakes")
+            raise CertificateRefused("BadUsage", "the certificate may not sign handshakes")
     try:
         uses = set(leaf.extensions.get_extension_for_oid(ExtensionOID.EXTENDED_KEY_USAGE).value)  # type: ignore[call-overload]
     except x509.ExtensionNotFound:
         return
     if not {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH} <= uses:
-        raise Refused("BadUsage", "the certificate is not for both clients and servers")
+        raise CertificateRefused("BadUsage", "the certificate is not for both clients and servers")
 
 
 def _check_times(certificate: x509.Certificate, what: str, now_s: float) -> None:
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     early_s = begin.timestamp() - now_s
     if early_s > SKEW_S:
-        raise Refused(
+        raise CertificateRefused(
             "ClockOff",
             f"{what} begins {early_s:.0f} s from now by the clock of this node: this clock or that"
             " of the CA is off",
         )
     if end.timestamp() <= now_s:
-        raise Refused(
+        raise CertificateRefused(
             "Expired",
             f"{what} ({_subject(certificate)}) expired at {end:%Y-%m-%dT%H:%M:%SZ}, and the clock"
             f" of this node says {datetime.fromtimestamp(now_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -254,7 +263,7 @@ def _check_path(
             continue
         _check_times(root, "the root certificate", now_s)
         return
-    raise Refused(
+    raise CertificateRefused(
         "UnknownAuthority",
         f"the chain ends at {below.issuer.rfc4514_string()[:200] or 'an unnamed issuer'}, which is"
         " not in the trust bundle",
@@ -267,11 +276,13 @@ def _check_signs(above: x509.Certificate, below: x509.Certificate) -> None:
     except x509.ExtensionNotFound:
         may = False
     if not may:
-        raise Refused("BadChain", f"{_subject(above)} may not sign certificates")
+        raise CertificateRefused("BadChain", f"{_subject(above)} may not sign certificates")
     try:
         below.verify_directly_issued_by(above)
     except (ValueError, TypeError, InvalidSignature):
-        raise Refused("BadChain", f"{_subject(below)} is not signed by {_subject(above)}") from None
+        raise CertificateRefused(
+            "BadChain", f"{_subject(below)} is not signed by {_subject(above)}"
+        ) from None
 
 
 def _subject(certificate: x509.Certificate) -> str:
@@ -280,7 +291,7 @@ def _subject(certificate: x509.Certificate) -> str:
 
 def joined(*bundles: bytes) -> bytes:
     """One bundle with each certificate once, in a stable order: the same roots give the same
-    bytes. Raises Refused."""
+    bytes. Raises CertificateRefused."""
     roots = {
         hashlib.sha256(each.public_bytes(serialization.Encoding.DER)).digest(): each
         for bundle in bundles

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from federator.runtime.files import switching
 from federator.runtime.identity import certificates
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.spiffe import parse
 
 CERTIFICATE: Final = "tls.crt"
@@ -50,8 +50,8 @@ class Renewal:
         return {"csr": certificates.request(self._key, str(self._id)).decode("ascii")}
 
     def finish(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """Checks the certificate, writes the files, and says what it says. Raises Refused,
-        OSError."""
+        """Checks the certificate, writes the files, and says what it says.
+        Raises CertificateRefused, OSError."""
         chain, bundle = answer["chain"].encode(), certificates.joined(answer["bundle"].encode())
         now_s, key = self._wall(), self._key
         facts = asdict(certificates.checked(chain, bundle, self._id, key.public_key(), now_s))
@@ -67,22 +67,22 @@ class Renewal:
 
 
 def renew(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a key and writes its certificate. Raises Refused, OSError."""
+    """Makes a key and writes its certificate. Raises CertificateRefused, OSError."""
     renewal = Renewal(order)
     _say(renewal.request())
     return renewal.finish(_heard())
 
 
-def refusal(bad: Refused | OSError, order: Mapping[str, Any]) -> dict[str, Any]:
+def refusal(bad: CertificateRefused | OSError, order: Mapping[str, Any]) -> dict[str, Any]:
     """What went wrong, as an outcome. A key is never in it."""
-    if isinstance(bad, Refused):
+    if isinstance(bad, CertificateRefused):
         return {"refused": bad.reason, "message": bad.message}
     message = f"{bad.strerror}: {bad.filename or order.get('folder', '')}"
     return {"refused": "NotWritten", "message": message}
 
 
 def inspect(order: dict[str, Any]) -> dict[str, Any]:
-    """Checks the files of a kubelet. Raises Refused, OSError."""
+    """Checks the files of a kubelet. Raises CertificateRefused, OSError."""
     chain = Path(order["chain"]).read_bytes()
     bundle = Path(order["bundle"]).read_bytes()
     return asdict(certificates.checked(chain, bundle, parse(order["id"]), None, time.time()))
@@ -93,7 +93,7 @@ def main() -> None:
     order = _heard()
     try:
         _say({"facts": renew(order) if "folder" in order else inspect(order)})
-    except (Refused, OSError) as bad:
+    except (CertificateRefused, OSError) as bad:
         _say(refusal(bad, order))
 
 

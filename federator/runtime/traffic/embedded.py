@@ -13,14 +13,14 @@ from typing import Final
 
 from federator.runtime.traffic import members
 from federator.runtime.traffic.members import Member
-from federator.runtime.traffic.registry import Login, Refused, Unreachable
+from federator.runtime.traffic.registry import Login, RegistrationRefused, Unreachable
 
 REQUEST_S: Final = 5.0
 ANYBODY: Final = ""
 
 
 @dataclass(slots=True)
-class Entry:
+class RegistryNode:
     """One node of a folder. `session` is "" for one that stays."""
 
     data: bytes
@@ -35,7 +35,7 @@ class Directory:
     away: bool = False
     delay_s: float = 0.0
     """How long each answer takes."""
-    folders: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    folders: dict[str, dict[str, RegistryNode]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     """Folder -> the login that may add and remove entries there."""
     heard_s: dict[str, float] = field(default_factory=dict)
@@ -143,22 +143,26 @@ class EmbeddedRegistry:
         try:
             data = member.data()
         except ValueError as bad:
-            raise Refused(str(bad)) from None
+            raise RegistrationRefused(str(bad)) from None
         await self._ask()
         entries = self.directory.folders.setdefault(member.folder, {})
         owner = self.directory.owners.setdefault(member.folder, self._login)
         present = entries.get(member.node)
         if owner not in (ANYBODY, self._login):
-            raise Refused(f"{member.folder} belongs to {owner}, and this pod is {self._login}")
+            raise RegistrationRefused(
+                f"{member.folder} belongs to {owner}, and this pod is {self._login}"
+            )
         if present is None or present.session != self._session or present.data != data:
-            entries[member.node] = Entry(data, self._session, self._login)
+            entries[member.node] = RegistryNode(data, self._session, self._login)
         return self._session
 
     async def leave(self, member: Member) -> None:
         await self._ask()
         owner = self.directory.owners.get(member.folder, ANYBODY)
         if owner not in (ANYBODY, self._login):
-            raise Refused(f"{member.folder} belongs to {owner}, and this pod is {self._login}")
+            raise RegistrationRefused(
+                f"{member.folder} belongs to {owner}, and this pod is {self._login}"
+            )
         self.directory.folders.get(member.folder, {}).pop(member.node, None)
 
     async def members(self, folder: str) -> Sequence[Member]:

@@ -17,7 +17,7 @@ from federator.runtime.parts import DRAIN_MAX_S, PartState, Waiting
 from federator.runtime.probes import Probe, Readiness
 from federator.runtime.traffic import settings as reading
 from federator.runtime.traffic.phases import EFFECTS, Effect, Phase, Sign, Standing
-from federator.runtime.traffic.registry import Refused, Registry, Unreachable
+from federator.runtime.traffic.registry import RegistrationRefused, Registry, Unreachable
 from federator.runtime.traffic.settings import Settings, Unusable
 
 log = logging.getLogger("federator.traffic")
@@ -201,7 +201,7 @@ class TrafficPart:
             else:
                 await self._registry.leave(member)
                 self._sign(Sign.REMOVED)
-        except (Unreachable, Refused) as bad:
+        except (Unreachable, RegistrationRefused) as bad:
             if str(bad) != self._standing.why:
                 log.warning("cannot %s the entry of %s: %s", effect.value, member.endpoint, bad)
             self._standing = self._standing.failed(str(bad), self._clock(), self._chance())

@@ -14,7 +14,7 @@ class Unreachable(Exception):
     """The registry did not answer in time. Trying again may help."""
 
 
-class Refused(Exception):
+class RegistrationRefused(Exception):
     """The registry refuses the entry. A person has to change something."""
 
 
@@ -60,13 +60,14 @@ class Registry(Protocol):
 
     async def join(self, member: Member) -> str:
         """Writes the entry, or makes an entry of an earlier session its own; returns the session
-        that holds it. Raises Unreachable and Refused."""
+        that holds it. Raises Unreachable and RegistrationRefused."""
 
     async def leave(self, member: Member) -> None:
-        """Removes the entry, if it is there. Raises Unreachable and Refused."""
+        """Removes the entry, if it is there. Raises Unreachable and RegistrationRefused."""
 
     async def members(self, folder: str) -> Sequence[Member]:
-        """All that can be read of a service, by name. Raises Unreachable and Refused."""
+        """All that can be read of a service, by name. Raises Unreachable and
+        RegistrationRefused."""
 
     async def close(self) -> None:
         """Ends the session and so its entries, as far as the registry can be reached."""
@@ -74,7 +75,7 @@ class Registry(Protocol):
 
 async def listed(registry: Registry, folder: str, within_s: float) -> Sequence[Member]:
     """All entries of a service, by a session that ends with the answer. Raises Unreachable after
-    `within_s`, and Refused."""
+    `within_s`, and RegistrationRefused."""
     moved = asyncio.Event()
     registry.watch(lambda _lost: moved.set())
     try:

@@ -34,7 +34,7 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
 from federator.runtime.traffic import members, registry
 from federator.runtime.traffic.members import Member
-from federator.runtime.traffic.registry import Refused, Unreachable
+from federator.runtime.traffic.registry import RegistrationRefused, Unreachable
 
 log = logging.getLogger("federator.traffic")
 
@@ -202,13 +202,13 @@ class ZooKeeperRegistry:
         try:
             data = member.data()
         except ValueError as bad:
-            raise Refused(str(bad)) from None
+            raise RegistrationRefused(str(bad)) from None
         try:
             for _ in range(3):
                 if await self._joined(member, data):
                     return self.session
         except _REFUSALS as bad:
-            raise Refused(self._denied(member, bad)) from None
+            raise RegistrationRefused(self._denied(member, bad)) from None
         raise Unreachable("another session changes the entry of this pod at the same time")
 
     async def _joined(self, member: Member, data: bytes) -> bool:
@@ -253,7 +253,7 @@ class ZooKeeperRegistry:
             except NoNodeError:
                 if depth > 1:
                     return  # another client removes folders; the caller tries again
-                raise Refused(
+                raise RegistrationRefused(
                     "the path at the end of FEDERATOR_ZOOKEEPER does not exist; create it"
                 ) from None
 
@@ -269,19 +269,21 @@ class ZooKeeperRegistry:
             return
         logins = self._logins()
         if self._trouble:
-            raise Refused(self._trouble)
+            raise RegistrationRefused(self._trouble)
         if self._rejected:
             if logins != self._shown or time.monotonic() - self._connected_s > AGAIN_S:
                 await self.close()
                 self._connect()
-            raise Refused(f"ZooKeeper does not take the login {_names(logins)}")
+            raise RegistrationRefused(f"ZooKeeper does not take the login {_names(logins)}")
         for login in logins:
             if login not in self._shown:
                 text = f"{login.name}:{login.secret}"
                 try:
                     await self._answer(self._client.add_auth_async, "digest", text)
                 except AuthFailedError:
-                    raise Refused(f"ZooKeeper does not take the login {login.name}") from None
+                    raise RegistrationRefused(
+                        f"ZooKeeper does not take the login {login.name}"
+                    ) from None
         self._shown = logins
 
     def _denied(self, member: Member, bad: Exception) -> str:
@@ -297,7 +299,7 @@ class ZooKeeperRegistry:
         except NoNodeError:
             return
         except _REFUSALS as bad:
-            raise Refused(self._denied(member, bad)) from None
+            raise RegistrationRefused(self._denied(member, bad)) from None
 
     async def members(self, folder: str) -> Sequence[Member]:
         try:
@@ -305,7 +307,7 @@ class ZooKeeperRegistry:
         except NoNodeError:
             return []
         except _REFUSALS:
-            raise Refused(f"ZooKeeper: {folder} may not be read") from None
+            raise RegistrationRefused(f"ZooKeeper: {folder} may not be read") from None
         asked = (self._read(folder, node) for node in sorted(nodes))
         return [member for member in await asyncio.gather(*asked) if member is not None]
 

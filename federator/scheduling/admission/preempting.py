@@ -243,7 +243,7 @@ def _left(entry: Entry, eviction: Eviction) -> int:
 
 
 def where(entry: Entry, eviction: Eviction) -> Entry:
-    """The entry whose clusters are capped at what they keep, so that copies leave the clusters of
+    """The entry with its clusters capped at what they keep, so that copies leave the clusters of
     the eviction. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()
     if standing.recorded is not None and standing.recorded.per_cluster:

@@ -12,7 +12,7 @@ from federator.api import raw
 from federator.cli.running import demo, newcomers
 from federator.kinds import read, registry
 from federator.kube.clock import Clock, RealClock
-from federator.runtime.traffic.embedded import Entry
+from federator.runtime.traffic.embedded import RegistryNode
 from federator.runtime.traffic.members import Member
 from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation, ensure
@@ -194,7 +194,7 @@ def test_the_registered_pods_of_each_service_are_told_by_cluster(tmp_path: Path)
             "/discovery/web/prod", f"{number:032x}", "10.0.0.1", 80, 1, {"cluster": cluster}
         )
         entries = backends.directory.folders.setdefault(member.folder, {})
-        entries[member.node] = Entry(member.data())
+        entries[member.node] = RegistryNode(member.data())
     head, row, note = demo.runtimes(backends).splitlines()
     assert head.split() == ["REGISTERED", "UNDER", "IDENTITY", "UNTIL", "a", "b"]
     assert row.split() == ["/discovery/web/prod", "-", "-", "2", "1"]

@@ -9,7 +9,7 @@ from federator.api import submissionpolicy
 from federator.cli.gateway.asking import Answer, verdict_lines
 from federator.cli.running import demo, frontdoor
 from federator.gateway.artifacts import provenance, workflows
-from federator.gateway.artifacts.ports import Refused
+from federator.gateway.artifacts.ports import ArtifactRefused
 from federator.gateway.artifacts.registry import digest_of
 from federator.kinds import read
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
@@ -55,7 +55,7 @@ def test_the_demo_s_policy_admits_the_reviewed_version_only() -> None:
         found[version] = signed, digest_of(file), policy
 
     assert provenance.check(*found["v1"]).reviewers == ("ben@example.com",)
-    with pytest.raises(Refused, match="no signed review"):
+    with pytest.raises(ArtifactRefused, match="no signed review"):
         provenance.check(*found["v2"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from federator.dashboard.routes import gathering
 from federator.dashboard.sources import rights
-from federator.dashboard.sources.fleet import Fleet
+from federator.dashboard.sources.fleet import FleetCache
 from federator.dashboard.sources.rows import WorkloadRow
 from federator.kinds import registry
 from federator.model.steps import ObjectRef
@@ -80,7 +80,7 @@ def test_a_reader_sees_and_counts_the_own_namespaces_only() -> None:
     play(counts_the_own)
 
 
-def everything(fleet: Fleet, _: rights.Scope) -> Iterable[WorkloadRow]:
+def everything(fleet: FleetCache, _: rights.Scope) -> Iterable[WorkloadRow]:
     return fleet.workloads()
 
 

@@ -13,7 +13,7 @@ from federator.dashboard.sources.prometheus import Prometheus, Silent
 from federator.dashboard.views import alerts as alert_views
 from federator.dashboard.views import timeline
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
+from federator.hub.history.entry import HistoryEntry, Kind
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Segments
@@ -57,9 +57,11 @@ async def remembered(world: World, folder: Path) -> None:
     uid = web["metadata"]["uid"]
     key = "PinterestService/feed/web"
     told = [
-        Entry(at=now - 50, kind=Kind.LEADER, before=1, after=2, cause="BeganToLead"),
-        Entry(at=now - 40, kind=Kind.DECISION, key=key, uid=uid, after={"a": 4}, cause="Placed"),
-        Entry(
+        HistoryEntry(at=now - 50, kind=Kind.LEADER, before=1, after=2, cause="BeganToLead"),
+        HistoryEntry(
+            at=now - 40, kind=Kind.DECISION, key=key, uid=uid, after={"a": 4}, cause="Placed"
+        ),
+        HistoryEntry(
             at=now - 30,
             kind=Kind.DECISION,
             key="PinterestService/ads/secret-of-ads",
@@ -67,8 +69,8 @@ async def remembered(world: World, folder: Path) -> None:
             after={"b": 2},
             cause="Placed",
         ),
-        Entry(at=now - 20, kind=Kind.CLUSTER, key="MemberCluster/a", cause="Cordoned"),
-        Entry(
+        HistoryEntry(at=now - 20, kind=Kind.CLUSTER, key="MemberCluster/a", cause="Cordoned"),
+        HistoryEntry(
             at=now - 10,
             kind=Kind.DECISION,
             key=key,
@@ -78,7 +80,7 @@ async def remembered(world: World, folder: Path) -> None:
             cause="Moved",
             evidence="4 of 4 placed",
         ),
-        Entry(
+        HistoryEntry(
             at=now - 5,
             kind=Kind.CONDITION,
             key=key,

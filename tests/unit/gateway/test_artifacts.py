@@ -13,7 +13,13 @@ from federator.api.submissionpolicy import Policy
 from federator.gateway.artifacts.artifacts import FRESH_S, SILENT_S, Artifacts
 from federator.gateway.artifacts.cache import Cache
 from federator.gateway.artifacts.images import Images
-from federator.gateway.artifacts.ports import Artifact, ArtifactStore, Build, Reason, Refused
+from federator.gateway.artifacts.ports import (
+    Artifact,
+    ArtifactRefused,
+    ArtifactStore,
+    Build,
+    Reason,
+)
 from federator.model import sources
 from tests.artifacts import made
 from tests.artifacts.embedded import EmbeddedStore
@@ -61,8 +67,10 @@ class Store:
         allowed = policies or (made.policy(),)
         return await self.artifacts.resolve(source, version, "ads", allowed)
 
-    async def refusal(self, version: str = "v1", *policies: Policy, **changes: str) -> Refused:
-        with pytest.raises(Refused) as refusal:
+    async def refusal(
+        self, version: str = "v1", *policies: Policy, **changes: str
+    ) -> ArtifactRefused:
+        with pytest.raises(ArtifactRefused) as refusal:
             await self.resolve(version, *policies, **changes)
         return refusal.value
 
@@ -243,7 +251,7 @@ async def test_tags_of_images_at_hosts_that_no_policy_names_are_refused_with_the
     await store.put(file=file)
     artifact = await store.resolve("v1", made.policy(provenance=made.OFF))
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         await store.artifacts.render(artifact, {}, "ads")
 
     (problem,) = refusal.value.problems

@@ -9,7 +9,7 @@ import pytest
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.messages import Caller
 from federator.gateway.artifacts import artifacts
-from federator.gateway.artifacts.ports import Reason, Refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Reason
 from federator.gateway.artifacts.secrets import KEPT_S, HostSecrets
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -59,7 +59,7 @@ async def test_a_missing_secret_and_missing_rights_are_named_without_the_content
         (missing, "other", "does not exist; spec.registries of the policy names it"),
         (denied, "ci", "the gateway may not read it"),
     ):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await secrets.login(name, "registry.example")
         assert refusal.value.reason is Reason.POLICY_INVALID
         assert str(refusal.value) == f"the Secret {NAMESPACE}/{name}: {problem}"
@@ -73,7 +73,7 @@ async def test_a_gateway_with_a_missing_secret_refuses_the_version_with_the_caus
     registry = {"host": "artifacts.example", "secretRef": {"name": "other"}}
     policy = made.policy(sources=["https://artifacts.example/ads/*"], registries=[registry])
     try:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ArtifactRefused) as refusal:
             await whole.resolve("https://artifacts.example/ads/serving", "v1", "ads", [policy])
     finally:
         await whole.close()

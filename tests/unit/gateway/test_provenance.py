@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from federator.api.submissionpolicy import Mode, Policy, Statement
 from federator.gateway.artifacts import envelopes, provenance, statements
-from federator.gateway.artifacts.ports import Reason, Refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Reason
 from federator.gateway.artifacts.registry import digest_of
 from tests.artifacts import made
 
@@ -25,7 +25,7 @@ def _policy(**changes: Any) -> Policy:
 
 
 def _refusal(signed: tuple[bytes, ...], policy: Policy | None = None) -> str:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         provenance.check(signed, DIGEST, policy or made.policy())
     assert refusal.value.reason is Reason.PROVENANCE
     return "\n".join(each.message for each in refusal.value.problems)
@@ -281,7 +281,7 @@ def test_no_review_is_asked_for_where_the_policy_says_zero() -> None:
 def test_keys_that_cannot_be_used_are_named_with_their_path(pem: str, problem: str) -> None:
     policy = made.policy(provenance={"keys": [{"name": "ci", "publicKey": pem}]})
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         provenance.check(made.good(), DIGEST, policy)
 
     assert refusal.value.reason is Reason.POLICY_INVALID
@@ -292,7 +292,7 @@ def test_keys_that_cannot_be_used_are_named_with_their_path(pem: str, problem: s
 def test_one_key_under_two_names_is_refused() -> None:
     twice = [{"name": name, "publicKey": made.key()[1]} for name in ("a", "b")]
 
-    with pytest.raises(Refused, match="is the key a again"):
+    with pytest.raises(ArtifactRefused, match="is the key a again"):
         provenance.check(made.good(), DIGEST, made.policy(provenance={"keys": twice}))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.gateway.artifacts import workflows
-from federator.gateway.artifacts.ports import Parameter, Reason, Refused
+from federator.gateway.artifacts.ports import ArtifactRefused, Parameter, Reason
 from tests.artifacts import made
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +21,7 @@ def _changed(**fields: Any) -> bytes:
 
 
 def _refusal(file: bytes) -> str:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         workflows.load(file)
     assert refusal.value.reason is Reason.FILE_INVALID
     return str(refusal.value)
@@ -89,7 +89,7 @@ def test_an_escaped_reference_is_left_as_text() -> None:
 def test_values_outside_their_declaration_are_refused_with_the_path(
     given_: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         workflows.render(workflows.load(made.WORKFLOW), given_, "ads")
 
     assert str(refusal.value) == problem
@@ -117,7 +117,7 @@ def test_command_lines_give_every_type_as_text(kind: str, text: str, value: obje
 @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "0x10", "yes", "1_000", "", " 1", "True"])
 @pytest.mark.parametrize("kind", ["integer", "number", "boolean"])
 def test_texts_with_a_second_reading_are_no_numbers_and_no_booleans(kind: str, text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ArtifactRefused):
         workflows.values((Parameter("p", kind),), {"p": text})
 
 
@@ -127,7 +127,7 @@ def test_a_parameter_without_default_is_required_and_an_enum_names_its_values() 
         Parameter("n", "number"),
     )
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         workflows.values(declared, {"zone": "c"})
 
     assert [str(each) for each in refusal.value.problems] == [
@@ -174,7 +174,7 @@ def test_long_values_cannot_be_multiplied_by_many_references() -> None:
     file["objects"][0]["spec"]["template"]["spec"]["containers"][0]["args"] = many
     workflow = workflows.load(json.dumps(file).encode())
 
-    with pytest.raises(Refused, match="have more than 4194304 characters of text"):
+    with pytest.raises(ArtifactRefused, match="have more than 4194304 characters of text"):
         workflows.render(workflow, {"model": "x" * 4000}, "ads")
 
 
@@ -284,7 +284,7 @@ def test_declarations_that_contradict_themselves_are_refused(
 def test_rendered_objects_are_checked_by_the_schema_of_their_kind() -> None:
     file = made.WORKFLOW.replace(b"project: ads", b"project: ads\n    shards: 3")
 
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ArtifactRefused) as refusal:
         workflows.render(workflows.load(file), {}, "ads")
 
     assert str(refusal.value) == "workflow.objects[0].spec.shards: unknown field"

@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.snapshot.quick import Quick
 from federator.hub.snapshot.world import StateCopy
 from federator.kube.threads import Stop
@@ -72,7 +72,7 @@ def tell(_: StateCopy, __: Stop) -> None:
 
 
 def refuse(_: StateCopy, __: Stop) -> None:
-    raise Refused(422, "Invalid", "it is refused", retry_after_s=3)
+    raise AccessRefused(422, "Invalid", "it is refused", retry_after_s=3)
 
 
 def break_down(_: StateCopy, __: Stop) -> None:

@@ -10,29 +10,29 @@ from pathlib import Path
 import pytest
 
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
+from federator.hub.history.entry import HistoryEntry, Kind
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
-from federator.hub.history.segments import Found, Segments, Wanted
+from federator.hub.history.segments import EntrySelection, Found, Segments
 from federator.kube.clock import Clock, RealClock
 
 WEB = "PinterestService/feed/web"
-ALWAYS = Wanted("", 0.0, 1e12, 1000)
+ALWAYS = EntrySelection("", 0.0, 1e12, 1000)
 
 
 def never() -> bool:
     return False
 
 
-def told(at: float, key: str = WEB, kind: Kind = Kind.DECISION, **more: object) -> Entry:
-    return Entry(at=at, kind=kind, key=key, **more)  # type: ignore[arg-type]
+def told(at: float, key: str = WEB, kind: Kind = Kind.DECISION, **more: object) -> HistoryEntry:
+    return HistoryEntry(at=at, kind=kind, key=key, **more)  # type: ignore[arg-type]
 
 
 def segments(folder: Path, segment_bytes: int = 64 * 1024, count: int = 8) -> Segments:
     return Segments(folder, segment_bytes=segment_bytes, segments=count)
 
 
-def lines(*found: Entry) -> list[bytes]:
+def lines(*found: HistoryEntry) -> list[bytes]:
     return [entries.line(entry) for entry in found]
 
 
@@ -49,9 +49,9 @@ def test_what_is_written_is_read_back_oldest_first(tmp_path: Path) -> None:
     kept.append(lines(told(3.0, key="PinterestService/feed/other"), told(4.0)))
 
     assert kept.read(ALWAYS, never).entries[0] == entries.read(entries.line(first))
-    assert times(kept.read(Wanted(WEB, 0.0, 10.0, 10), never)) == [1.0, 2.0, 4.0]
-    assert times(kept.read(Wanted(WEB, 2.0, 3.0, 10), never)) == [2.0]
-    newest = kept.read(Wanted(WEB, 0.0, 10.0, 2), never)
+    assert times(kept.read(EntrySelection(WEB, 0.0, 10.0, 10), never)) == [1.0, 2.0, 4.0]
+    assert times(kept.read(EntrySelection(WEB, 2.0, 3.0, 10), never)) == [2.0]
+    newest = kept.read(EntrySelection(WEB, 0.0, 10.0, 2), never)
     assert (times(newest), newest.more, newest.begins) == ([2.0, 4.0], True, 1.0)
 
 

@@ -14,9 +14,9 @@ from federator.hub.probing.stages import (
     Cause,
     Do,
     Probe,
+    ProbeSight,
     Result,
     Room,
-    Seen,
     Stage,
     Want,
     Work,
@@ -41,12 +41,12 @@ def at(stage: Stage, **more: Any) -> Probe:
 def test_a_probe_takes_every_stage_and_passes() -> None:
     probe, trail, now_s = stages.begun(Tier.RESERVED, 0.0), [], 0.0
     for seen, acts in (
-        (Seen(), Do.MAKE_SERVICE),
-        (Seen(Work()), None),
-        (Seen(WAITS), None),
-        (Seen(READY), Do.MAKE_JOBS),
-        (Seen(READY, Work()), None),
-        (Seen(READY, DONE), Do.ROLL),
+        (ProbeSight(), Do.MAKE_SERVICE),
+        (ProbeSight(Work()), None),
+        (ProbeSight(WAITS), None),
+        (ProbeSight(READY), Do.MAKE_JOBS),
+        (ProbeSight(READY, Work()), None),
+        (ProbeSight(READY, DONE), Do.ROLL),
     ):
         now_s += 1.0
         probe, do = stages.step(probe, seen, now_s)
@@ -54,21 +54,21 @@ def test_a_probe_takes_every_stage_and_passes() -> None:
         trail.append(probe.stage)
     probe = stages.rolled(probe, 2)
     for seen in (
-        Seen(READY, DONE),
-        Seen(dataclasses.replace(READY, generation=2), DONE),
-        Seen(dataclasses.replace(SECOND, observed=2, updated=0), DONE),
-        Seen(dataclasses.replace(SECOND, observed=2, actual=2), DONE),
+        ProbeSight(READY, DONE),
+        ProbeSight(dataclasses.replace(READY, generation=2), DONE),
+        ProbeSight(dataclasses.replace(SECOND, observed=2, updated=0), DONE),
+        ProbeSight(dataclasses.replace(SECOND, observed=2, actual=2), DONE),
     ):
         probe, do = stages.step(probe, seen, now_s)
         assert (probe.stage, do) == (Stage.ROLLED, None)
-    probe, do = stages.step(probe, Seen(dataclasses.replace(SECOND, observed=2), DONE), now_s)
+    probe, do = stages.step(probe, ProbeSight(dataclasses.replace(SECOND, observed=2), DONE), now_s)
     assert (probe.stage, do) == (Stage.REMOVED, Do.REMOVE)
-    probe, do = stages.step(probe, Seen(traces=True), now_s)
+    probe, do = stages.step(probe, ProbeSight(traces=True), now_s)
     assert (probe.over, do) == (False, Do.REMOVE)
-    probe, do = stages.step(probe, Seen(), now_s)
+    probe, do = stages.step(probe, ProbeSight(), now_s)
     assert probe.over
     assert do is None
-    assert probe.verdict == stages.Verdict(Result.PASSED)
+    assert probe.verdict == stages.ProbeEnd(Result.PASSED)
     assert trail[-1] is Stage.ROLLED
     assert trail[3] is Stage.REACHED
 
@@ -76,41 +76,55 @@ def test_a_probe_takes_every_stage_and_passes() -> None:
 @pytest.mark.parametrize(
     ("stage", "seen", "result"),
     [
-        (Stage.PLACED, Seen(Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=FULL), Result.BUSY),
-        (Stage.PLACED, Seen(Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=DEAD), Result.FAILED),
-        (Stage.PLACED, Seen(Work(refusal=Reason.INSUFFICIENT_CAPACITY)), Result.FAILED),
-        (Stage.PLACED, Seen(Work(refusal=Reason.CLUSTER_UNHEALTHY), room=EMPTY), Result.FAILED),
-        (Stage.PLACED, Seen(Work(refusal=Reason.QUOTA_EXCEEDED), room=EMPTY), Result.NOT_RUN),
-        (Stage.PLACED, Seen(room=EMPTY), Result.NOT_RUN),
-        (Stage.READY, Seen(WAITS, room=EMPTY), Result.FAILED),
-        (Stage.READY, Seen(WAITS, room=FULL), Result.FAILED),
+        (
+            Stage.PLACED,
+            ProbeSight(Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=FULL),
+            Result.BUSY,
+        ),
+        (
+            Stage.PLACED,
+            ProbeSight(Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=DEAD),
+            Result.FAILED,
+        ),
+        (Stage.PLACED, ProbeSight(Work(refusal=Reason.INSUFFICIENT_CAPACITY)), Result.FAILED),
+        (
+            Stage.PLACED,
+            ProbeSight(Work(refusal=Reason.CLUSTER_UNHEALTHY), room=EMPTY),
+            Result.FAILED,
+        ),
+        (Stage.PLACED, ProbeSight(Work(refusal=Reason.QUOTA_EXCEEDED), room=EMPTY), Result.NOT_RUN),
+        (Stage.PLACED, ProbeSight(room=EMPTY), Result.NOT_RUN),
+        (Stage.READY, ProbeSight(WAITS, room=EMPTY), Result.FAILED),
+        (Stage.READY, ProbeSight(WAITS, room=FULL), Result.FAILED),
         (
             Stage.READY,
-            Seen(dataclasses.replace(WAITS, unschedulable=True), room=FULL),
+            ProbeSight(dataclasses.replace(WAITS, unschedulable=True), room=FULL),
             Result.BUSY,
         ),
         (
             Stage.READY,
-            Seen(dataclasses.replace(WAITS, unschedulable=True), room=EMPTY),
+            ProbeSight(dataclasses.replace(WAITS, unschedulable=True), room=EMPTY),
             Result.FAILED,
         ),
         (
             Stage.READY,
-            Seen(dataclasses.replace(WAITS, unschedulable=True), room=FULL, silence="it is silent"),
+            ProbeSight(
+                dataclasses.replace(WAITS, unschedulable=True), room=FULL, silence="it is silent"
+            ),
             Result.FAILED,
         ),
-        (Stage.READY, Seen(room=EMPTY), Result.NOT_RUN),
-        (Stage.REACHED, Seen(READY, WAITS, room=EMPTY), Result.FAILED),
+        (Stage.READY, ProbeSight(room=EMPTY), Result.NOT_RUN),
+        (Stage.REACHED, ProbeSight(READY, WAITS, room=EMPTY), Result.FAILED),
         (
             Stage.REACHED,
-            Seen(READY, Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=FULL),
+            ProbeSight(READY, Work(refusal=Reason.INSUFFICIENT_CAPACITY), room=FULL),
             Result.BUSY,
         ),
-        (Stage.ROLLED, Seen(READY, DONE, room=EMPTY), Result.FAILED),
+        (Stage.ROLLED, ProbeSight(READY, DONE, room=EMPTY), Result.FAILED),
     ],
 )
 def test_a_missed_deadline_tells_a_broken_cluster_from_a_busy_one(
-    stage: Stage, seen: Seen, result: Result
+    stage: Stage, seen: ProbeSight, result: Result
 ) -> None:
     late_s = stages.WITHIN_S[stage]
     if result is not Result.NOT_RUN:
@@ -129,13 +143,13 @@ def test_a_missed_deadline_tells_a_broken_cluster_from_a_busy_one(
 
 def test_a_failed_job_and_a_halt_end_a_probe_before_its_deadline() -> None:
     lost = Work(failed=1, message="shard 0 failed")
-    probe, do = stages.step(at(Stage.REACHED), Seen(READY, lost, room=EMPTY), 1.0)
+    probe, do = stages.step(at(Stage.REACHED), ProbeSight(READY, lost, room=EMPTY), 1.0)
     assert probe.verdict is not None
     assert probe.verdict.result is Result.FAILED
     assert "shard 0 failed" in probe.verdict.message
     assert do is Do.REMOVE
     for stage in list(Stage)[:-1]:
-        halted = Seen(READY, DONE, halted="The cluster is being drained.")
+        halted = ProbeSight(READY, DONE, halted="The cluster is being drained.")
         probe, do = stages.step(at(stage), halted, 1.0)
         assert probe.verdict is not None
         assert do is Do.REMOVE
@@ -147,21 +161,21 @@ def test_a_failed_job_and_a_halt_end_a_probe_before_its_deadline() -> None:
 
 def test_what_is_not_removed_in_time_fails_the_probe_and_is_removed_further() -> None:
     late_s = stages.WITHIN_S[Stage.REMOVED]
-    probe, do = stages.step(at(Stage.REMOVED), Seen(traces=True), late_s)
+    probe, do = stages.step(at(Stage.REMOVED), ProbeSight(traces=True), late_s)
     assert probe.over
     assert do is Do.REMOVE
     assert probe.verdict is not None
     assert probe.verdict.stage is Stage.REMOVED
-    busy = stages.Verdict(Result.BUSY, Stage.PLACED, "full")
-    probe, _ = stages.step(at(Stage.REMOVED, verdict=busy), Seen(traces=True), late_s)
+    busy = stages.ProbeEnd(Result.BUSY, Stage.PLACED, "full")
+    probe, _ = stages.step(at(Stage.REMOVED, verdict=busy), ProbeSight(traces=True), late_s)
     assert probe.verdict == busy
-    assert stages.step(probe, Seen(READY), late_s) == (probe, None)
+    assert stages.step(probe, ProbeSight(READY), late_s) == (probe, None)
 
 
 def test_a_revision_that_was_not_written_passes_nothing() -> None:
-    assert not stages.passed(at(Stage.ROLLED), Seen(READY, DONE))
-    assert not stages.passed(at(Stage.READY), Seen(dataclasses.replace(READY, observed=0)))
-    assert not stages.passed(at(Stage.READY), Seen())
+    assert not stages.passed(at(Stage.ROLLED), ProbeSight(READY, DONE))
+    assert not stages.passed(at(Stage.READY), ProbeSight(dataclasses.replace(READY, observed=0)))
+    assert not stages.passed(at(Stage.READY), ProbeSight())
 
 
 @pytest.mark.parametrize(

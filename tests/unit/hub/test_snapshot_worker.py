@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from federator.hub.cache.state import HubState
 from federator.hub.options import HubOptions
-from federator.hub.query.access import Refused
+from federator.hub.query.access import AccessRefused
 from federator.hub.records import workloads
 from federator.hub.snapshot import following
 from federator.hub.snapshot.computing import Broken, Snapshots
@@ -279,7 +279,7 @@ async def test_what_the_worker_logs_is_redacted(
 
 
 async def test_what_an_answer_raises_is_raised_to_the_caller(snapshots: Snapshots) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AccessRefused) as refused:
         await snapshots(Kind.PLAN, works.refuse)
     assert (refused.value.status, refused.value.retry_after_s) == (422, 3)
     with pytest.raises(ZeroDivisionError, match="a bug"):

@@ -55,7 +55,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
     assert len(flag._waiters) == 1
     flag.set()
     await other
-    assert flag._waiters == ()
+    assert not flag._waiters
 
 
 def test_it_takes_a_tenth_of_what_an_event_does() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.cel import checking, evaluating
-from federator.model.cel.checking import Refused
+from federator.model.cel.checking import InvalidExpression
 from federator.model.fleet import Capacity, ClusterView, NodeRow
 from federator.model.resources import Resources
 from federator.model.terms import Stated
@@ -59,7 +59,7 @@ VIEW: Final = ClusterView(
     ],
 )
 def test_what_is_wrong_is_refused_with_its_column(source: str, column: int, why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InvalidExpression) as refused:
         checking.check(source)
     assert (refused.value.column, why in str(refused.value)) == (column, True), refused.value
 
@@ -131,10 +131,10 @@ WORDS: Final = st.sampled_from(
 
 @given(st.lists(WORDS, max_size=24).map(" ".join) | st.text(string.printable, max_size=60))
 def test_every_text_is_refused_with_a_column_or_evaluated(source: str) -> None:
-    refused: Refused | None = None
+    refused: InvalidExpression | None = None
     try:
         checking.check(source)
-    except Refused as why:
+    except InvalidExpression as why:
         refused = why
     if refused is not None:
         assert 1 <= refused.column <= len(source) + 2

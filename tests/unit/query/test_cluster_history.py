@@ -9,7 +9,7 @@ import pytest
 
 from federator.cli.leader import history
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
+from federator.hub.history.entry import HistoryEntry, Kind
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Segments
@@ -36,9 +36,9 @@ def test_what_happened_to_a_cluster_is_told_to_who_may_get_it(tmp_path: Path) ->
         journal = Journal(HistoryOptions(directory=str(tmp_path)), world.federation.clock)
         now = world.federation.clock.now()
         told = [
-            Entry(at=now - 90, kind=Kind.CLUSTER, key="MemberCluster/a", cause="Cordoned"),
-            Entry(at=now - 80, kind=Kind.CLUSTER, key="MemberCluster/ab", cause="Draining"),
-            Entry(at=now - 70, kind=Kind.DECISION, key="PinterestService/feed/web"),
+            HistoryEntry(at=now - 90, kind=Kind.CLUSTER, key="MemberCluster/a", cause="Cordoned"),
+            HistoryEntry(at=now - 80, kind=Kind.CLUSTER, key="MemberCluster/ab", cause="Draining"),
+            HistoryEntry(at=now - 70, kind=Kind.DECISION, key="PinterestService/feed/web"),
         ]
         Segments(tmp_path, segment_bytes=1 << 20, segments=2).append(
             [entries.line(entry) for entry in told]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from federator.hub.history import entry as entries
-from federator.hub.history.entry import Entry, Kind
+from federator.hub.history.entry import HistoryEntry, Kind
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Segments
@@ -32,11 +32,11 @@ async def created(world: World) -> str:
     return str(found["metadata"]["uid"])
 
 
-def decision(at: float, uid: str = "", key: str = KEY, **after: int) -> Entry:
-    return Entry(at=at, kind=Kind.DECISION, key=key, uid=uid, after=after, cause="Placed")
+def decision(at: float, uid: str = "", key: str = KEY, **after: int) -> HistoryEntry:
+    return HistoryEntry(at=at, kind=Kind.DECISION, key=key, uid=uid, after=after, cause="Placed")
 
 
-def asker(world: World, folder: Path, told: list[Entry]) -> Ask:
+def asker(world: World, folder: Path, told: list[HistoryEntry]) -> Ask:
     """Asks a port whose history holds these entries."""
     journal = Journal(HistoryOptions(directory=str(folder)), world.federation.clock)
     Segments(folder, segment_bytes=1 << 20, segments=2).append(
@@ -60,11 +60,13 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(
         await grant(world, "other", "ads", PSVC)
         now = world.federation.clock.now()
         told = [
-            Entry(at=now - 100, kind=Kind.LEADER, after=1, evidence="hub-0_abc"),
+            HistoryEntry(at=now - 100, kind=Kind.LEADER, after=1, evidence="hub-0_abc"),
             decision(now - 90, uid, a=6),
             decision(now - 80, "another", "PinterestService/feed/web-2", b=1),
-            Entry(at=now - 70, kind=Kind.CLUSTER, key="MemberCluster/a", before="Ready"),
-            Entry(at=now - 10, kind=Kind.CONDITION, key=KEY, uid=uid, after="Ready=True Ready"),
+            HistoryEntry(at=now - 70, kind=Kind.CLUSTER, key="MemberCluster/a", before="Ready"),
+            HistoryEntry(
+                at=now - 10, kind=Kind.CONDITION, key=KEY, uid=uid, after="Ready=True Ready"
+            ),
         ]
         asked = asker(world, tmp_path, told)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from federator.runtime.files import switching
 from federator.runtime.identity import certificates, spiffe
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.renewal import Lifetime
 from federator.runtime.identity.spiffe import NoId, SpiffeId
 from federator.signer import authorities
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from tests.unit.signer import cas
 
 WEB = SpiffeId("prod.example", "ads", "web")
@@ -85,14 +85,14 @@ class Made:
 
     def chain(self, identity: SpiffeId = WEB, at_s: float = NOW_S) -> bytes:
         pair = authorities.Pair((self.signing.certificate,), self.signing.key, self.root.pem)
-        return authorities.issued(pair, self.csr, Wanted(identity, 3600), at_s)
+        return authorities.issued(pair, self.csr, CertificateContent(identity, 3600), at_s)
 
     def checked(self, chain: bytes, now_s: float = NOW_S) -> certificates.Facts:
         return certificates.checked(chain, self.root.pem, WEB, self.key.public_key(), now_s)
 
 
 def refused(made: Made, chain: bytes, now_s: float = NOW_S) -> tuple[str, str]:
-    with pytest.raises(Refused) as bad:
+    with pytest.raises(CertificateRefused) as bad:
         made.checked(chain, now_s)
     return bad.value.reason, bad.value.message
 

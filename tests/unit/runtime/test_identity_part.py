@@ -19,7 +19,7 @@ from federator.runtime.identity.spiffe import SpiffeId
 from federator.runtime.parts import Waiting
 from federator.runtime.roles import Pod
 from federator.signer import authorities
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from tests.unit.signer import cas
 
 WEB = SpiffeId("test.example", "ads", "web")
@@ -43,7 +43,9 @@ class Near(Authority):
         root = self.roots[-1]
         pair = authorities.Pair((root.certificate,), root.key, root.pem)
         read = x509.load_pem_x509_csr(csr.encode())
-        chain = authorities.issued(pair, read, Wanted(self.signs_as, self.lifetime_s), time.time())
+        chain = authorities.issued(
+            pair, read, CertificateContent(self.signs_as, self.lifetime_s), time.time()
+        )
         return Issued(chain.decode(), await self.bundle())
 
     async def bundle(self) -> str:

@@ -20,9 +20,9 @@ from federator.kube.tlsserver import Incoming, Outgoing
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.signer import authorities
-from federator.signer.authorities import CertificateAuthority, Wanted
+from federator.signer.authorities import CertificateAuthority, CertificateContent
 from federator.signer.options import SignerOptions
 from federator.signer.server import Signer
 from tests.unit.embedded.inprocess import EPOCH_S
@@ -41,12 +41,12 @@ class Held(CertificateAuthority):
         signing = cas.authority("signing", now_s, above=self.root)
         self._pair = authorities.Pair((signing.certificate,), signing.key, self.root.pem)
         self.now_s = now_s
-        self.fails: Away | Refused | None = None
+        self.fails: Away | CertificateRefused | None = None
         self.says: bytes | None = None
         """What it signs in place of what was asked for: it lies."""
         self.takes_s = 0.0
 
-    async def sign(self, csr: x509.CertificateSigningRequest, wanted: Wanted) -> bytes:
+    async def sign(self, csr: x509.CertificateSigningRequest, wanted: CertificateContent) -> bytes:
         await asyncio.sleep(self.takes_s)
         if self.fails is not None:
             raise self.fails

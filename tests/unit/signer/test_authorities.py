@@ -14,9 +14,9 @@ from cryptography import x509
 
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.spiffe import SpiffeId
-from federator.signer.authorities import CertificateAuthority, FilesAuthority, Wanted
+from federator.signer.authorities import CertificateAuthority, CertificateContent, FilesAuthority
 from federator.signer.openbao import OpenBaoAuthority, connected
 from federator.signer.options import SignerOptions
 from tests.openbao import server
@@ -74,7 +74,7 @@ def of_openbao(running: OpenBao, folder: Path, **changed: object) -> OpenBaoAuth
 
 async def test_what_is_signed_says_what_was_wanted(authority: CertificateAuthority) -> None:
     key, csr = cas.request(str(WEB))
-    chain = await authority.sign(csr, Wanted(WEB, 7200, CLAIMS))
+    chain = await authority.sign(csr, CertificateContent(WEB, 7200, CLAIMS))
     bundle = await authority.bundle()
     facts = certificates.checked(chain, bundle, WEB, key.public_key(), time.time())
 
@@ -86,7 +86,7 @@ async def test_what_is_signed_says_what_was_wanted(authority: CertificateAuthori
 
 async def test_names_in_the_request_do_not_count(authority: CertificateAuthority) -> None:
     _, csr = cas.request(f"spiffe://{DOMAIN}/ns/kube-system/sa/admin", "api.example.com")
-    leaf = x509.load_pem_x509_certificate(await authority.sign(csr, Wanted(WEB, 3600)))
+    leaf = x509.load_pem_x509_certificate(await authority.sign(csr, CertificateContent(WEB, 3600)))
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
     assert [each.value for each in names] == [str(WEB)]
@@ -94,7 +94,7 @@ async def test_names_in_the_request_do_not_count(authority: CertificateAuthority
 
 async def test_the_signer_itself_gets_its_dns_names(authority: CertificateAuthority) -> None:
     _, csr = cas.request(str(WEB), "federator-signer.federator-system.svc")
-    wanted = Wanted(WEB, 3600, dns=("federator-signer.federator-system.svc",))
+    wanted = CertificateContent(WEB, 3600, dns=("federator-signer.federator-system.svc",))
     leaf = x509.load_pem_x509_certificate(await authority.sign(csr, wanted))
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
@@ -111,7 +111,7 @@ async def test_openssl_verifies_a_chain_and_two_pods_shake_hands(
         identity = SpiffeId(DOMAIN, "ads", account)
         key, csr = cas.request(str(identity))
         chain = tmp_path / f"{account}.crt"
-        chain.write_bytes(await authority.sign(csr, Wanted(identity, 3600, CLAIMS)))
+        chain.write_bytes(await authority.sign(csr, CertificateContent(identity, 3600, CLAIMS)))
         private = tmp_path / f"{account}.key"
         private.write_bytes(certificates.key_pem(key))
         pods.append((chain, private))
@@ -157,7 +157,7 @@ async def test_an_expired_intermediate_is_a_reason_to_wait(tmp_path: Path) -> No
     old = cas.authority("signing", now_s, above=root, lasts_s=60.0)
     authority = FilesAuthority(cas.lay_out(tmp_path, old, root), time.time, time.monotonic)
     with pytest.raises(Away, match="the intermediate certificate of the authority expired at 20"):
-        await authority.sign(cas.request(str(WEB))[1], Wanted(WEB, 3600))
+        await authority.sign(cas.request(str(WEB))[1], CertificateContent(WEB, 3600))
 
 
 async def test_a_certificate_ends_no_later_than_its_intermediate(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_a_certificate_ends_no_later_than_its_intermediate(tmp_path: Path)
     root = cas.authority("root", now_s)
     soon = cas.authority("signing", now_s, above=root, lasts_s=3600.0 + 600.0)
     authority = FilesAuthority(cas.lay_out(tmp_path, soon, root), time.time, time.monotonic)
-    chain = await authority.sign(cas.request(str(WEB))[1], Wanted(WEB, 3600))
+    chain = await authority.sign(cas.request(str(WEB))[1], CertificateContent(WEB, 3600))
 
     leaf = x509.load_pem_x509_certificates(chain)[0]
     assert leaf.not_valid_after_utc == soon.certificate.not_valid_after_utc
@@ -202,14 +202,14 @@ async def test_a_rotation_overlaps_and_a_half_written_one_changes_nothing(tmp_pa
     after = cas.authority("signing 2", now_s, above=new)
     authority = FilesAuthority(cas.lay_out(tmp_path, before, old), time.time, lambda: clock[0])
     key, csr = cas.request(str(WEB))
-    first = await authority.sign(csr, Wanted(WEB, 3600))
+    first = await authority.sign(csr, CertificateContent(WEB, 3600))
     (tmp_path / "tls.crt").write_bytes(after.pem)  # the key of the one before is there still
     clock[0] += 60
-    assert issuer_of(await authority.sign(csr, Wanted(WEB, 3600))) == issuer_of(first)
+    assert issuer_of(await authority.sign(csr, CertificateContent(WEB, 3600))) == issuer_of(first)
     cas.lay_out(tmp_path, after, old, new)
     clock[0] += 60
     bundle = await authority.bundle()
-    second = await authority.sign(csr, Wanted(WEB, 3600))
+    second = await authority.sign(csr, CertificateContent(WEB, 3600))
 
     assert issuer_of(second) != issuer_of(first)
     for chain in (first, second):  # old and new certificates verify with the same bundle
@@ -229,8 +229,8 @@ async def test_openbao_refuses_a_foreign_trust_domain(openbao: OpenBao, tmp_path
     authority = of_openbao(openbao, tmp_path)
     foreign = SpiffeId("else.example", "ads", "web")
     try:
-        with pytest.raises(Refused, match=r"refuses: .*URI Subject Alternative Name"):
-            await authority.sign(cas.request(str(foreign))[1], Wanted(foreign, 3600))
+        with pytest.raises(CertificateRefused, match=r"refuses: .*URI Subject Alternative Name"):
+            await authority.sign(cas.request(str(foreign))[1], CertificateContent(foreign, 3600))
     finally:
         await authority.close()
 
@@ -241,7 +241,7 @@ async def test_a_role_that_may_not_be_used_is_named(openbao: OpenBao, tmp_path: 
     authority = of_openbao(openbao, tmp_path, openbao_role="admins")
     try:
         with pytest.raises(Away, match=r"OpenBao \(pki/admins\) answers 403: .*permission denied"):
-            await authority.sign(cas.request(str(WEB))[1], Wanted(WEB, 3600))
+            await authority.sign(cas.request(str(WEB))[1], CertificateContent(WEB, 3600))
     finally:
         await authority.close()
 
@@ -254,13 +254,16 @@ async def test_both_roots_are_trusted_while_openbao_rotates(
     authority = of_openbao(openbao, tmp_path)
     key, csr = cas.request(str(WEB))
     try:
-        first = await authority.sign(csr, Wanted(WEB, 3600))
+        first = await authority.sign(csr, CertificateContent(WEB, 3600))
         made = {"common_name": "the next root", "key_type": "ec", "key_bits": 256}
         fresh = openbao.call("POST", "pki/root/rotate/internal", {**made, "ttl": "8760h"})["data"]
         openbao.call("POST", "pki/config/issuers", {"default": fresh["issuer_id"]})
         again = of_openbao(openbao, tmp_path)
         try:
-            second, bundle = await again.sign(csr, Wanted(WEB, 3600)), await again.bundle()
+            second, bundle = (
+                await again.sign(csr, CertificateContent(WEB, 3600)),
+                await again.bundle(),
+            )
         finally:
             await again.close()
     finally:

@@ -10,7 +10,7 @@ from federator.kube.wire.transport import Request
 from federator.runtime.identity import certificates
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.signer import authorities
-from federator.signer.authorities import BEFORE_S, Wanted
+from federator.signer.authorities import BEFORE_S, CertificateContent
 from federator.signer.openbao import OpenBaoAuthority
 from federator.signer.options import SignerOptions
 from tests.unit.embedded.inprocess import EPOCH_S
@@ -54,7 +54,9 @@ class Server:
         asked = json.loads(request.body)
         lasts_s = int(asked["ttl"].removesuffix("s")) + BEFORE_S
         csr = x509.load_pem_x509_csr(asked["csr"].encode())
-        chain = authorities.issued(self._pair, csr, Wanted(WEB, lasts_s), EPOCH_S).decode()
+        chain = authorities.issued(
+            self._pair, csr, CertificateContent(WEB, lasts_s), EPOCH_S
+        ).decode()
         return reply({"data": {"certificate": chain, "ca_chain": []}})
 
     def authority(self, folder: Path) -> OpenBaoAuthority:
@@ -70,7 +72,7 @@ async def test_a_certificate_lasts_no_longer_than_wanted_with_its_back_dating(
     server = Server()
     authority = server.authority(tmp_path)
     key, csr = cas.request(str(WEB))
-    chain = await authority.sign(csr, Wanted(WEB, 3600))
+    chain = await authority.sign(csr, CertificateContent(WEB, 3600))
     facts = certificates.checked(chain, server.root.pem, WEB, key.public_key(), EPOCH_S)
 
     assert facts.end_s - facts.begin_s == 3600
@@ -80,10 +82,10 @@ async def test_requests_in_flight_replace_a_revoked_token_once(tmp_path: Path) -
     server = Server()
     authority = server.authority(tmp_path)
     _, csr = cas.request(str(WEB))
-    await authority.sign(csr, Wanted(WEB, 3600))
+    await authority.sign(csr, CertificateContent(WEB, 3600))
     assert server.logins == 1
     server.refused.add("token-1")
 
-    await asyncio.gather(*(authority.sign(csr, Wanted(WEB, 3600)) for _ in range(32)))
+    await asyncio.gather(*(authority.sign(csr, CertificateContent(WEB, 3600)) for _ in range(32)))
 
     assert server.logins == 2

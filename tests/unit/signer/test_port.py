@@ -13,7 +13,7 @@ from federator.model.steps import ObjectRef
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.spiffe import SpiffeId
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from federator.signer.cluster import REVIEWS_MAX, REVIEWS_WAITING
 from federator.signer.options import SignerOptions
 from tests.unit.embedded.inprocess import EPOCH_S, cluster, on_virtual_time
@@ -139,7 +139,7 @@ async def test_a_certificate_of_another_name_does_not_leave_the_signer() -> None
     world = await member()
     other = SpiffeId("test.example", "ads", "admin")
     _, csr = cas.request(str(WEB))
-    world.authority.says = await world.authority.sign(csr, Wanted(other, 3600))
+    world.authority.says = await world.authority.sign(csr, CertificateContent(other, 3600))
     status, reason, detail = said(await world.ask(await world.token(), members.pem(csr)))
 
     assert (status, reason) == (403, "ForeignName")

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.runtime.identity import certificates
-from federator.runtime.identity.certificates import Refused
+from federator.runtime.identity.certificates import CertificateRefused
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.signer import authorities
-from federator.signer.authorities import Wanted
+from federator.signer.authorities import CertificateContent
 from tests.examples import examples
 from tests.unit.signer import cas
 
@@ -65,9 +65,9 @@ def test_what_is_accepted_is_certified_for_the_identity_of_the_token_alone(
 ) -> None:
     try:
         key = certificates.checked_request(csr, WEB)
-    except Refused:
+    except CertificateRefused:
         return
-    chain = authorities.issued(PAIR, csr, Wanted(WEB, 3600, ("cluster=a",)), NOW_S)
+    chain = authorities.issued(PAIR, csr, CertificateContent(WEB, 3600, ("cluster=a",)), NOW_S)
     leaf = x509.load_pem_x509_certificates(chain)[0]
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     asked = [each for extension in csr.extensions for each in extension.value]
@@ -87,7 +87,9 @@ def test_a_key_off_its_curve_is_refused_in_words() -> None:
     at = DER.index(b"\x03\x42\x00\x04") + 10
     broken = x509.load_der_x509_csr(DER[:at] + bytes([DER[at] ^ 1]) + DER[at + 1 :])
 
-    with pytest.raises(Refused, match="the request cannot be read: Invalid key") as refused:
+    with pytest.raises(
+        CertificateRefused, match="the request cannot be read: Invalid key"
+    ) as refused:
         certificates.checked_request(broken, WEB)
     assert refused.value.reason == "NotReadable"
 
@@ -98,7 +100,7 @@ def test_a_request_with_changed_bytes_is_refused_in_words(at: int, change: int, 
     data = bytearray(DER)
     data[at] ^= change
 
-    with pytest.raises(Refused):
+    with pytest.raises(CertificateRefused):
         read(bytes(data[: len(data) - cut]))
 
 
