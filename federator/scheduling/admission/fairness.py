@@ -56,6 +56,7 @@ def _candidates(
     leaving: list[Holder] = []
     for leaf, holders in held.items():
         own = leaf == preemptor.node
+        # An account within its guarantee has borrowed nothing that others may take back.
         take = rules.within if own else rules.reclaim
         if take is Take.NEVER or (not own and usage.within(leaf, preemptor.short)):
             continue
@@ -64,6 +65,7 @@ def _candidates(
             for holder in holders
             if uses_any(holder, preemptor.short) and may(take, preemptor, holder)
         ]
+    # Other accounts first: borrowed quota is taken back before own workloads are preempted.
     return sorted(leaving, key=lambda rival: (rival.node == preemptor.node, *order(rival)))
 
 
@@ -87,6 +89,7 @@ class _FairSearch:
                 if self._takes(queue.pop(leaf), Why.WITHIN):
                     return True
             elif within:
+                # Guaranteed quota is reclaimed from any borrower, whatever the shares are.
                 if self._takes(queue.pop(leaf), Why.RECLAIM):
                     return True
             elif (holder := self._passing(queue, leaf, strategy)) is not None and self._takes(
@@ -103,6 +106,7 @@ class _FairSearch:
         for leaf in queue:
             ours, theirs = self._shares(leaf)
             holder = queue.pop(leaf)
+            # One of each account: the rule compares with the share before anything is taken.
             queue.drop(leaf)
             if ours < theirs and self._takes(holder, Why.FAIR_SHARE):
                 return True
@@ -162,6 +166,8 @@ class _Queue:
                 yield root
             return
         while root not in self._pruned:
+            # Shares count as they would be with the preemptor: otherwise it would take from an
+            # account that has less than it has itself afterwards.
             self._search.simulate(1)
             leaf = self._next(root)
             self._search.simulate(-1)
@@ -190,6 +196,7 @@ class _Queue:
             if child in self._pruned:
                 continue
             inner = bool(usage.children[child])
+            # Only borrowers give; on the preemptor's own path its own workloads may leave too.
             idle = not usage.borrows(child) and child not in self._path
             if idle or (not inner and not self.has(child)):
                 self._pruned.add(child)
@@ -205,6 +212,7 @@ class _Queue:
     def _before(self, rival: tuple[Share, bool, str], best: tuple[Share, bool, str]) -> bool:
         if rival[:2] != best[:2]:
             return rival[:2] > best[:2]
+        # Equal shares: names and candidates decide, so that the order of the input does not.
         if rival[1]:
             return rival[2] > best[2]
         mine, others = self._waiting[rival[2]][0], self._waiting[best[2]][0]

@@ -172,6 +172,7 @@ def uses_any(holder: Holder, cells: Iterable[str]) -> bool:
 
 def order(holder: Holder) -> tuple[int, int, str]:
     """The first leaves first: the lowest priority, what was admitted last, the name."""
+    # The newest has done the least work, and least is lost with it.
     return holder.priority, -holder.seq, holder.uid
 
 
@@ -179,6 +180,7 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
     """The least number from low to high that is enough, where more is never less enough."""
     if low > high or not enough(high):
         return None
+    # By halves: each question counts the usage of a whole tree.
     while low < high:
         middle = (low + high) // 2
         if enough(middle):

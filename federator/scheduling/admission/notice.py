@@ -1,5 +1,5 @@
-"""When those that are to leave do: after the notice that the account which takes back gives, and no
-more in a minute than an operator allows. Work of tier Preemptible leaves at once.
+"""When victims leave: after the notice of the account that reclaims, and no more copies in a minute
+than the pace of the hub allows. Work of tier Preemptible leaves immediately.
 
 Times are epoch seconds.
 """
@@ -21,17 +21,19 @@ from federator.scheduling.entry import Entry, Noticed
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many copies may be told to leave now."""
+    """How many copies may be evicted now."""
 
     copies: int
     full: bool = False
-    """Nobody has left for a while: then any number may, so that what is large has its turn too."""
+    """No copy has left for a while: then any number may. A preemptor that needs more victims than
+    the pace allows in a minute would wait without end otherwise."""
     next_s: float = 0.0
     """Seconds until more may."""
     budgets: Budgets = NO_BUDGETS
     """Of those that leave."""
 
     def less(self, copies: int) -> "Pace":
+        # only the first preemptor may exceed the count: the next one waits for the pace again
         return replace(self, copies=self.copies - copies, full=self.full and not copies)
 
     def allows(self, copies: int) -> bool:
@@ -66,7 +68,7 @@ class NoticesGiven:
         return len(self._noticed)
 
     def of(self, key: WorkloadKey, uid: str) -> Noticed | None:
-        """What it was told that still stands."""
+        """Its notice, if it still stands."""
         if not self._noticed:
             return None
         of_uid, noticed = self._noticed.get(key, ("", None))
@@ -76,8 +78,10 @@ class NoticesGiven:
         self, decided: Container[WorkloadKey], notices: Iterable[Notice]
     ) -> list[WorkloadKey]:
         """Takes over what a cycle says. `decided`: preemptors for which earlier notices are void.
-        Returns those that are told something else now."""
+        Returns the victims with a new, another or no notice."""
         news = {entry.key: (entry.uid, entry.noticed) for entry in notices}
+        # A cycle gives all notices of the preemptors that it decided: it selects victims again each
+        # time, and a former victim must not leave by an old notice.
         void = [key for key, (_, entry) in self._noticed.items() if entry.by in decided]
         changed = []
         for key in dict.fromkeys((*void, *news)):
@@ -114,8 +118,8 @@ def has_pace(tier: Tier, why: str) -> bool:
 def pending(
     victims: Mapping[str, Eviction], entries: Mapping[str, Entry], tree: Tree, now_s: float
 ) -> list[Notice]:
-    """The notices of those that are to leave for one preemptor; none when all have had theirs. What
-    is to be more copies than was said begins anew."""
+    """The notices to the victims of one preemptor; none when all have had theirs. A victim that is
+    to lose more copies than its notice says gets a new one."""
     by = next(iter(victims.values())).by
     notice_s = max((tree.accounts[name].notice_s for name in tree.charged(by.project)), default=0)
     if not notice_s:
@@ -129,13 +133,17 @@ def pending(
         for leaves in victims.values()
         if needed(leaves)
     ]
+    # All or none: the victims of a preemptor leave in one cycle, so the latest notice decides.
     return notices if any(notice.noticed.due_s > now_s for notice in notices) else []
 
 
 def _noticed(leaves: Eviction, entry: Entry, by: Ask, notice_s: int, now_s: float) -> Noticed:
     copies, before = leaves.copies, entry.noticed
     if before is not None and before.project == by.project and copies <= before.copies:
+        # The time goes on when another workload of the account becomes the preemptor: otherwise
+        # each change at the head of its queue would start the notice again.
         return replace(before, by=by.key, copies=copies)
+    # Up to a whole second: messages show no fractions, and no copy leaves before the time shown.
     return Noticed(by.key, by.project, leaves.why, copies, float(math.ceil(now_s + notice_s)))
 
 
@@ -150,7 +158,7 @@ def until(notices: Iterable[Notice]) -> float:
 
 
 def sentence(noticed: Noticed) -> str:
-    """What the one that is to leave is told."""
+    """The message of a victim's notice."""
     leave = "1 copy leaves" if noticed.copies == 1 else f"{noticed.copies} copies leave"
     return (
         f"{leave} for {noticed.by} of project {noticed.project} ({noticed.why})"

@@ -101,6 +101,7 @@ def turns(
                 # A victim that cannot be written now says nothing when it can be.
                 evictions.later[key] = MOMENT_S
                 _wait(preemptor, staged, f"not now: {BUSY}")
+        # Notice before pace: time of a notice passes while the pace is used up by others.
         elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
             evictions.notices += pending
             evictions.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
@@ -114,6 +115,7 @@ def turns(
             accepted |= victims
             evictions.counted += count
             pace = pace.less(count)
+    # One decision for each workload and cycle: an eviction replaces the victim's own turn.
     for uid in accepted:
         due.pop(entries[uid].key, None)
     evictions.turns = [
@@ -133,6 +135,7 @@ def _entries(
             continue
         turn = due.get(commitment.key)
         entry = turn.entry if turn is not None else find(commitment.key)
+        # The uid: meanwhile another object may have the name of the victim.
         if entry is not None and entry.ask.uid == eviction.uid and not _unsafe(entry):
             entries[eviction.uid] = entry
     return entries
