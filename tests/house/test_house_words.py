@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.house import sources
@@ -19,6 +20,23 @@ MOST_OF_PERSONS = 12
 users, operators and owners, and a few lines of `placement`.
 """
 TEXTS = {".py", ".j2", ".yaml"}
+DECISIONS = ("federator/placement/", "federator/scheduling/")
+"""Packages that a reader of one decision has open together: no two classes there share a name."""
+OVERUSED = {
+    "Charge",
+    "Entry",
+    "Fleet",
+    "Outcome",
+    "Refused",
+    "Seen",
+    "Turn",
+    "Verdict",
+    "Wanted",
+    "World",
+}
+"""Names that up to nine classes of the package shared: one class each, decision 0270."""
+PUBLISHED = {"federator/gateway/api/models.py"}
+"""Names of its models stand in the OpenAPI document of the gateway."""
 
 
 def bound(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -60,3 +78,27 @@ def test_words_for_persons_are_not_used_of_things() -> None:
     ]
 
     assert len(lines) <= MOST_OF_PERSONS, "\n".join(lines)
+
+
+def test_a_class_name_of_the_decisions_has_one_meaning() -> None:
+    named = Counter(
+        node.name
+        for source in sources.all_sources()
+        if source.name.startswith(DECISIONS)
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef)
+    )
+
+    assert [name for name, count in named.items() if count > 1] == []
+
+
+def test_words_that_had_many_meanings_have_one() -> None:
+    named = Counter(
+        node.name
+        for source in sources.all_sources()
+        if source.name not in PUBLISHED
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and node.name in OVERUSED
+    )
+
+    assert [name for name, count in named.items() if count > 1] == []

@@ -18,6 +18,9 @@ from federator.scheduling.admission.holders import Why
 from federator.scheduling.admission.stage import Eviction
 from federator.scheduling.entry import Entry, Noticed
 
+PACED: Final = "as the pace of preemption allows (hub.preempted_copies_a_minute)"
+"""When the victims of a preemptor that waits for the pace leave, as the end of a sentence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

@@ -23,7 +23,7 @@ from federator.scheduling.entry import Entry
 from federator.scheduling.waiting.room_claims import WAITS_S
 from federator.scheduling.write_order import Decided
 
-BUSY: Final = "one of those that would leave is being decided on, or leaves for another"
+BUSY: Final = "a victim is being decided on, or is evicted for another workload"
 MOMENT_S: Final = 1.0
 """The least wait of a preemptor that waits for a moment."""
 Find = Callable[[WorkloadKey], Entry | None]
@@ -110,7 +110,7 @@ def turns(
         elif not pace.allows(count):
             evictions.undecided.add(key)
             evictions.later[key] = max(pace.next_s, MOMENT_S)
-            _wait(preemptor, staged, "as their turns come (hub.preempted_copies_a_minute)")
+            _wait(preemptor, staged, notice.PACED)
         else:
             accepted |= victims
             evictions.counted += count

@@ -6,7 +6,6 @@ no more in a minute than the pace of the hub and their own disruption budgets al
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
@@ -16,8 +15,6 @@ from federator.scheduling.admission import notice, preempting, rooms
 from federator.scheduling.admission.notice import Notice
 from federator.scheduling.admission.preempting import Evictions, Terms, Turn
 from federator.scheduling.admission.stage import Eviction
-
-SOON: Final = "as their turns come (hub.preempted_copies_a_minute)"
 
 
 @dataclass(slots=True)
@@ -76,7 +73,7 @@ def make(
         made.notices, made.later_s = pending, until_s - terms.now_s
         made.when = f"at {notice.moment(until_s)}, after its notice (spec.reclaimNoticeSeconds)"
     elif later and not terms.pace.allows(count):
-        made.undecided, made.when = True, SOON
+        made.undecided, made.when = True, notice.PACED
         made.later_s = terms.pace.next_s
     else:
         made.counted, later = count, {}
