@@ -146,12 +146,10 @@ def run(
     others: preempting.Find = preempting.nobody,
     pace: Pace = AT_ONCE,
 ) -> Cycle:
-    """Decides on the heads of the queue, in order, above what all workloads hold already; and
-    before them on their victims, which `others` finds when they are not due, as many as `pace`
-    allows. Room may be reserved for other workloads of the queue, from those later in the order.
-
-    `seq` returns the number of the next decision. The queue and the commitments are only read.
-    """
+    """Decides on the heads of the queue, in order, above what all workloads hold already. Victims
+    go before them: as many as `pace` allows, found by `others` when they are not due. Room may be
+    reserved for workloads that are earlier in the order. `seq` returns the number of the next
+    decision. The queue and the commitments are only read."""
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     buffers = setaside.buffers(ledger)
@@ -161,8 +159,7 @@ def run(
     nominated = _ALL_ADMITTED
     if snapshot.quotas or queue.claims or queue.room_claims or queue.reservations or buffers:
         nominated = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
-    admissions, evictions = nominated.admissions, nominated.evictions
-    reservations = nominated.reservations
+    evictions, reservations = nominated.evictions, nominated.reservations
 
     # 2. Order, by the workloads alone: the same ones get the same decisions.
     due = [turn.entry.charged for turn in turns.values()]
@@ -174,16 +171,7 @@ def run(
 
     # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
     # decision charges the ledger, so the next one sees what is left.
-    batch = _Batch(
-        snapshot,
-        commitments,
-        ledger,
-        reservations,
-        admissions.clusters,
-        seq,
-        buffers,
-        nominated.used,
-    )
+    batch = _Batch.of(snapshot, commitments, ledger, nominated, seq, buffers)
     for turn in evictions.turns:
         batch.decide(turn)
     for ask in asks:
@@ -192,7 +180,8 @@ def run(
         elif reservations is not None:
             reservations.reserve(ask, now=True)
     if evictions.turns:
-        batch.decided = [naming_victims(made, evictions, admissions) for made in batch.decided]
+        said = nominated.admissions
+        batch.decided = [naming_victims(made, evictions, said) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
@@ -314,6 +303,21 @@ class _Batch:
     decided: list[Decided] = field(default_factory=list)
     failed: dict[WorkloadKey, Exception] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(  # noqa: PLR0917 the parts of a cycle
+        cls,
+        snapshot: FleetSnapshot,
+        commitments: Commitments,
+        ledger: Ledger,
+        nominated: _Nominated,
+        seq: Callable[[], int],
+        buffers: frozenset[str],
+    ) -> "_Batch":
+        within, used = nominated.admissions.clusters, nominated.used
+        return cls(
+            snapshot, commitments, ledger, nominated.reservations, within, seq, buffers, used
+        )
 
     def decide(self, turn: Turn) -> None:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
