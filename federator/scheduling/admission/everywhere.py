@@ -51,6 +51,7 @@ def wants(
         if holding.count
     }
     for cluster, copies in lacking(ask, held, ledger).items():
+        # All or nothing: its clusters are judged together, whatever domains they are in.
         at = () if ask.policy.require_all else places.of(cluster)
         parts.setdefault(at, {})[cluster] = copies
     for _, there in sorted(parts.items()):
@@ -77,10 +78,12 @@ def lacking(ask: Ask, held: Mapping[str, int], ledger: Ledger) -> dict[str, int]
     if ask.shape.every_node:
         nodes = {name: ledger.nodes_admitting(name, ask.shape) for name in opened}
         joining = {name: count for name, count in nodes.items() if name not in held}
+        # A cluster that has not counted its nodes yet: what all of them need is not known.
         if ask.policy.require_all and PENDING in joining.values():
             return {}
         return {name: count for name, count in joining.items() if count > 0}
     if bounds.max_clusters is not None:
+        # Quota is asked for where the copies will go: clusters with more room score higher.
         joining_first = sorted(opened, key=lambda name: (-ledger.room(name, ask.shape), name))
         free = max(bounds.max_clusters - len(held.keys() & judged.keys()), 0)
         others = [name for name in joining_first if name not in held][:free]

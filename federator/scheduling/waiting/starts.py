@@ -85,6 +85,8 @@ def expected(
                 if ask.uid in starts:
                     starts[ask.uid] = max(starts[ask.uid], bound_s)
     now_s = ledger.snapshot.as_of
+    # Earlier ends may let others in first, and so start this workload later: either play may be
+    # the first.
     return {
         uid: Interval(
             now_s + (min(low[uid], high[uid]) - now_s) * EARLIEST,
