@@ -1,6 +1,6 @@
 """Runs the long-lived processes of the host: hub, dashboard, gateway; and the signer of a member.
 
-The top floor: only this module and `memberapp` combine settings, transports and processes.
+The top floor: only this module and `processes` combine settings, transports and processes.
 """
 
 import asyncio

@@ -1,17 +1,20 @@
 """What every long-lived process has: the connection to its API server, logs, metrics and probes,
-and an end on SIGTERM."""
+and an end on SIGTERM. And the member process, which is run without a module of the hub."""
 
 import asyncio
 import logging
+import random
 import signal
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from federator.kube.client import Client
+from federator.kube.clock import RealClock
 from federator.kube.login import connect
 from federator.kube.metrics import Metrics
 from federator.kube.wire.http import HttpTransport
-from federator.process import logs
+from federator.process import logs, malloc
 from federator.process.status_server import StatusServer
 from federator.settings import Settings
 
@@ -55,3 +58,31 @@ async def serve(
         log.info("stopped")
     finally:
         await status.close()
+
+
+async def run_member(
+    settings: Settings, access: Access, *, cluster: str, standalone: bool = False
+) -> None:
+    """Runs the member process until SIGTERM."""
+    # Here, and nothing of the hub anywhere in this module: each of both runs without the other.
+    from federator.member.process import MemberProcess
+
+    configure_logs(settings)
+    malloc.collect_rarely()
+    malloc.return_large_blocks()
+    transport = await access.open()
+    metrics = Metrics()
+    process = MemberProcess(
+        Client(transport, cluster, field_manager="federator-member", metrics=metrics),
+        cluster=cluster,
+        fleet=settings.hub.fleet,
+        clock=RealClock(),
+        rng=random.Random(),
+        standalone=standalone,
+        options=settings.member,
+        metrics=metrics,
+    )
+    try:
+        await serve(settings, metrics, process.run(), lambda: {})
+    finally:
+        await transport.close()

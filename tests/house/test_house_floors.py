@@ -33,12 +33,10 @@ FLOORS = {
     "settings": 9,
     "processes": 9,
     "app": 9,
-    "memberapp": 9,
     "__main__": 9,
 }
 LAZY_UPWARD = {
     ("cli", "app"),
-    ("cli", "memberapp"),
     ("cli", "processes"),
     ("cli", "settings"),
 }
@@ -150,7 +148,7 @@ def test_the_simulator_needs_no_event_loop() -> None:
 def test_a_member_process_imports_nothing_of_hub_and_host() -> None:
     """Each member cluster runs one: the hub's modules were 25 MB and 0.3 s of processor in each."""
     code = (
-        "import sys, federator.cli.running.processes, federator.memberapp\n"
+        "import sys, federator.cli.running.processes, federator.processes, federator.member.process\n"
         "print(*(name for name in sys.modules if name.startswith('federator.')))"
     )
     ran = subprocess.run(

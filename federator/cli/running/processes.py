@@ -82,12 +82,11 @@ def member(
     standalone: bool,
 ) -> None:
     """Run the member process of one cluster: it expands slices and reports status and capacity."""
-    from federator import memberapp
-    from federator.processes import Access
+    from federator.processes import Access, run_member
 
     settings = settings_of(config_file, {"hub": {"fleet": fleet}} if fleet else {})
     common.run(
-        memberapp.run_member(
+        run_member(
             settings,
             Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
             cluster=cluster,
