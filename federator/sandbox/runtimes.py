@@ -204,7 +204,10 @@ class PodRuntimes:
         run = self._runs.pop(uid, None)
         if run is None:
             return
-        self._counts[run.workload] -= 1
+        # Pods of a job come and go by the hundred: those that follow the first ones are not run.
+        owners = raw.objects(run.pod, "metadata", "ownerReferences")
+        if all(raw.text(owner, "kind") != "Job" for owner in owners):
+            self._counts[run.workload] -= 1
         assert run.task is not None
         run.task.cancel()
         shutil.rmtree(run.folder, ignore_errors=True)
