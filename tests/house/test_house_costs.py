@@ -56,7 +56,6 @@ SLOW: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         ),
         "simulation/test_moves.py": ("test_no_move_lowers_the_ready_count",),
         "simulation/test_reclaims.py": ("test_every_rule_holds_while_tenants_come_and_go",),
-        "simulation/test_runtimes.py": ("test_pods_run_on_whatever_befalls_their_backends",),
         "simulation/test_simulation.py": (
             "test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes",
             "test_the_worlds_that_draw_most_for_their_cost_keep_every_rule",

@@ -11,6 +11,7 @@ import datetime
 import hashlib
 import io
 import json
+import logging
 import ssl
 import tarfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -362,3 +363,34 @@ class Backends:
         except verification.VerificationError as bad:
             return str(bad)
         return ""
+
+
+class Heard(logging.Handler):
+    """Everything that is logged, scanned."""
+
+    def __init__(self, scan: Callable[[str, str], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self.scan = scan
+        self.lines = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines += 1
+        self.scan("the log", f"{self.format(record)} {record.__dict__}")
+
+
+@contextlib.contextmanager
+def listening(scan: Callable[[str, str], None]) -> Iterator[Heard]:
+    """What is logged meanwhile is scanned, and goes nowhere else."""
+    heard, logger = Heard(scan), logging.getLogger("federator")
+    before = logger.level, logger.propagate, logging.root.manager.disable
+    logger.addHandler(heard)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logging.disable(logging.NOTSET)
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(heard)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        logging.disable(before[2])

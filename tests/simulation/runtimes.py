@@ -17,7 +17,6 @@ registry are those of the product; `backends` has the rest. Rules:
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import os
 import random
@@ -25,7 +24,6 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -137,19 +135,6 @@ class Maker:
             return {"facts": self._renewal.finish(words)}
         except (CertificateRefused, OSError) as bad:
             return refusal(bad, self._order)
-
-
-class Heard(logging.Handler):
-    """Everything that is logged, scanned."""
-
-    def __init__(self, scan: Any) -> None:
-        super().__init__(logging.DEBUG)
-        self.scan = scan
-        self.lines = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines += 1
-        self.scan("the log", f"{self.format(record)} {record.__dict__}")
 
 
 @dataclass
@@ -504,30 +489,12 @@ class Play:
         self.seen.update(f"{backend} {kind}" for backend, kind in self.backends.weather.fired)
 
 
-@contextlib.contextmanager
-def listening(play: Play) -> Iterator[Heard]:
-    """What is logged meanwhile is scanned, and goes nowhere else."""
-    heard, logger = Heard(play.scan), logging.getLogger("federator")
-    before = logger.level, logger.propagate, logging.root.manager.disable
-    logger.addHandler(heard)
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    logging.disable(logging.NOTSET)
-    try:
-        yield heard
-    finally:
-        logger.removeHandler(heard)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
-        logging.disable(before[2])
-
-
 async def _play(seed: int) -> Counter[str]:
     top = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="runtimes-"))
     try:
         play = Play(seed, top)
         asyncio.get_running_loop().run_in_executor = play.backends.threads.run_in_executor  # type: ignore[method-assign,assignment]
-        with listening(play) as heard:
+        with backends.listening(play.scan) as heard:
             await play.member.furnish()
             await play_until(play, LENGTH_S, play.happens(), every_s=LOOK_S)
             play.end()

@@ -153,13 +153,13 @@ def _of_profiles(
     of ours. Without any profiles in the files, they are those of the host, which are not known
     here. Decision 0167."""
     from federator.kinds import asks, registry
-    from federator.kinds.shared import placeholders, runtimefields
+    from federator.kinds.shared import runtimefields
     from federator.kinds.verbs import DEFAULT_PROFILE
     from federator.model.errors import FieldError
     from federator.model.policy import DEFAULT_POLICY
 
     if obj.get("kind") == "RuntimeProfile":
-        return list(placeholders.left(obj))
+        return list(runtimefields.unset(obj))
     problems = []
     kind = registry.kind_of(obj)
     for path in (("spec",), ("spec", "jobTemplate", "spec")):

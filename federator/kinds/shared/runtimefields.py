@@ -6,6 +6,7 @@ in their arguments (`federator runtime --roles identity,secrets,config`).
 """
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
@@ -21,6 +22,16 @@ from federator.runtime.files import wanted
 PATH: Final = "spec.runtime"
 ROLES: Final = {"secrets": wanted.SECRETS, "config": wanted.CONFIG}
 """Field of spec.runtime, and role that reads it -> variable."""
+PEM: Final = "-----BEGIN CERTIFICATE-----"
+BUNDLES: Final = frozenset(
+    {
+        "FEDERATOR_TRUST_BUNDLE",
+        "FEDERATOR_SECRETS_TRUST_BUNDLE",
+        "FEDERATOR_CONFIG_TRUST_BUNDLE",
+    }
+)
+"""Variables that hold certificates in PEM."""
+DOMAIN: Final = "federator.example"
 
 
 def _artifact_problem(text: str) -> str:
@@ -205,3 +216,25 @@ def _given(container: Obj, given: list[dict[str, Any]]) -> dict[str, Any]:
     own = raw.objects(container, "env")
     taken = {entry.get("name") for entry in own}
     return {**container, "env": [*own, *(each for each in given if each["name"] not in taken)]}
+
+
+def unset(profile: Obj) -> Iterator[FieldError]:
+    """Variables of a RuntimeProfile of `config` that an operator has to set, and has left as they
+    were."""
+    for field in ("initContainers", "sidecars"):
+        for at, entry in enumerate(raw.objects(raw.mapping(profile, "spec"), field)):
+            for index, variable in enumerate(raw.objects(raw.mapping(entry, "container"), "env")):
+                if problem := _unset(raw.text(variable, "name"), raw.text(variable, "value")):
+                    path = f"spec.{field}[{at}].container.env[{index}].value"
+                    yield FieldError(path, problem)
+
+
+def _unset(name: str, value: str) -> str:
+    if name in BUNDLES and value and PEM not in value:
+        return (
+            f"{name} holds no certificate in PEM, but {value[:60]!r}; put the root of your trust"
+            " domain there (config/profiles/README.md)"
+        )
+    if name == "FEDERATOR_TRUST_DOMAIN" and value == DOMAIN:
+        return f"{name} is the example {DOMAIN!r}; put your trust domain there, as in the signer"
+    return ""
