@@ -61,7 +61,7 @@ FAULTS: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...]]]] = {
     ("store", "denied"): ("secrets", ("may not read secret/data/ads/db",)),
     ("artifacts", "away"): ("config", (f"{ARTIFACTS} cannot be reached",)),
     ("artifacts", "silent"): ("config", (f"{ARTIFACTS} was silent for 10 s",)),
-    ("artifacts", "slow"): ("config", ("not complete within 600 s", f"https://{ARTIFACTS}/flags.tar")),
+    ("artifacts", "slow"): ("config", ("not complete within 600 s", f"https://{ARTIFACTS}/")),
     ("artifacts", "wrong bytes"): ("config", ("is asked for",)),
     ("artifacts", "cut off"): ("config", ("ended after",)),
     ("registry", "away"): ("traffic", ("registry does not answer",)),
