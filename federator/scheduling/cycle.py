@@ -470,10 +470,7 @@ def _decide(
 ) -> Decision:
     """`numbers`: cluster -> highest seq given in this cycle; updated here."""
     entry, standing = turn.entry, turn.entry.standing
-    least = numbering.epoch(standing, seq) if entry.ask.exclusive else 0
-
-    def mark(cluster: str) -> int:
-        return max(standing.mark(cluster), numbers.get(cluster, 0), least)
+    mark = numbering.marker(entry, numbers, seq)
 
     if entry.native or entry.refused is not None:
         hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
@@ -493,7 +490,8 @@ def _decide(
     if standing.marks:
         decision = numbering.marked(decision, standing.marks)
     for share in decision.shares:
-        numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
+        if share.seq > numbers.get(share.cluster, 0):
+            numbers[share.cluster] = share.seq
     if entry.ask.ordinals is not None or not standing.held:
         return decision  # ranges of ordinals are blocks, which grow
     return numbering.in_pieces(

@@ -8,11 +8,20 @@ from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.decision import Decision, Share
 from federator.model.shards import Ranges
-from federator.scheduling.entry import Entry, Standing
+from federator.scheduling.entry import Entry, Standing, no_mark
 
 FAR_TERMS: Final = 1 << 16
 """A number that is so many elections ahead of ours is not one that a hub of this host gave before
 the host was restored."""
+
+
+def marker(entry: Entry, given: Mapping[str, int], seq: int) -> Callable[[str], int]:
+    """Cluster -> the highest seq there of the workload, or in this cycle (`given`)."""
+    standing = entry.standing
+    least = epoch(standing, seq) if entry.ask.exclusive else 0
+    if standing.mark is no_mark and not least:  # of a new workload: asked for every cluster
+        return lambda cluster: given.get(cluster, 0)
+    return lambda cluster: max(standing.mark(cluster), given.get(cluster, 0), least)
 
 
 def numbered(

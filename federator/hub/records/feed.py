@@ -168,9 +168,9 @@ class Noted(Commitments):
         self._note("departed", cluster, uids)
         return super().departed(cluster, uids)
 
-    def in_flight(self, cluster: str, uid: str, seq: int) -> None:
-        self._note("in_flight", cluster, uid, seq)
-        super().in_flight(cluster, uid, seq)
+    def set_out(self, uid: str, slices: Mapping[str, int]) -> None:
+        self._note("set_out", uid, slices)
+        super().set_out(uid, slices)
 
     def confirm(self, cluster: str, uid: str, seq: int) -> None:
         self._note("confirm", cluster, uid, seq)

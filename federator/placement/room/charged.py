@@ -7,7 +7,7 @@ before. Whatever else changes makes a cluster be charged anew.
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -18,6 +18,8 @@ from federator.placement.room.trails import Departures, InFlight, Place, Places,
 
 Charge = tuple[Place, int, PodShape, int]
 """(step, which of its pods, that pod, copies more)."""
+Grown = dict[str, int]
+"""Cluster -> copies more."""
 OnRead = Callable[..., None]
 """Gets the name of a method of `Charged`, and its arguments: the same call on a copy makes the same
 change."""
@@ -88,10 +90,11 @@ class Charged:
 
     def take_steps(self, uid: str, was: Mapping[str, Step], now: Mapping[str, Step]) -> None:
         """The commitment of a workload says `now`; before, it said `was`."""
-        news = self.news
+        grown: dict[str, int] | None = None
+        if self.news is not None and now:
+            self.news.heard.update(now)
+            grown = self.news.grown.get(uid, {})
         for cluster, step in now.items():
-            if news is not None:
-                news.heard.add(cluster)
             if self._leaving:
                 self._stays(cluster, uid)
             kept = self._trails.get(cluster)
@@ -104,14 +107,16 @@ class Charged:
                     if new != trail:
                         self._changed(cluster)
                     continue
-            if news is not None:
-                news.grown.setdefault(uid, {}).setdefault(cluster, step[0])
+            if grown is not None:
+                grown.setdefault(cluster, step[0])
             recent = self._recent.get(cluster)
             if recent is None:
                 recent = self._recent[cluster] = Places()
             if not recent.append(step[0], uid):
                 # only when decisions are read that were made before: in any order
                 self._unsorted.add(cluster)
+        if grown and self.news is not None:
+            self.news.grown[uid] = grown
 
     def leave(self, cluster: str, uid: str, was: Step, *, undone: bool) -> None:
         """The commitment says nothing of this cluster any more, and before, it said `was`."""
@@ -172,20 +177,26 @@ class Charged:
         self._changed(cluster)
         return True
 
-    def in_flight(self, cluster: str, uid: str, seq: int) -> bool:
-        """The slice of this decision is not in the cluster yet. Returns whether it is charged."""
-        trail = self._trail(cluster, uid)
-        if not trail or trail[-1][0] != seq:
-            return False
-        news = self.news
-        if news is not None:
-            news.heard.add(cluster)
-        # What has grown is charged from what is missed when it is charged.
-        if self._in_flight.send(cluster, uid, seq) and (
-            news is None or cluster not in news.grown.get(uid, {})
-        ):
-            self._changed(cluster)
-        return True
+    def set_out(self, uid: str, slices: Mapping[str, int]) -> bool:
+        """The slices of these seqs are not in their clusters yet. Returns whether any is
+        charged."""
+        commitment, any_charged = self._held.get(uid), False
+        holdings = () if commitment is None else commitment.holdings
+        said = {held.cluster: held.seq for held in holdings}
+        grown = {} if self.news is None else self.news.grown.get(uid, {})
+        for cluster, seq in slices.items():
+            kept = self._trails.get(cluster)
+            trail = kept.get(uid) if kept else None
+            last = said.get(cluster) if trail is None else trail[-1][0] if trail else None
+            if last != seq:
+                continue
+            any_charged = True
+            if self.news is not None:
+                self.news.heard.add(cluster)
+            # What has grown is charged from what is missed when it is charged.
+            if self._in_flight.send(cluster, uid, seq) and cluster not in grown:
+                self._changed(cluster)
+        return any_charged
 
     def confirm(self, cluster: str, uid: str, seq: int) -> bool:
         """As `InFlight.confirm`."""
@@ -272,25 +283,18 @@ class Charged:
         """How many charges of the cluster may be made one by one."""
         return max(SINGLY_MORE, self._summed.get(cluster, (AT_FIRST, 0))[1] // SINGLY_OF)
 
-    def grows_beside(self, clusters: Set[str]) -> bool:
-        """Whether anything has grown in others than these clusters."""
-        news = self.news
-        return news is not None and any(not on.keys() <= clusters for on in news.grown.values())
-
-    def grown(self, includes: Callable[[str], int | None]) -> Iterator[tuple[str, Charge]]:
-        """(cluster, what is to be charged there beside what was charged) of what has grown only.
-        `includes`: up to which seq the report of a cluster includes decisions; None where nothing
-        is charged."""
-        if self.news is None:
-            return
-        for uid, since in self.news.grown.items():
-            said: Mapping[str, Step] | None = None
-            place: Place = (-1, uid)
+    def grown(self, includes: Mapping[str, int]) -> Iterator[tuple[Place, int, PodShape, Grown]]:
+        """What is to be charged beside what was charged, of what has grown only: (step, which of
+        its pods, that pod, cluster -> copies more). `includes`: cluster -> up to which seq its
+        report includes decisions; in others nothing is charged."""
+        grown = {} if self.news is None else self.news.grown
+        for uid, since in grown.items():
+            said = trails.steps(self._held.get(uid))
+            made: dict[tuple[int, int, int], tuple[PodShape, Grown]] = {}
             for cluster, first in since.items():
-                if (seen := includes(cluster)) is None:
+                seen = includes.get(cluster)
+                if seen is None:
                     continue
-                if said is None:
-                    said = trails.steps(self._held.get(uid))
                 missed = self._in_flight.missed(cluster).get(uid)
                 if missed is not None and missed <= seen:
                     seen = missed - 1
@@ -300,9 +304,12 @@ class Charged:
                     trail = (said[cluster],) if cluster in said else ()
                 for seq, at, pod, copies in trails.rises(trail, seen):
                     if seq >= first:
-                        if place[0] != seq:
-                            place = (seq, uid)  # one for all clusters
-                        yield cluster, (place, at, pod, copies)
+                        key = seq, at, id(pod)  # a shape is hashed by Python code
+                        if key not in made:
+                            made[key] = pod, {}
+                        made[key][1][cluster] = copies
+            for (seq, at, _), (pod, more) in made.items():
+                yield (seq, uid), at, pod, more
 
     def _is_covered(self, cluster: str, includes_seq: int) -> bool:
         """Whether a summary plainly includes everything, and nothing is left to tidy."""

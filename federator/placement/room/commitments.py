@@ -203,15 +203,12 @@ class Commitments:
         """Records a decision that was just made, with its changed shares in flight. Returns the
         commitment as counted."""
         before = self._commitments.get(commitment.uid)
-        seq_before = (
-            {holding.cluster: holding.seq for holding in before.holdings}
-            if before is not None
-            else {}
-        )
         self.record(commitment)
-        for holding in commitment.holdings:
-            if seq_before.get(holding.cluster) != holding.seq:
-                self.in_flight(holding.cluster, commitment.uid, holding.seq)
+        slices = {holding.cluster: holding.seq for holding in commitment.holdings}
+        for holding in before.holdings if before is not None else ():
+            if slices.get(holding.cluster) == holding.seq:
+                del slices[holding.cluster]
+        self.set_out(commitment.uid, slices)
         return self._commitments[commitment.uid]
 
     def counted(self, commitment: Commitment) -> Commitment:
@@ -253,7 +250,11 @@ class Commitments:
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The slice of this decision is not in the cluster yet: no summary so far includes it."""
-        if self._charged.in_flight(cluster, uid, seq):
+        self.set_out(uid, {cluster: seq})
+
+    def set_out(self, uid: str, slices: Mapping[str, int]) -> None:
+        """`in_flight` of several slices of a workload: cluster -> seq."""
+        if self._charged.set_out(uid, slices):
             self.version += 1
 
     def confirm(self, cluster: str, uid: str, seq: int) -> None:

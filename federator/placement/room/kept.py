@@ -91,7 +91,7 @@ class KeptWorld:
                 if (includes_seq := _includes(clusters, name)) is not None:
                     charged.tidy_leaving(name, includes_seq)
         anew |= news.anew & clusters.keys()
-        charges = self._grown(clusters, charged, anew)
+        charges = self._grown(clusters, charged, news, anew)
         if (anew or charges) and self._readers:
             world = world.copy()  # ledgers above the former snapshot go on reading it
             self._readers = []
@@ -108,28 +108,29 @@ class KeptWorld:
         return world
 
     def _grown(
-        self, clusters: Mapping[str, ClusterView], charged: Charged, anew: set[str]
+        self, clusters: Mapping[str, ClusterView], charged: Charged, news: News, anew: set[str]
     ) -> _Together:
         """What is to be charged above what is. A cluster where that is of an earlier decision than
         the last one charged, or too much to be charged one by one, is opened anew: it is added to
         `anew`."""
-
         made: _Together = {}
-        if not charged.grows_beside(anew):
+        includes = {
+            name: seq
+            for name in news.heard - anew
+            if (seq := _includes(clusters, name)) is not None
+        }
+        if not includes:
             return made  # as where a decision is reported before the next one is made
-
-        def includes(name: str) -> int | None:
-            return None if name in anew else _includes(clusters, name)
-
-        last, late = dict[str, Place](), set[str]()
-        for cluster, charge in charged.grown(includes):
-            if charge[0] < self._last.get(cluster, AT_FIRST):
-                late.add(cluster)
-            else:
-                last[cluster] = max(last.get(cluster, AT_FIRST), charge[0])
-                self._singly[cluster] = self._singly.get(cluster, 0) + 1
-                _add(made, cluster, charge)
-        late |= {name for name in last if self._singly[name] > charged.most_singly(name)}
+        last, late, singly = dict[str, Place](), set[str](), self._singly
+        for place, at, pod, more in charged.grown(includes):
+            made[place, at, id(pod)] = pod, more
+            for cluster in more:
+                if place < self._last.get(cluster, AT_FIRST):
+                    late.add(cluster)
+                elif place > last.get(cluster, AT_FIRST):
+                    last[cluster] = place
+                singly[cluster] = singly.get(cluster, 0) + 1
+        late |= {name for name in last if singly[name] > charged.most_singly(name)}
         for cluster in late:
             for _, copies in made.values():
                 copies.pop(cluster, None)

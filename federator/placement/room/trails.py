@@ -35,7 +35,12 @@ def steps(commitment: Commitment | None) -> dict[str, Step]:
         return {}
     shape = commitment.shape
     return {
-        holding.cluster: (holding.seq, shape, copies_of(holding)) for holding in commitment.holdings
+        held.cluster: (
+            held.seq,
+            shape,
+            copies_of(held) if held.ranges or held.nodes is not None else held.count,
+        )
+        for held in commitment.holdings
     }
 
 

@@ -352,14 +352,18 @@ class World:
 
     def charge(self, shape: PodShape, grown: Mapping[str, int]) -> Charge | None:
         """Charges `grown` copies by cluster; clusters without a report are left out."""
+        places, opened = self.at, self.opened
         given = sorted(
-            (at, copies)
-            for name, copies in grown.items()
-            if copies > 0 and (at := self.at.get(name, -1)) >= 0 and not self._closed[at]
+            [
+                (at, copies)
+                for name, copies in grown.items()
+                if copies > 0 and (at := places.get(name, -1)) >= 0 and opened[at] is not None
+            ]
         )
         if not given:
             return None
-        return self.charge_at(shape, [at for at, _ in given], [copies for _, copies in given])
+        clusters, more = zip(*given, strict=True)
+        return self.charge_at(shape, list(clusters), list(more))
 
     def charge_at(self, shape: PodShape, clusters: list[int], grown: list[int]) -> Charge:
         """Charges some copies each in clusters with a report, which rise."""
