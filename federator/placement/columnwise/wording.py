@@ -5,6 +5,7 @@ Where some open cluster has no room or no weight, or all copies go to one, the o
 the crowd that the chosen are the best of (`verdicts.of_crowd`).
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -104,12 +105,8 @@ class Worded:
         count = len(like.opened) - len(taken)
         if not count:
             return ()
-        shown: list[int] = []
-        for at in like.opened:
-            if at not in taken:
-                shown.append(at)
-                if len(shown) == NAMES_SHOWN:
-                    break
+        others = itertools.filterfalse(taken.__contains__, like.opened)
+        shown = [*itertools.islice(others, NAMES_SHOWN)]
         cap = min(self.crowd.rooms.item(shown[0]), like.most, self.crowd.at_most)
         things = verdicts.noun(self.ask)
         names = tuple([like.names[at] for at in shown])

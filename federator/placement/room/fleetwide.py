@@ -1,4 +1,4 @@
-"""Facts of all clusters together, worked out once while filters judge them alike."""
+"""What decisions ask of all clusters together, kept while filters judge them alike."""
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass

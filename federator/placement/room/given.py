@@ -47,7 +47,7 @@ class Given:
         """Charges the nodes with as many as they have room for, and those that clusters add with
         the rest."""
         grown = self.grown if growth is None else self._bound(world, growth)
-        if isinstance(grown, Mapping):
+        if not isinstance(grown, tuple):  # which is quicker to ask than for a Mapping
             self.charge = world.charge(self.shape, grown)
         elif grown[0]:
             self.charge = world.charge_at(self.shape, *grown)

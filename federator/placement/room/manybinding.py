@@ -1,5 +1,6 @@
 """`binding` for many clusters at once, in columns: c clusters, S rows of equal nodes for each."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -154,7 +155,8 @@ def one_each(
                 whole.append(here)
                 continue
         scored = scores[cluster if every else line]
-        last = _best_rows(whole, wanted, cluster, row, scored, counts, fit)
+        fit_here = None if fit is None else functools.partial(fit, cluster)
+        last = _best_rows(whole, wanted, here, row, scored, nodes_of, fit_here)
         if last is None:
             return None
         if last[1]:
@@ -166,24 +168,19 @@ def one_each(
 def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
     whole: list[int],
     wanted: int,
-    cluster: int,
+    here: int,
     row: int,
     scored: Floats,
-    counts: Ints,
-    fit: Callable[[int, int], int] | None,
+    nodes_of: Callable[[int], int],
+    fit: Callable[[int], int] | None,
 ) -> tuple[int, int] | None:
-    """Adds to `whole` the rows of one cluster all nodes of which get a copy, the best first.
-    Returns the row of which only some do, and how many (0 for none); None when there are too few
-    nodes."""
-    start, nodes_of = cluster * counts.shape[1], counts[cluster].item
-    best = scored.argmax
-    if (
-        fit is not None
-        and fit(cluster, row) <= 0
-        and (row := behind(row, scored, fit, cluster)) < 0
-    ):
+    """Adds to `whole` the rows of one cluster all nodes of which get a copy, the best first; that
+    is `row`, which is `here` over all clusters. Returns the row of which only some do, and how many
+    (0 for none); None when there are too few nodes."""
+    start, best = here - row, scored.argmax
+    if fit is not None and fit(row) <= 0 and (row := behind(row, scored, fit)) < 0:
         return None
-    while wanted >= (has := nodes_of(row)):
+    while wanted >= (has := nodes_of(start + row)):
         whole.append(start + row)
         wanted -= has
         if not wanted:
@@ -191,14 +188,14 @@ def _best_rows(  # noqa: PLR0917 one cluster of `one_each`
         # Each of its nodes has a copy now: a second one is the matter of `spread`.
         scored[row] = CLOSED
         row = int(best())  # quicker than its `item`
-        if fit is not None and fit(cluster, row) <= 0:
-            row = behind(row, scored, fit, cluster)
+        if fit is not None and fit(row) <= 0:
+            row = behind(row, scored, fit)
         if row <= 0 and (row < 0 or scored.item(row) == CLOSED):  # the first where all are closed
             return None
     return start + row, wanted
 
 
-def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: int) -> int:
+def behind(row: int, scores: Floats, fit: Callable[[int], int]) -> int:
     """The best row of a cluster on which a copy fits, but for this one, which is closed in
     `scores`; negative when there is none."""
     while True:
@@ -206,5 +203,5 @@ def behind(row: int, scores: Floats, fit: Callable[[int, int], int], cluster: in
         row = scores.argmax().item()
         if scores.item(row) == CLOSED:
             return _NO_ROW
-        if fit(cluster, row) > 0:
+        if fit(row) > 0:
             return row

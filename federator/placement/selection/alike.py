@@ -65,6 +65,9 @@ def likeness(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Hashable:
     may run at once, whether it is a probe, its project where a cluster is not open to all, and what
     other workloads decide. For a project claim without a binding the refusal names the namespace.
     """
+    _, number, steady = _known(ask.policy)
+    if steady and snapshot.peers is NOBODY:
+        return _likeness(number, ask, ledger)
     ask = tolerating.resolved(ask, snapshot)
     alike = likeness_apart(ask, ledger)
     around = neighbours.resolved(ask, ledger).policy.around

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from federator.model import names
+from federator.model.ask import Ask
 from federator.placement.room.binding import Ints
 from federator.placement.selection import candidates
 from federator.placement.selection.field import Field
@@ -27,16 +28,16 @@ _LISTED: Final = 12
 class Order:
     """The last tie-break between clusters for one workload."""
 
-    __slots__ = ("_by_name", "_field", "_tie_break")
+    __slots__ = ("_ask", "_by_name", "_field")
 
-    def __init__(self, field: Field, tie_break: str, *, by_name: bool) -> None:
-        self._field, self._tie_break, self._by_name = field, tie_break, by_name
+    def __init__(self, field: Field, ask: Ask, *, by_name: bool) -> None:
+        self._field, self._ask, self._by_name = field, ask, by_name
 
     def listed(self, here: list[int]) -> list[int]:
         """The keys of clusters: the smallest gets a copy first, of equal ones the first by name."""
         if self._by_name:
             return [0] * len(here)
-        marks, mine = self._field.marks_listed, names.stable_order(self._tie_break)
+        marks, mine = self._field.marks_listed, names.stable_order(self._ask.tie_break)
         return [(marks[at] ^ mine) * candidates.MIX & candidates.MASK for at in here]
 
     def few(self, here: list[int], count: int) -> list[int]:
@@ -56,7 +57,7 @@ class Order:
         """As `listed`, of many."""
         if self._by_name:
             return np.zeros(here.size, dtype=np.uint64)
-        mine = np.uint64(names.stable_order(self._tie_break))
+        mine = np.uint64(names.stable_order(self._ask.tie_break))
         keys: NDArray[np.uint64] = (self._field.marks[here] ^ mine) * _MIX
         return keys
 

@@ -94,7 +94,7 @@ class Crowd:
             self.member = self.member.copy()
             self.member[[field.at[name] for name in apart if name in field.at]] = False
         self.by_name = by_name
-        self.order = best.Order(field, ask.tie_break, by_name=by_name)
+        self.order = best.Order(field, ask, by_name=by_name)
         self.points: Mapping[str, Ints] | None = None
         """[C] each: the terms of the score by name, of the crowd and of the candidates beside it;
         None before they are worked out."""
