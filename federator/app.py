@@ -172,7 +172,7 @@ def query_server(
         for_room=process.controllers.placing.inadmissible.for_room,
         plan=asked.answer,
         drilled=lambda: process.controllers.drilling.outcomes,
-        verdict=verdicts.verdict,
+        verdict=verdicts.VERDICT,
         read=threads,
     )
     leader, clock = election.leader, process.clock

@@ -45,11 +45,12 @@ def clusters(world: HostState, trials: Trials, decision: Decision) -> Iterator[C
     """Closed clusters opened, and clusters allowed to be filled further."""
     ask = world.ask
     assert ask is not None
-    for name in rooms.roomiest(world, ask)[:MAX_CLUSTERS]:
-        view = world.snapshot.clusters[name]
-        if filters.refusal(ask, view) is not None:
-            yield from opened(world, ask, view)
-        elif view.usable_permille < 1000 and (
+    views, refusals = world.snapshot.clusters, trials.refusals(world)
+    useful = any(refusals[name] or view.usable_permille < 1000 for name, view in views.items())
+    for name in rooms.roomiest(world, ask)[:MAX_CLUSTERS] if useful else ():
+        if refusals[name]:
+            yield from opened(world, ask, views[name])
+        elif views[name].usable_permille < 1000 and (
             made := in_member(world, name, ("spec", "usable"), "100%")
         ):
             now = raw.text(world.obj(("MemberCluster", "", name)), "spec", "usable")
@@ -377,17 +378,16 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
     ask = world.ask
     assert ask is not None
     plan = ask.policy.division
-    division = ("division",)
     if plan.max_per_cluster is not None:
         now = plan.max_per_cluster
         yield from _least(
-            world, trials, ask, (*division, "maxPerCluster"), now, max(ask.count, now + 1)
+            world, trials, ask, ("division", "maxPerCluster"), now, max(ask.count, now + 1)
         )
     if plan.max_clusters is not None:
         high = max(len(world.snapshot.clusters), plan.max_clusters + 1)
-        yield from _least(world, trials, ask, (*division, "maxClusters"), plan.max_clusters, high)
+        yield from _least(world, trials, ask, ("division", "maxClusters"), plan.max_clusters, high)
     if plan.min_per_cluster > 0 and (
-        made := in_policy(world, ask.policy, (*division, "minPerCluster"), 0)
+        made := in_policy(world, ask.policy, ("division", "minPerCluster"), 0)
     ):
         yield Change(f"minPerCluster {plan.min_per_cluster} -> 0", made)
     yield from _single(world, trials, ask)
@@ -395,7 +395,7 @@ def bounds(world: HostState, trials: Trials, decision: Decision) -> Iterator[Cha
     if ask.policy.require_all and (made := in_policy(world, ask.policy, ("partial",), "Allow")):
         yield Change("partial RequireAll -> Allow", made)
     weighted = plan.strategy is Strategy.WEIGHTED and bool(plan.weights)
-    if weighted and (made := in_policy(world, ask.policy, (*division, "strategy"), "Capacity")):
+    if weighted and (made := in_policy(world, ask.policy, ("division", "strategy"), "Capacity")):
         yield Change("strategy Weighted -> Capacity", made)
     for at, rule in enumerate(ask.policy.spread):
         if not rule.hard:

@@ -108,9 +108,11 @@ def tree(situation: Situation) -> list[Account]:
     return made
 
 
-def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
+def queue(
+    situation: Situation, project: str = "", *, starts_too: bool = True
+) -> list[tuple[int, Waiter]]:
     """(position, waiter) of all that lack copies, or of those of one project; positions count the
-    others too."""
+    others too. Without `starts_too` nothing is expected of when they start."""
     asks, records = [], situation.records
     for key, workload in situation.workloads.items():
         record = records.get(key)
@@ -128,7 +130,7 @@ def queue(situation: Situation, project: str = "") -> list[tuple[int, Waiter]]:
     lacking = {
         ask.uid: waiters[ask.uid].missing if ask.uid in waiters else ask.slots
         for ask in ordered
-        if ask.uid not in waiters or _for_room(waiters[ask.uid])
+        if starts_too and (ask.uid not in waiters or _for_room(waiters[ask.uid]))
     }
     expected = starts.expected(
         [ask for ask in ordered if ask.uid in lacking],

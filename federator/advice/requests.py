@@ -4,15 +4,20 @@ A copy requests more than its template: a RuntimeProfile adds containers, and in
 So the number in the template is lowered, and the engine tells whether that is enough.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from federator.advice import patches
-from federator.advice.trials import Change, HostState, Trials, least
+from federator.advice.trials import Change, HostState, Trials, most
 from federator.api import raw
+from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.errors import FieldError
+from federator.model.fleet import NodeRow
 from federator.model.kubernetes import quantity
+from federator.model.resources import Resources
+from federator.placement.room.nodes import Nodes
 
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 LEAST_PART: Final = 16
@@ -36,22 +41,43 @@ def smaller(world: HostState, trials: Trials, decision: Decision) -> Iterator[Ch
         lowest = max(amount // LEAST_PART // unit, 1)
         if amount // unit <= lowest:
             continue
+        tried: dict[int, HostState] = {}
 
-        def made(units: int, path: Path = path, name: str = name, unit: int = unit) -> HostState:
-            return world.with_object(
-                patches.edited(obj, path, quantity.render_amount(name, units * unit))
-            )
+        def enough(
+            units: int,
+            path: Path = path,
+            name: str = name,
+            unit: int = unit,
+            tried: dict[int, HostState] = tried,
+        ) -> bool:
+            lowered = patches.edited(obj, path, quantity.render_amount(name, units * unit))
+            tried[units] = world.with_object(lowered)
+            return trials.placed(tried[units]) >= wanted
 
-        if trials.placed(made(lowest)) < wanted:
+        if not enough(lowest):
             continue
-        most = (amount - 1) // unit
+        guess = _guess(world, ask, name, amount, wanted - now) // unit
+        units = most(lowest, (amount - 1) // unit, enough, guess)
+        old, new = (quantity.render_amount(name, value) for value in (amount, units * unit))
+        yield Change(f"{name} request of {owner} {old} -> {new}", tried[units], shrinks=True)
 
-        def enough(less: int, made: Callable[[int], HostState] = made, most: int = most) -> bool:
-            return trials.placed(made(most - less)) >= wanted
 
-        less = least(0, most - lowest, enough)
-        old, new = (quantity.render_amount(name, value) for value in (amount, (most - less) * unit))
-        yield Change(f"{name} request of {owner} {old} -> {new}", made(most - less), shrinks=True)
+def _guess(world: HostState, ask: Ask, name: str, amount: int, copies: int) -> int:
+    """About the largest request with which so many more copies fit: on the nodes of all clusters
+    together, by their reports alone."""
+    counts: dict[NodeRow, int] = {}
+    for view in world.snapshot.clusters.values():
+        for row in view.capacity.rows if view.capacity is not None else ():
+            single = replace(row, count=1)
+            counts[single] = counts.get(single, 0) + row.count
+    nodes = Nodes.of(replace(row, count=count) for row, count in counts.items())
+    beside = ask.shape.requests[name] - amount
+
+    def fits(request: int) -> bool:
+        requests = Resources({**ask.shape.requests, name: beside + request})
+        return nodes.copies(replace(ask.shape, requests=requests)) >= copies
+
+    return most(0, amount, fits, 0)
 
 
 def largest(obj: Any, name: str) -> tuple[Path, str, int]:

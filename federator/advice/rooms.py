@@ -22,7 +22,6 @@ from federator.model.fleet import ClusterView, NodeRow
 from federator.model.kubernetes import quantity
 from federator.model.scaleup import ScaleUp
 from federator.placement.room import capacity
-from federator.placement.selection import filters
 
 Field: TypeAlias = tuple[str | int, ...]
 MAX_CLUSTERS: Final = 4
@@ -47,7 +46,7 @@ def more_nodes(world: HostState, trials: Trials, decision: Decision) -> Iterator
     lacking = max(ask.slots - now, 0)
     if not ask.shape.plain or not lacking:
         return
-    for each, name, row in _best_rows(world, ask)[:MAX_CLUSTERS]:
+    for each, name, row in _best_rows(world, trials, ask)[:MAX_CLUSTERS]:
         most = 2 * -(-lacking // each) + 1
         gain = trials.placed(_with_nodes(world, ask, name, row, most))
         if gain <= now:
@@ -82,6 +81,8 @@ def scale_ups(world: HostState, trials: Trials, decision: Decision) -> Iterator[
             yield Change(f"scaleUp {policy.scale_up} -> {ScaleUp.WHEN_SHORT}", made)
         return
     lacking = max(ask.slots - now, 0)
+    if not any(view.scale_up for view in world.snapshot.clusters.values()):
+        return
     for name in roomiest(world, ask)[:MAX_CLUSTERS]:
         written = raw.objects(world.obj(("MemberCluster", "", name)), "spec", "scaleUp")
         for at, entry in enumerate(written):
@@ -103,19 +104,24 @@ def scale_ups(world: HostState, trials: Trials, decision: Decision) -> Iterator[
             yield Change(text, of(count), f"the autoscaler of {name} may add as many nodes too")
 
 
-def _best_rows(world: HostState, ask: Ask) -> list[tuple[int, str, NodeRow]]:
+def _best_rows(world: HostState, trials: Trials, ask: Ask) -> list[tuple[int, str, NodeRow]]:
     """(copies on one empty node, cluster, node) of the best node of each open cluster, the best
     first."""
     best: list[tuple[int, str, NodeRow]] = []
+    known: dict[NodeRow, int] = {}  # many nodes are alike
+
+    def copies(row: NodeRow) -> int:
+        single = replace(row, count=1, free=row.allocatable)
+        if single not in known:
+            known[single] = capacity.copies((single,), ask.shape)
+        return known[single]
+
+    refusals = trials.refusals(world)
     for name, view in world.snapshot.clusters.items():
-        if view.capacity is not None and filters.refusal(ask, view) is None:
-            rows = [(_copies(ask, row), name, row) for row in view.capacity.rows]
+        if view.capacity is not None and refusals[name] is None:
+            rows = [(copies(row), name, row) for row in view.capacity.rows]
             best += sorted(rows, key=lambda row: -row[0])[:1]
     return sorted((row for row in best if row[0] > 0), key=lambda row: (-row[0], row[1]))
-
-
-def _copies(ask: Ask, row: NodeRow) -> int:
-    return capacity.copies((replace(row, count=1, free=row.allocatable),), ask.shape)
 
 
 def _with_nodes(world: HostState, ask: Ask, name: str, row: NodeRow, count: int) -> HostState:

@@ -26,6 +26,7 @@ from federator.model.names import WorkloadKey
 from federator.model.policy import Policy
 from federator.model.shards import Ranges
 from federator.placement.policy.policies import Bindings, Policies
+from federator.placement.selection import filters
 from federator.scheduling.write_order import Decided
 
 MAX_TRIALS: Final = 600
@@ -165,11 +166,20 @@ class Trials:
         self.made = 0
         self.limit = limit
         self._stop = stop
+        self._decisions: dict[tuple[int, bool], tuple[HostState, Decision | None]] = {}
+        """Of the worlds that were tried, by their identity: some are asked about twice."""
+        self._refusals: dict[int, tuple[HostState, Mapping[str, filters.Refusal | None]]] = {}
         self._admitting = admitting
         """An edit is held back: only copies that are as it says count."""
 
     def decide(self, world: HostState, *, without_quotas: bool = False) -> Decision | None:
         """The decision that the hub would make; None for an invalid workload. Raises `Stopped`."""
+        key = id(world), without_quotas
+        if key not in self._decisions:
+            self._decisions[key] = world, self._decide(world, without_quotas=without_quotas)
+        return self._decisions[key][1]
+
+    def _decide(self, world: HostState, *, without_quotas: bool) -> Decision | None:
         if self._stop():
             raise Stopped
         ask = world.ask
@@ -178,6 +188,16 @@ class Trials:
         self.made += 1
         snapshot = replace(world.snapshot, quotas=()) if without_quotas else world.snapshot
         return decided(world.situation, world.workload, ask, snapshot)
+
+    def refusals(self, world: HostState) -> Mapping[str, filters.Refusal | None]:
+        """Cluster -> why it takes no copy of the workload, None where it may."""
+        if id(world) not in self._refusals:
+            ask = world.ask
+            assert ask is not None
+            clusters = world.snapshot.clusters.items()
+            refusals = {name: filters.refusal(ask, view) for name, view in clusters}
+            self._refusals[id(world)] = world, refusals
+        return self._refusals[id(world)][1]
 
     def placed(self, world: HostState, *, without_quotas: bool = False) -> int:
         """Copies or slots that would have a place; those that only stay for want of one do not
@@ -227,4 +247,17 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
             high = middle
         else:
             low = middle + 1
+    return low
+
+
+def most(low: int, high: int, enough: Callable[[int], bool], guess: int) -> int:
+    """The largest value in low..high for which `enough` holds; `low` is assumed to be enough. With
+    a guess that is right, two values are tried."""
+    above = high + 1
+    for value in (guess, guess + 1):
+        if low < value < above:
+            low, above = (value, above) if enough(value) else (low, value)
+    while low + 1 < above:
+        middle = (low + above) // 2
+        low, above = (middle, above) if enough(middle) else (low, middle)
     return low

@@ -6,6 +6,7 @@ reserved: a later cycle may decide otherwise because others came first.
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,6 +16,7 @@ from federator.advice import quotas, search, trials
 from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.hub.placing.offline import Situation
+from federator.hub.query.verdicts import Verdict
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
@@ -28,6 +30,8 @@ FIXES_TRIED: Final = 24
 """Changes that are tried for one refused workload: a caller waits for the answer."""
 FIXES_MAX: Final = 3
 """Changes in an answer. As soon as so many place all copies, no more are tried."""
+QUICK_TRIALS: Final = 16
+"""Decisions about changes in a short first part: other questions wait meanwhile."""
 Whole = Callable[[], Situation]
 Narrow = Callable[[WorkloadKey], Situation]
 """The situation of one workload as its owner may know it: others are in it as sums only."""
@@ -42,28 +46,43 @@ class Answer(StrEnum):
 
 
 def verdict(
-    whole: Whole | None, keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
-) -> dict[str, Any] | None:
+    whole: Whole, keys: Sequence[WorkloadKey], narrow: Narrow, stop: Stop = never
+) -> dict[str, Any]:
     """The verdict on some workloads, decided in one cycle. `whole` makes the situation with all
     workloads, which costs more. One workload is decided without it if all of its copies have room,
     or none would have a place in an empty fleet: no other workload changes that. Raises
-    `trials.Stopped`.
-
-    Without `whole`, `narrow` has all of these workloads, and they are decided once: None if that
-    does not give all of their copies a place.
-    """
+    `trials.Stopped`."""
     rows: list[dict[str, Any]] = []
     narrow = functools.cache(narrow)
     situation = narrow(keys[0])
-    if whole is None:
-        rows = _rows(situation, keys, narrow, stop, final=_Judge.has_all)
-        if not rows:
-            return None
-    elif len(keys) == 1:
+    if len(keys) == 1:
         rows = _rows(situation, keys, narrow, stop, final=_Judge.depends_on_no_other)
-    if not rows and whole is not None:
+    if not rows:
         situation = whole()
         rows = _rows(situation, keys, narrow, stop)
+    return _document(situation, rows)
+
+
+def quick(
+    situation: Situation,
+    keys: Sequence[WorkloadKey],
+    narrow: Narrow,
+    stop: Stop = never,
+    refusals: bool = False,
+) -> dict[str, Any] | None:
+    """The verdict, if one decision is enough: all copies have room, or with `refusals` one workload
+    is refused, and few decisions find the changes that admit it. None if it takes more. `situation`
+    has all of these workloads, and others as sums."""
+    final = _Judge.depends_on_no_other if refusals else _Judge.has_all
+    left = itertools.count(QUICK_TRIALS, -1)
+    try:
+        rows = _rows(situation, keys, narrow, lambda: stop() or next(left) <= 0, final=final)
+    except trials.Stopped:
+        return None
+    return _document(situation, rows) if rows else None
+
+
+def _document(situation: Situation, rows: list[dict[str, Any]]) -> dict[str, Any]:
     order = tuple(Answer)
     worst = max((Answer(row["verdict"]) for row in rows), key=order.index)
     return {
@@ -192,11 +211,11 @@ def _fits_an_empty_fleet(situation: Situation, workload: Workload, ask: Ask) -> 
 def _waits(situation: Situation, key: WorkloadKey, why: Reason) -> dict[str, Any]:
     """Its position in the queue and, if it waits for room, when it may be expected to start. The
     queue takes what nothing is decided about for work that waits for room, so `why` says it."""
-    for position, waiter in quotas.queue(situation):
+    for position, waiter in quotas.queue(situation, starts_too=why in FOR_ROOM):
         if waiter.ask.key != key:
             continue
         place: dict[str, Any] = {"position": position, "ahead": position - 1}
-        if waiter.expected is not None and why in FOR_ROOM:
+        if waiter.expected is not None:
             low_s, high_s = waiter.expected.low_s, waiter.expected.high_s
             place |= {"from": reservations.moment(low_s), "to": reservations.moment(high_s)}
         return {"queue": place}
@@ -214,3 +233,6 @@ def _fixes(
         {"change": fix.text, "commands": list(fix.commands), "byOperator": fix.by_operator}
         for fix in advice.fixes[:FIXES_MAX]
     ]
+
+
+VERDICT: Final = Verdict(verdict, quick)

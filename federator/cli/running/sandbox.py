@@ -297,7 +297,7 @@ async def query_port(federation: Any) -> "QueryServer":
             hub.controllers.placing.inadmissible.for_room,
             asked.answer,
             lambda: hub.controllers.drilling.outcomes,
-            verdicts.verdict,
+            verdicts.VERDICT,
             read=read,
         )
 

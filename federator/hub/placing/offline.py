@@ -6,7 +6,7 @@ Reads plain objects from an API server or a file; PlacementDecisions are the pre
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,8 +65,8 @@ class Situation:
 
     snapshot: FleetSnapshot
     rules: Policies
-    workloads: dict[WorkloadKey, Workload]
-    records: dict[WorkloadKey, Record]
+    workloads: MutableMapping[WorkloadKey, Workload]
+    records: MutableMapping[WorkloadKey, Record]
     commitments: Commitments = field(default_factory=Commitments)
     objects: dict[Id, Mapping[str, Any]] = field(default_factory=dict)
     """The objects it was made from."""
@@ -85,6 +85,8 @@ class Situation:
     stands: frozenset[WorkloadKey] = frozenset()
     """Workloads with decisions that are known to stand (`hub.snapshot.prepared`)."""
 
+    last_seq: int | None = None
+    """The highest number of a decision; None: by the records."""
     empty: EmptyFleet = field(default_factory=EmptyFleet)
     """The same clusters, empty."""
     _claims: HostClaims | None = None
@@ -233,9 +235,10 @@ class Situation:
 
     def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
         """What the hub would decide now. Nothing is charged."""
-        numbers = itertools.count(
-            max((record.seq for record in self.records.values()), default=0) + 1
-        )
+        last = self.last_seq
+        if last is None:
+            last = max((record.seq for record in self.records.values()), default=0)
+        numbers = itertools.count(last + 1)
         made = cycle.run(
             entries,
             self._queue(),

@@ -33,7 +33,7 @@ from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
 from federator.model.accounts import QuotaAccount
-from federator.model.ask import Ask, Unit
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policy.policies import Bindings, Policies
@@ -43,10 +43,6 @@ from federator.scheduling.queueing_hints import FOR_ROOM
 T = TypeVar("T")
 Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
 """The facts of one workload (`advice.facts`): of a floor above, so it is handed in."""
-_JOBS: Final = frozenset(
-    name for name in registry.WORKLOADS if registry.verbs_of(name).unit is Unit.SHARDS
-)
-"""Kinds of jobs. The kind of a workload is known without its ask, which is made when it is read."""
 BODY_MAX_BYTES: Final = 256 * 1024
 """Of a manifest: as much as kubectl keeps of one in an annotation."""
 
@@ -321,8 +317,7 @@ def asks(world: StateCopy, keys: Iterable[WorkloadKey]) -> Iterator[Ask]:
 
 def _jobs(world: StateCopy) -> Iterator[tuple[Workload, Record]]:
     """All jobs with their decisions: those that have ended say how long such work runs."""
-    for workload in world.workloads.values():
-        if workload.key.kind not in _JOBS or workload.wants is None:
-            continue
-        if (record := world.record_of(workload)) is not None:
+    for key in sorted(world.jobs):
+        workload = world.workloads[key]
+        if workload.wants is not None and (record := world.record_of(workload)) is not None:
             yield workload, record

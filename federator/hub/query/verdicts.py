@@ -6,8 +6,9 @@ user, so the port asks for a right of its own: `create verdicts.federation.pinte
 objects exist. The answer names workloads of others no more than `place` does.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from federator.hub.query.access import AccessRefused
 from federator.hub.query.advising import Inputs, Subject
 from federator.hub.snapshot.places import Kind
 from federator.hub.snapshot.quick import Quick
-from federator.hub.snapshot.world import StateCopy
+from federator.hub.snapshot.world import Recorded, StateCopy
 from federator.kinds import read, registry
 from federator.kube.threads import Stop
 from federator.model import plaintext
@@ -35,17 +36,23 @@ QUICK_MAX: Final = 4
 """Workloads of a submission that the worker decides itself; more go to a process of their own."""
 WAITING_MAX: Final = 64
 """Workloads that wait for room, beside which a decision is short."""
+LAST_SEQ: Final = 1 << 52
+"""Above all numbers of decisions. A verdict is not kept."""
 RESOURCE: Final = "verdicts"
-Verdict = Callable[
-    [
-        Callable[[], Situation] | None,
-        Sequence[WorkloadKey],
-        Callable[[WorkloadKey], Situation],
-        Stop,
-    ],
-    dict[str, Any] | None,
-]
-"""The verdict (`advice.plans.verdicts`): of a floor above, so it is handed in."""
+QUICK_CLUSTERS: Final = 200
+"""In a larger fleet the worker decides no changes for a refusal itself."""
+Narrow = Callable[[WorkloadKey], Situation]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How verdicts are made (`advice.plans.verdicts`): by functions of a floor above, so they are
+    handed in."""
+
+    whole: Callable[[Callable[[], Situation], Sequence[WorkloadKey], Narrow, Stop], dict[str, Any]]
+    """Whatever it takes."""
+    quick: Callable[[Situation, Sequence[WorkloadKey], Narrow, Stop, bool], dict[str, Any] | None]
+    """If one decision is enough, else None. With True, a refusal of one workload counts too."""
 
 
 async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) -> msgspec.Raw:
@@ -102,7 +109,7 @@ async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: st
 def at_once(
     world: StateCopy, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
 ) -> bytes | None:
-    """The verdict in JSON if one decision gives all copies a place; None if it takes more."""
+    """The verdict in JSON if one decision is enough; None if it takes more."""
     if len(subjects) > QUICK_MAX:
         return None
     keys = tuple(subject.workload.key for subject in subjects)
@@ -127,7 +134,8 @@ def at_once(
         rivals=_rivals(subjects),
         empty=world.empty,
     )
-    made = verdict(None, keys, lambda _: situation, stop)
+    few = len(keys) == 1 and len(world.snapshot.clusters) <= QUICK_CLUSTERS
+    made = verdict.quick(situation, keys, _narrow(world, subjects), stop, few)
     return None if made is None else _encoded(made)
 
 
@@ -136,11 +144,14 @@ def document(
 ) -> bytes:
     """The verdict in JSON, whatever it takes."""
     by_key = {subject.workload.key: subject for subject in subjects}
+    narrow = _narrow(world, subjects)
+    return _encoded(verdict.whole(lambda: _situation(world, by_key), tuple(by_key), narrow, stop))
 
-    def narrow(key: WorkloadKey) -> Situation:
-        return replace(advising.situation_of(world, by_key[key]), empty=world.empty)
 
-    return _encoded(verdict(lambda: _situation(world, by_key), tuple(by_key), narrow, stop))
+def _narrow(world: StateCopy, subjects: Sequence[Subject]) -> Narrow:
+    """The situation of each workload as its owner may know it."""
+    by_key = {subject.workload.key: subject for subject in subjects}
+    return lambda key: replace(advising.situation_of(world, by_key[key]), empty=world.empty)
 
 
 WORK: Final = Quick(at_once, document)
@@ -158,8 +169,9 @@ def _situation(world: StateCopy, subjects: Mapping[WorkloadKey, Subject]) -> Sit
     return Situation(
         snapshot=world.snapshot,
         rules=world.rules,
-        workloads={**world.workloads, **added},
-        records={workload.key: record for workload, record in world.records()},
+        workloads=ChainMap(added, world.workloads),
+        records=ChainMap({}, Recorded(world)),  # type: ignore[arg-type]  # writes go to the first
+        last_seq=LAST_SEQ,
         commitments=world.commitments,
         objects=_objects(every),
         standings={key: subject.standing for key, subject in subjects.items()},

@@ -17,7 +17,9 @@ from federator.hub.records.feed import Change, Op, Replica
 from federator.hub.records.workloads import Workload
 from federator.hub.snapshot import sharing
 from federator.hub.snapshot.prepared import Prepared
+from federator.kinds import registry
 from federator.kube.clock import Clock
+from federator.model.ask import Unit
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot
 from federator.model.names import ObjectName, WorkloadKey
 from federator.model.neighbours import NOBODY
@@ -27,6 +29,10 @@ from federator.placement.room.commitments import Commitments
 from federator.placement.room.emptied import EmptyFleet
 
 NO_FLEET = FleetSnapshot(as_of=0.0, clusters={})
+JOBS: Final = frozenset(
+    name for name in registry.WORKLOADS if registry.verbs_of(name).unit is Unit.SHARDS
+)
+"""Kinds of jobs. The kind of a workload is known without its ask, which is made when it is read."""
 _LASTING: Final = ("quotas", "levels", "invariants")
 """Fields of a snapshot that seldom change."""
 _reporting = likewise(ClusterView, "capacity")
@@ -54,11 +60,33 @@ class Head:
     """RuntimeProfiles that the worker does not have yet; None for those that are gone."""
 
 
+class Recorded(Mapping[WorkloadKey, Record]):
+    """The decisions of a world by their workloads, looked up when they are asked for. A process
+    that was forked for one question copies what it looks at."""
+
+    def __init__(self, world: "StateCopy") -> None:
+        self._world = world
+
+    def __getitem__(self, key: WorkloadKey) -> Record:
+        record = self._world.record_of(self._world.workloads[key])
+        if record is None:
+            raise KeyError(key)
+        return record
+
+    def __iter__(self) -> Iterator[WorkloadKey]:
+        return (workload.key for workload, _ in self._world.records())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @dataclass(slots=True)
 class StateCopy:
     """The copy. Nothing in it is shared with what the hub changes."""
 
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    jobs: set[WorkloadKey] = field(default_factory=set)
+    """Workloads that run to an end."""
     by_name: dict[ObjectName, Record] = field(default_factory=dict)
     """Every decision, as in `HubState.records`."""
     commitments: Commitments = field(default_factory=Replica)
@@ -74,6 +102,7 @@ class StateCopy:
         """A copy in this process, taken in one turn of the event loop."""
         return cls(
             workloads=dict(state.workloads.rows()),
+            jobs={key for key, _ in state.workloads.rows() if key.kind in JOBS},
             by_name=dict(state.records.rows()),
             commitments=state.commitments.copy(),
             snapshot=replace(state.snapshot(clock), peers=NOBODY),
@@ -129,10 +158,13 @@ class StateCopy:
         match op:
             case Op.WORKLOAD if value is None:
                 self.workloads.pop(what, None)
+                self.jobs.discard(what)
                 self.prepared.touch(what)
             case Op.WORKLOAD:
                 sharing.share_workload(value)
                 self.workloads[value.key] = value
+                if value.key.kind in JOBS:
+                    self.jobs.add(value.key)
                 self.prepared.touch(value.key)
             case Op.RECORD if value is None:
                 if (gone := self.by_name.pop(what, None)) is not None:

@@ -69,6 +69,8 @@ def expected(
     order in which they are decided. `missing`: uid -> copies that it lacks. What is not named does
     not start as far as is known: too little says when it ends. `running`: jobs that do not say how
     long they run, where the commitments do not hold them."""
+    if not ordered:
+        return {}
     low, mid, high = (
         _Play(commitments, ledger, releases, quantile, running).run(ordered[:MOST], missing)
         for quantile in SOONER

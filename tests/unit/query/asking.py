@@ -63,7 +63,7 @@ def port_of(
         journal or process.journal,
         plan=asked.answer,
         drilled=lambda: process.controllers.drilling.outcomes,
-        verdict=verdicts.verdict,
+        verdict=verdicts.VERDICT,
         for_room=process.controllers.placing.inadmissible.for_room,
         read=compute,
     )

@@ -141,7 +141,7 @@ def test_what_one_decision_answers_is_what_the_whole_answers() -> None:
         await world.settle()
         processes = world.federation.processes["hub"]
         memory = Memory.of(processes.state, world.federation.clock)
-        rng, first = random.Random(3), 0
+        rng, first, refused = random.Random(3), 0, 0
         for at in range(60):
             spec = {"project": rng.choice(["feed", "free"])}
             count, cpu = rng.randint(1, 30), rng.choice(["100m", "1", "6", "90"])
@@ -149,15 +149,17 @@ def test_what_one_decision_answers_is_what_the_whole_answers() -> None:
             obj["metadata"] |= {"uid": f"u{at}", "generation": 1}
             summary = workloads.summarise("PinterestService", obj, None)
             asked = (Subject(summary, Standing(), (obj,), (), {}),)
-            whole = verdicts.WORK.rest(memory, asked, judging.verdict, never)
-            short = verdicts.WORK.first(memory, asked, judging.verdict, never)
+            whole = verdicts.WORK.rest(memory, asked, judging.VERDICT, never)
+            short = verdicts.WORK.first(memory, asked, judging.VERDICT, never)
             if short is not None:
                 first += 1
                 assert short == whole
+                refused += json.loads(short)["verdict"] == "refused"
             else:
                 (row,) = json.loads(whole)["workloads"]
                 assert row["verdict"] != "placed" or row["missing"]
         assert 10 < first < 50
+        assert 2 < refused < first
 
     worlds.play(scenario)
 
@@ -174,9 +176,9 @@ def test_only_a_few_workloads_are_decided_by_the_worker_itself() -> None:
             summary = workloads.summarise("PinterestService", obj, None)
             asked.append(Subject(summary, Standing(), (obj,), (), {}))
         few, many = tuple(asked[:-1]), tuple(asked)
-        assert verdicts.WORK.first(memory, few, judging.verdict, never) is not None
-        assert verdicts.WORK.first(memory, many, judging.verdict, never) is None
-        whole = json.loads(verdicts.WORK.rest(memory, many, judging.verdict, never))
+        assert verdicts.WORK.first(memory, few, judging.VERDICT, never) is not None
+        assert verdicts.WORK.first(memory, many, judging.VERDICT, never) is None
+        whole = json.loads(verdicts.WORK.rest(memory, many, judging.VERDICT, never))
         assert [row["verdict"] for row in whole["workloads"]] == ["placed"] * len(many)
 
     worlds.play(scenario)
@@ -213,8 +215,8 @@ def drawn(rng: random.Random, name: str) -> dict[str, Any]:
     )
 
 
-async def decided(world: World, obj: dict[str, Any], since_s: float) -> dict[str, int]:
-    """Copies by cluster of the first decision since then."""
+async def decided(world: World, obj: dict[str, Any], since_s: float) -> tuple[dict[str, int], str]:
+    """Copies by cluster of the first decision since then, and its reason."""
     state, key = world.federation.processes["hub"].state, (obj["kind"], obj["metadata"]["name"])
     async with asyncio.timeout(60):
         while True:
@@ -222,13 +224,15 @@ async def decided(world: World, obj: dict[str, Any], since_s: float) -> dict[str
             if found is not None:
                 record = state.record_of(found)
                 if record is not None and record.facts.as_of >= since_s:
-                    return {share.cluster: copies_of(share) for share in record.shares}
+                    given = {share.cluster: copies_of(share) for share in record.shares}
+                    return given, str(record.terms.reason)
             await asyncio.sleep(0.01)
 
 
 async def alike_of(world: World, count: int, seed: int) -> tuple[int, int, Counter[str]]:
-    """(verdicts that the first decision matches cluster by cluster, all verdicts, by verdict) of
-    random submissions, a third of them edits, to a fleet that is filled and emptied."""
+    """(verdicts that the first decision matches in its reason and cluster by cluster, all verdicts,
+    by verdict) of random submissions, a third of them edits, to a fleet that is filled and
+    emptied."""
     await asked_by_gateway(world)
     quota = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "60"}}}}
     await world.create("FederatedQuota", "", "feed", quota)
@@ -260,7 +264,7 @@ async def alike_of(world: World, count: int, seed: int) -> tuple[int, int, Count
         there[name] = obj
         given = await decided(world, obj, asked_s)
         expected = {each["name"]: each["copies"] for each in said["clusters"]}
-        alike += given == expected
+        alike += given == (expected, said["reason"])
     return alike, count, verdicts_given
 
 
