@@ -11,7 +11,6 @@ import logging
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from federator.api import raw
@@ -25,8 +24,9 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.hub.status import pins, transitions
+from federator.hub.status.pacing import FirstStatuses, RefusedStatuses
 from federator.kinds import registry
-from federator.kube import backoff, errors
+from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
@@ -47,21 +47,8 @@ from federator.status.fold import Desired, Fold, Refusal, fold
 log = logging.getLogger(__name__)
 
 WAITS = "status writes are at least a second apart"
+PACED = "first statuses during a pause are written one by one"
 REFUSED = "the host refused its last status"
-REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
-"""First and longest wait, in seconds, after the host refused a status. Members' reports go on
-changing it meanwhile, and each change would be refused again. Short, because no signal tells when a
-webhook gives way."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RefusedStatus:
-    """A workload with a status that the host refused: in which version, how often in a row, and
-    until when none is sent (monotonic)."""
-
-    version: str
-    times: int
-    until_s: float
 
 
 class StatusAggregation:
@@ -89,11 +76,10 @@ class StatusAggregation:
         )
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
-        self._refused: dict[WorkloadKey, _RefusedStatus] = {}
-        """Workloads with a last status that the host refused."""
+        self._refused = RefusedStatuses(rng)
         self._pinned: set[WorkloadKey] = set()
         """Workloads that keep a version of their RuntimeProfile for a time."""
-        self._rng = rng
+        self._first = FirstStatuses(state)
         state.signals.to_aggregate.append(self.queue.add)
 
     async def run(self) -> None:
@@ -104,8 +90,9 @@ class StatusAggregation:
         workload = self.state.workloads.get(key)
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
-            self._refused.pop(key, None)
+            self._refused.forget(key)
             self._readiness.forget(key)
+            self._first.forget(key)
             self._pinned.discard(key)
             for member in self.state.members.values() if workload is None else ():
                 self.state.hold_against(member, key, None, self.clock.monotonic())
@@ -120,6 +107,8 @@ class StatusAggregation:
             # what exactly it will say then need not be known yet
             return RequeueAfter(key, due - now, WAITS)
         live = workload.live_status()
+        if (waits_s := self._first.wait_s(workload, live, now)) > 0:
+            return RequeueAfter(key, waits_s, PACED)
         result = self._fold(workload, live)
         record = self.state.record_of(workload)
         reason = record.terms.reason if record is not None else None
@@ -136,30 +125,12 @@ class StatusAggregation:
             due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
                 return RequeueAfter(key, due - now, WAITS)
-        if (waits_s := self._refused_for(workload, now)) > 0:
+        if (waits_s := self._refused.wait_s(workload, now)) > 0:
             return RequeueAfter(key, waits_s, REFUSED)
         await self._write(workload, live, patch, result)
         self._follow_end(self.state.workloads.get(key, workload), result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None
-
-    def _refused_for(self, workload: Workload, now_s: float) -> float:
-        """Seconds before the next status may be sent, because the host refused the last one; 0 when
-        somebody has changed the object since, which may have removed the cause."""
-        refused = self._refused.get(workload.key)
-        if refused is None or refused.version != workload.resource_version:
-            self._refused.pop(workload.key, None)
-            return 0.0
-        return refused.until_s - now_s
-
-    def _note_refusal(self, workload: Workload) -> None:
-        before = self._refused.get(workload.key)
-        times = before.times + 1 if before is not None else 1
-        wait_s = backoff.delay(
-            self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5
-        )
-        until_s = self.clock.monotonic() + wait_s
-        self._refused[workload.key] = _RefusedStatus(workload.resource_version, times, until_s)
 
     def _was_placed(self, workload: Workload) -> bool:
         """Whether its status, which outlives hubs, names clusters: then it had a decision that this
@@ -453,10 +424,10 @@ class StatusAggregation:
         if outcome.gone:
             return
         if isinstance(outcome.error, errors.Invalid | errors.Denied | errors.ServerTrouble):
-            self._note_refusal(workload)
+            self._refused.note(workload, self.clock.monotonic())
         if outcome.error is not None:
             raise outcome.error
-        self._refused.pop(key, None)
+        self._refused.forget(key)
         if outcome.obj is not None:
             self.state.observe_status(key, workload.uid, outcome.obj)
         self._tell_transitions(workload, live, result)

@@ -6,7 +6,7 @@ from federator.cli.clusters import joining
 from federator.kube import errors
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_returning import buried, comes_back, slice_in, spread
-from tests.unit.hub.world import World, play
+from tests.unit.hub.world import World, jobset, play
 
 PSVC = "PinterestService"
 SWITCH = ObjectRef("v1", "configmaps", "federator-system", "federator", "ConfigMap")
@@ -108,5 +108,32 @@ def test_every_workload_says_that_it_is_paused_and_since_when_until_that_is_over
         await world.settle()
         assert await world.condition(PSVC, "feed", "web", "Paused") == {}
         assert (await world.condition(PSVC, "feed", "web", "Reconciling"))["status"] == "False"
+
+    play(scenario)
+
+
+def test_first_statuses_during_a_pause_have_a_rate_and_decisions_are_told_without_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.namespace("feed")
+        await pause(world)
+        for at in range(60):
+            await world.create("PinterestJobSet", "feed", f"job{at}", jobset(1, 1, "1m"))
+        await asyncio.sleep(2)  # an unsettled first status waits a second in any case
+
+        async def told() -> int:
+            jobs = [await world.get("PinterestJobSet", "feed", f"job{at}") for at in range(60)]
+            return sum(bool(job and job.get("status")) for job in jobs)
+
+        some = await told()
+        assert 10 < some < 45  # 20 a second
+        await asyncio.sleep(3)
+        assert await told() == 60
+
+        for at in range(60, 120):
+            await world.create("PinterestJobSet", "feed", f"job{at}", jobset(1, 1, "1m"))
+        await resume(world)
+        late = await world.get("PinterestJobSet", "feed", "job119")
+        assert late is not None
+        assert late["status"]["clusterStatuses"]
 
     play(scenario)
