@@ -49,7 +49,7 @@ from federator.settings import Settings
 
 if TYPE_CHECKING:
     from federator.dashboard.server import Options as DashboardOptions
-    from federator.gateway.leader import Ways
+    from federator.gateway.platforms.leader import Ways
     from federator.gateway.server import Gateway
     from federator.kube.tlsserver import Listen
     from federator.process.oidc.issuer import Issuer
@@ -241,7 +241,7 @@ async def serving_gateway(
     `run_gateway`."""
     from federator.gateway import server
     from federator.gateway.artifacts import artifacts
-    from federator.gateway.leader import Leader
+    from federator.gateway.platforms.leader import Leader
     from federator.process.oidc.issuer import Issuers
 
     options, clock = settings.gateway, RealClock()

@@ -24,6 +24,7 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
 from federator.gateway.limits import Buckets, Turns
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms.telling import News
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
 from federator.kinds import registry
 from federator.kube.metrics import Metrics
@@ -226,7 +227,8 @@ class Port:
 
     async def _read(self, caller: Caller, given: Given) -> tuple[Record, list[Obj]]:
         """Raises `Problem` 404."""
-        objs = await self._submitter.find(caller, given["namespace"], given["name"], given["id"])
+        searches = self._submitter.searches
+        objs = await searches.find(caller, given["namespace"], given["name"], given["id"])
         record = submissions.of_submission(objs, given["id"])
         if record is None:
             raise _no_submission()
@@ -308,10 +310,10 @@ class Port:
             "submission": record.id,
         }
         await self._write_audit("cancelling", **facts)
+        news = News("Cancelled", given["namespace"], record.workflow, record.version, caller.name)
         for obj in objs:
             if await self._submitter.platform.delete(caller, obj):
-                note = f"submission {record.id} of {record.workflow} by {caller.name}"
-                await self._submitter.platform.tell(obj, "Cancelled", note)
+                await self._submitter.platform.tell(news, record.id, obj)
         await self._write_audit("cancelled", **facts)
         shown = views.submission(given["namespace"], record, objs)
         gone = [each.model_copy(update={"state": "Deleted"}) for each in shown.objects]

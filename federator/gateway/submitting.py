@@ -19,6 +19,8 @@ from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
 from federator.gateway.callers import Caller
+from federator.gateway.platforms.searching import Searches
+from federator.gateway.platforms.telling import News
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -35,8 +37,8 @@ class Platform(Protocol):
         """Returns when the caller may create anything there."""
         ...
 
-    async def tell(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """Records on the object what was done with it."""
+    async def tell(self, news: News, identity: str, obj: Mapping[str, Any]) -> None:
+        """Tells on the object what became of the submission."""
         ...
 
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
@@ -94,6 +96,7 @@ class Submitter:
     platform: Platform
     versions: Versions
     policies: Policies
+    searches: Searches
     kinds: tuple[str, ...]
     """Kinds that a workflow may hold."""
     now: Callable[[], str]
@@ -112,7 +115,7 @@ class Submitter:
         body = records.body_digest(request.artifact, request.version, request.parameters)
         known: Record | None = None
         if request.idempotency_key and not request.dry_run:
-            there = await self.find(caller, namespace, workflow, identity)
+            there = await self.searches.find(caller, namespace, workflow, identity)
             if (done := _repeated(there, identity, body)) is not None:
                 return done
             known = submissions.of_submission(there, identity)
@@ -137,21 +140,15 @@ class Submitter:
             parameters=dict(rendered.parameters),
         )
         warnings = tuple(str(problem) for problem in artifact.provenance.problems)
-        return await self._judged(caller, record, objects, request, warnings)
-
-    async def find(self, caller: Caller, namespace: str, workflow: str, identity: str) -> list[Obj]:
-        """The objects that a submission has made, or changed. Raises `Problem`."""
-        made = f"{submissions.ID_LABEL}={identity}"
-        changed = f"{submissions.WORKFLOW_LABEL}={workflow}"
-        kinds = sorted(self.kinds, key=records.ends, reverse=True)  # what it made comes first
-        selectors = {kind: made if records.ends(kind) else changed for kind in kinds}
-        return [
-            obj
-            for obj in await self.platform.labelled(caller, namespace, selectors)
-            if any(
-                each.id == identity and each.workflow == workflow for each in submissions.read(obj)
-            )
+        lives = [
+            # What ends has a name of its key, so with a new key there is none yet.
+            None
+            if known is None and records.ends(obj["kind"])
+            else await self.platform.live(caller, obj)
+            for obj in objects
         ]
+        whole = list(zip(objects, lives, strict=True))
+        return await self._judged(caller, record, whole, request, warnings)
 
     async def _rendered(
         self, caller: Caller, namespace: str, workflow: str, request: SubmissionRequest
@@ -181,32 +178,31 @@ class Submitter:
         self,
         caller: Caller,
         record: Record,
-        objects: Sequence[Obj],
+        wanted: Sequence[tuple[Obj, Obj | None]],
         request: SubmissionRequest,
         warnings: tuple[str, ...],
     ) -> Done:
-        """Writes what the verdict admits."""
-        lives = [await self.platform.live(caller, obj) for obj in objects]
-        whole = [_over(obj, live, record) for obj, live in zip(objects, lives, strict=True)]
+        """Writes what the verdict admits. `wanted`: each object, and what is there of its name."""
+        objects = [obj for obj, _ in wanted]
+        whole = [_over(obj, live, record) for obj, live in wanted]
         # One create is atomic; of several, none is written before the host has accepted all.
         if request.dry_run or len(objects) > 1:
-            for obj, live in zip(whole, lives, strict=True):
+            for obj, (_, live) in zip(whole, wanted, strict=True):
                 await self.platform.write(caller, obj, live, dry_run=True)
         namespace = raw.text(objects[0], "metadata", "namespace")
         verdict = await self.platform.verdict(namespace, objects)
         if request.dry_run:
             return Done(record, tuple(whole), verdict, warnings=warnings)
         record = replace(record, verdict=verdict.verdict)
-        begun = any(live is not None and _is_of(live, record) for live in lives)
+        begun = any(live is not None and _is_of(live, record) for _, live in wanted)
         if verdict.verdict == "refused" and not begun:
             raise _refused(verdict)
-        stored = [
-            await self._write(caller, obj, live, record)
-            for obj, live in zip(objects, lives, strict=True)
-        ]
+        stored = [await self._write(caller, obj, live, record) for obj, live in wanted]
+        news = News(
+            "Submitted", namespace, record.workflow, record.version, record.by, record.verdict
+        )
         for obj in stored:
-            note = f"submission {record.id} of {record.workflow} {record.version} by {record.by}"
-            await self.platform.tell(obj, "Submitted", note)
+            await self.platform.tell(news, record.id, obj)
         return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
 
     async def _write(

@@ -25,8 +25,8 @@ from federator.embedded.storage.messages import Caller
 from federator.gateway import server
 from federator.gateway.artifacts import artifacts
 from federator.gateway.audit import verify
-from federator.gateway.leader import Leader, Ways
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms.leader import Leader, Ways
 from federator.gateway.server import Gateway
 from federator.hub.query.announcing import Announcement
 from federator.kinds import registry

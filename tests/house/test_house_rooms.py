@@ -253,13 +253,15 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "gateway": (
         ("api", "artifacts", "audit", "options", "records"),
-        ("certificates", "chains", "issuers", "leader", "limits", "views"),
+        ("certificates", "chains", "issuers", "limits", "views"),
         ("callers",),
-        ("federation", "submitting"),
+        ("platforms",),
+        ("submitting",),
         ("port",),
         ("server",),
     ),
     "gateway/api": (("problems",), ("models",), ("routes",), ("openapi",)),
+    "gateway/platforms": (("leader", "searching", "telling"), ("federation",)),
     "sandbox": (
         ("authority", "fleetfile", "operators", "repository"),
         ("gateways", "runtimes"),

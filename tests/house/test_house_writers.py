@@ -47,7 +47,7 @@ UNVERSIONED = {
         1,
         "`edits.written` sends the version of the object that was read",
     ],
-    "federator/gateway/federation.py::Federation.write replace": [
+    "federator/gateway/platforms/federation.py::Federation.write replace": [
         1,
         "`submitting` puts the new spec into the object as it was read, with its version",
     ],
@@ -210,7 +210,7 @@ def test_requests_of_any_method_only_read() -> None:
     assert [place.partition(":")[0] for place in other] == [
         "federator/cli/leader/asking.py",
         "federator/dashboard/sources/leader.py",
-        "federator/gateway/leader.py",
+        "federator/gateway/platforms/leader.py",
         "federator/process/oidc/issuer.py",
     ]
 

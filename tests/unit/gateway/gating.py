@@ -17,8 +17,8 @@ from federator.embedded.storage.messages import Caller
 from federator.gateway.artifacts import ports, workflows
 from federator.gateway.artifacts.ports import Artifact, Provenance, Reason, Rendered
 from federator.gateway.artifacts.registry import digest_of
-from federator.gateway.leader import Leader, Ways
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms.leader import Leader, Ways
 from federator.gateway.server import Gateway
 from federator.hub.options import HubOptions
 from federator.hub.query import announcing

@@ -2,9 +2,9 @@
 verdicts of the leading hub."""
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from federator.api import raw
 from federator.gateway.api import problems
@@ -12,44 +12,45 @@ from federator.gateway.api.models import Logs, Verdict, WorkloadVerdict
 from federator.gateway.api.problems import Problem
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
-from federator.gateway.leader import Judge, Query
+from federator.gateway.platforms.leader import Judge, Query
+from federator.gateway.platforms.telling import News, Teller
 from federator.hub.query.access import Access, AccessRefused
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kube import errors
-from federator.kube.control.event_recorder import EventRecorder
-from federator.model import plaintext
-from federator.model.steps import EmitEvent, ObjectRef
-
-log = logging.getLogger(__name__)
+from federator.model.steps import ObjectRef
 
 Obj = dict[str, Any]
 KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workflows.KINDS}
 """Kinds that a workflow may hold."""
 READ_S: Final = 5.0
 WRITE_S: Final = 10.0
-EVENT_S: Final = 2.0
 DELETE_TRIES: Final = 10
 """So often the status may have changed between a look at an object and its deletion."""
 DUE: Final = "its runs are placed when they are due"
 
 
 class Federation:
-    """Implements `submitting.Platform`. `events`: with the gateway's own account."""
+    """Implements `submitting.Platform`."""
 
-    def __init__(
-        self, callers: Callers, judge: Judge, access: Access, events: EventRecorder
-    ) -> None:
+    def __init__(self, callers: Callers, judge: Judge, access: Access, teller: Teller) -> None:
         self._callers = callers
         self._judge = judge
         self._access = access
-        self._events = events
+        self._teller = teller
+        self._admitting: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, caller: Caller, namespace: str) -> None:
         """Returns when the caller may create any of the kinds there, or might a few seconds ago:
         before that, nothing is fetched for the caller. The host checks each create again. Raises
         `Problem`."""
+        key = caller.name, caller.user.groups, namespace
+        lock = self._admitting.setdefault(key, asyncio.Lock())
+        async with lock:  # of submissions that come together, the first asks for all
+            await self._review(caller, namespace)
+
+    async def _review(self, caller: Caller, namespace: str) -> None:
         rights = [Right("create", row.group, row.plural) for row in KINDS.values()]
         if any(self._access.had_lately(caller.user, right, namespace) for right in rights):
             return
@@ -62,16 +63,10 @@ class Federation:
             sentence = f"You may not create workloads in the namespace {namespace}."
             raise Problem(403, "Forbidden", sentence)
 
-    async def tell(self, obj: Mapping[str, Any], reason: str, note: str) -> None:
-        """An Event on the object. One that cannot be written is logged: the audit is the record."""
+    async def tell(self, news: News, identity: str, obj: Mapping[str, Any]) -> None:
+        """An Event on the object."""
         uid = raw.text(obj, "metadata", "uid")
-        try:
-            async with asyncio.timeout(EVENT_S):
-                await self._events.record(
-                    EmitEvent(ref_of(obj), uid, reason, plaintext.clipped(note), action="Submit")
-                )
-        except (errors.ApiError, TimeoutError) as trouble:
-            log.warning("an Event of %s cannot be written: %s", path_of(obj), trouble)
+        await self._teller.tell(news, identity, ref_of(obj), uid)
 
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
         """The object of this kind, namespace and name; None where there is none. Raises
