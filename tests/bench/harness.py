@@ -65,6 +65,8 @@ def judge(row: Row, result: Result, speed: float) -> Judged:
     if row.against is Against.LEAST:
         gate = row.gate * speed
         ok = result.ours >= gate
+    elif row.against is Against.OFFERED:
+        gate, ok = row.gate, result.ours >= row.gate
     elif row.against is Against.MOST:
         gate, ok = row.gate, result.ours <= row.gate
     else:
@@ -125,7 +127,7 @@ def _bound(one: Judged) -> str:
 
 def bound(row: Row, gate: float) -> str:
     """A gate as text, such as `<= 1.4x`."""
-    sign = ">= " if row.against is Against.LEAST else "<= "
+    sign = ">= " if row.against in (Against.LEAST, Against.OFFERED) else "<= "
     return sign + _number(gate) + ("x" if row.against is Against.FLOOR else "")
 
 

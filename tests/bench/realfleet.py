@@ -143,16 +143,28 @@ class RealFleet:
         return processor_s(child.process.pid)
 
     def spent(self) -> dict[str, float]:
-        """Processor seconds that each process of the fleet has taken so far: ours by their names,
-        the servers as `host-apiserver`, `members-apiserver` and `etcd`."""
+        """Processor seconds that each process of the fleet has taken so far, with its children:
+        ours by their names, the servers as `host-apiserver`, `members-apiserver` and `etcd`; this
+        process as `bench`."""
         found: defaultdict[str, float] = defaultdict(float)
         for child in self.plane.family.children:
             name = child.name.removeprefix("bench-")
             if name.endswith("apiserver") and not name.startswith("host"):
                 name = "members-apiserver"
             name = "members" if name.startswith("member-") else name
-            found[name] += processor_s(child.process.pid)
+            found[name] += sum(map(processor_s, family_of(child.process.pid)))
+        found["bench"] = time.process_time()
         return dict(found)
+
+    async def requests(self) -> Writes:
+        """How often the host was asked so far, by resource, leases left out."""
+        text = (await self.clients["host"].raw("GET", "/metrics", timeout_s=60.0)).decode()
+        found: Writes = Counter()
+        for labels, value in _samples(text, "apiserver_request_total"):
+            if labels["resource"] != "leases":
+                below = f"/{labels['subresource']}" if labels["subresource"] else ""
+                found[f"{labels['resource']}{below}", labels["verb"]] += round(value)
+        return found
 
     def failed_turns(self, name: str) -> list[str]:
         """What one of our processes logged of turns that had to be taken again."""
@@ -305,6 +317,20 @@ async def within(
 def since(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     """What was spent between two looks; a process that began meanwhile began with nothing."""
     return {name: round(spent - before.get(name, 0.0), 2) for name, spent in sorted(after.items())}
+
+
+def family_of(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(fields[1])].append(int(entry.name))
+    found = [pid]
+    for each in found:
+        found += parents[each]
+    return found
 
 
 def processor_s(pid: int) -> float:

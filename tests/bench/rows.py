@@ -14,6 +14,8 @@ class Against(StrEnum):
     """ours is at most the gate."""
     LEAST = "least"
     """ours is at least the gate, scaled by the calibration score: a rate."""
+    OFFERED = "offered"
+    """ours is at least the gate: a part of a rate that is offered, on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,13 +308,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "V1",
         "judged",
-        "verdict on a submission, 10,000 workloads, 100 clusters, p99",
+        "verdict on a submission, a quarter queued, 10,000 workloads, 100 clusters, p99",
         Against.MOST,
         50.0,
         "ms",
     ),
     Row("V1c", "judged", "the same: worker's processor time", Against.MOST, 15.0, "ms"),
-    Row("G1", "submitted", "submissions taken of 120 1/s, paused", Against.LEAST, 118.0, "1/s"),
+    Row("G1", "submitted", "submissions taken of 120 1/s, paused", Against.OFFERED, 118.0, "1/s"),
     Row("G1p", "submitted", "the same: due to acknowledged, p99", Against.MOST, 1000.0, "ms"),
     Row("G2", "submitted", "submissions, highest steady rate", Against.LEAST, 20.0, "1/s"),
     Row("G2p", "submitted", "the same: sent to acknowledged, p99", Against.MOST, 2000.0, "ms"),

@@ -15,6 +15,7 @@ from tests.bench.rows import ROWS, Against, Row
 RATIO = Row("X", "g", "a thing", Against.FLOOR, 1.6, "s")
 MOST = Row("Y", "g", "a thing", Against.MOST, 0, "writes")
 RATE = Row("Z", "g", "a thing", Against.LEAST, 1000, "1/s")
+OFFERED = Row("O", "g", "a thing", Against.OFFERED, 118, "1/s")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ RATE = Row("Z", "g", "a thing", Against.LEAST, 1000, "1/s")
         (MOST, Result("Y", 1), 9.0, False),
         (RATE, Result("Z", 600), 0.5, True),
         (RATE, Result("Z", 600), 1.0, False),
+        (OFFERED, Result("O", 119), 9.0, True),  # no machine takes more than is offered
+        (OFFERED, Result("O", 117), 0.1, False),
         (MOST, Result("Y", 0, failed="it broke"), 1.0, False),
     ],
 )
