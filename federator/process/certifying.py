@@ -53,8 +53,8 @@ async def _in_child(*arguments: str) -> Pems:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    told = json.loads(output)
-    return told["cert"].encode(), told["key"].encode(), told["ca"].encode()
+    made = json.loads(output)
+    return made["cert"].encode(), made["key"].encode(), made["ca"].encode()
 
 
 def _made(what: str, dns: str, now_s: float) -> Pems:

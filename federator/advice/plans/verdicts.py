@@ -16,7 +16,7 @@ from federator.advice import quotas, search, trials
 from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.hub.placing.offline import Situation
-from federator.hub.query.verdicts import Verdict
+from federator.hub.query.verdicts import VerdictMakers
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
@@ -235,4 +235,4 @@ def _fixes(
     ]
 
 
-VERDICT: Final = Verdict(verdict, quick)
+VERDICT: Final = VerdictMakers(verdict, quick)

@@ -26,7 +26,7 @@ from federator.hub.query.collecting import LogSelection, Target
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.planning import Plan
 from federator.hub.query.router import Question, Right, Route
-from federator.hub.query.verdicts import Verdict
+from federator.hub.query.verdicts import VerdictMakers
 from federator.hub.records.workloads import Workload
 from federator.hub.snapshot.computing import Compute
 from federator.hub.snapshot.places import Kind
@@ -69,7 +69,7 @@ class Sources:
     """None where no plans are made."""
     drilled: Callable[[], Mapping[str, DrillResult]] = dict
     """What the last drill of each cluster came to."""
-    verdict: Verdict | None = None
+    verdict: VerdictMakers | None = None
     """None where no verdicts are given."""
     read: Reads = field(kw_only=True)
     """Reads the files of the history in a thread."""

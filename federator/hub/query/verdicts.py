@@ -45,7 +45,7 @@ Narrow = Callable[[WorkloadKey], Situation]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictMakers:
     """How verdicts are made (`advice.plans.verdicts`): by functions of a floor above, so they are
     handed in."""
 
@@ -55,7 +55,9 @@ class Verdict:
     """If one decision is enough, else None. With True, a refusal of one workload counts too."""
 
 
-async def judged(inputs: Inputs, namespace: str, body: bytes, verdict: Verdict) -> msgspec.Raw:
+async def judged(
+    inputs: Inputs, namespace: str, body: bytes, verdict: VerdictMakers
+) -> msgspec.Raw:
     """The verdict on the workloads of a body, as objects, in JSON. Raises `AccessRefused`."""
     if namespace not in inputs.state.spaces:
         raise AccessRefused(404, "NotFound", f'namespace "{namespace}" not found')
@@ -107,7 +109,7 @@ async def _subject(inputs: Inputs, obj: dict[str, Any], namespace: str, path: st
 
 
 def at_once(
-    world: StateCopy, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
+    world: StateCopy, subjects: tuple[Subject, ...], verdict: VerdictMakers, stop: Stop
 ) -> bytes | None:
     """The verdict in JSON if one decision is enough; None if it takes more."""
     if len(subjects) > QUICK_MAX:
@@ -140,7 +142,7 @@ def at_once(
 
 
 def document(
-    world: StateCopy, subjects: tuple[Subject, ...], verdict: Verdict, stop: Stop
+    world: StateCopy, subjects: tuple[Subject, ...], verdict: VerdictMakers, stop: Stop
 ) -> bytes:
     """The verdict in JSON, whatever it takes."""
     by_key = {subject.workload.key: subject for subject in subjects}
