@@ -157,10 +157,12 @@ def _container_faults(container: Manifest, pod: Manifest) -> Iterator[str]:
 
 def network_faults(found: Iterable[Manifest]) -> Iterator[str]:
     """Each of our pods is selected by a policy that closes both directions and never reaches the
-    metadata addresses.
+    metadata addresses. A policy without labels is about the pods of users.
     """
     found = list(found)
-    policies = of_kind(found, "NetworkPolicy")
+    policies = [
+        policy for policy in of_kind(found, "NetworkPolicy") if policy["spec"]["podSelector"]
+    ]
     for owner in of_kind(found, "Deployment"):
         labels = owner["spec"]["template"]["metadata"]["labels"].items()
         if not any(
