@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypedDict, overload
 
+import msgspec
+from msgspec import structs
+
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
-from federator.model.quickly import likewise, quickly
+from federator.model.quickly import quickly
 from federator.model.scaleup import Addition
 from federator.model.shards import Ranges
 
@@ -62,8 +65,7 @@ REFUSALS = frozenset({Reason.POD_SECURITY_VIOLATION, Reason.IDENTITY_NOT_ALLOWED
 members."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True, gc=False):
     """What one cluster gets: `count` replicas, or the shards in `ranges` with `slots` of them at
     once.
 
@@ -374,10 +376,9 @@ class Decision:
         return next((share for share in self.shares if share.cluster == cluster), None)
 
 
-quick_share, quick_verdict, quick_decision = quickly(Share), quickly(Verdict), quickly(Decision)
+quick_verdict, quick_decision = quickly(Verdict), quickly(Decision)
 quick_grouped, quick_rejected = quickly(Grouped), quickly(Rejected)
 """What is made for every decision, as its classes would."""
-_renumbered = likewise(Share, "seq")
 
 
 def apart(shares: tuple[Share, ...]) -> tuple[tuple[Share, ...], int]:
@@ -386,9 +387,9 @@ def apart(shares: tuple[Share, ...]) -> tuple[tuple[Share, ...], int]:
     seq = shares[0].seq if shares else 0
     if seq == 0 or any(share.seq != seq for share in shares):
         return shares, 0
-    return tuple([_renumbered(share, 0) for share in shares]), seq
+    return tuple([structs.replace(share, seq=0) for share in shares]), seq
 
 
 def together(portions: tuple[Share, ...], seq: int) -> tuple[Share, ...]:
     """The shares that `apart` took apart."""
-    return tuple([_renumbered(share, seq) for share in portions]) if seq else portions
+    return tuple([structs.replace(share, seq=seq) for share in portions]) if seq else portions

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from msgspec import structs
+
 from federator.model import shards
 from federator.model.accounts import QuotaAccount
 from federator.model.ask import Ask, Former, PodShape, Tier, Unit
@@ -331,6 +333,8 @@ def remaining(given: _Given, done: Ranges) -> _Given:
     count = shards.size(shards.minus(ranges, done))
     if count == given.count and ranges == given.ranges:
         return given
+    if isinstance(given, Share):
+        return structs.replace(given, ranges=ranges, count=count)
     return replace(given, ranges=ranges, count=count)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Ask
@@ -101,7 +103,7 @@ def _given(
     slots = min(share.slots, shards.size(shards.minus(ranges, finished)))
     if former is not None and slots == _copies(former, finished) and ranges == has:
         slots = former.slots  # the smaller number would change nothing
-    return replace(share, ranges=ranges, count=shards.size(ranges), slots=slots)
+    return structs.replace(share, ranges=ranges, count=shards.size(ranges), slots=slots)
 
 
 def _left_behind(busy: Mapping[str, Ranges], shares: Sequence[Share]) -> dict[str, Ranges]:
@@ -117,7 +119,7 @@ def _numbered(share: Share, former: Holding | None, number: int) -> Share:
         and shards.normal(former.ranges) == shards.normal(share.ranges)
         and former.slots == share.slots
     )
-    return replace(share, seq=former.seq if former is not None and same else number)
+    return structs.replace(share, seq=former.seq if former is not None and same else number)
 
 
 def _copies(former: Holding | None, finished: Ranges) -> int:

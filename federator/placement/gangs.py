@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from federator.model import decision as decisions
 from federator.model.ask import Ask, PodShape
 from federator.model.decision import Decision, Grouped, Reason, Verdict, Verdicts
@@ -38,7 +40,7 @@ def decide(ask: Ask, request: Request, divide: Divide) -> Decision:
     made = divide(sized, replace(request, previous_hash=previous_hash))
     made = replace(made, inputs_hash=hashed)
     if any(count < part.count for count, part in zip(counts, ask.shape.parts, strict=True)):
-        shares = tuple(replace(share, pods=tuple(counts)) for share in made.shares)
+        shares = tuple(structs.replace(share, pods=tuple(counts)) for share in made.shares)
         made = replace(made, shares=shares)
     shortage = Shortage(sized.shape, ledger, trial)
     if made.reason is not Reason.INSUFFICIENT_CAPACITY or made.shares:

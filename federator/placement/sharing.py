@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from federator.model import shards
 from federator.model.ask import Ask, Unit
-from federator.model.decision import Reason, Share, quick_share
+from federator.model.decision import Reason, Share
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
@@ -25,9 +25,7 @@ def shares_of(
     seq: Callable[[str], int],
 ) -> tuple[Share, ...]:
     if ask.unit is Unit.REPLICAS:
-        wanted = [
-            quick_share(name, count, count) for name, count in sorted(got.items()) if count > 0
-        ]
+        wanted = [Share(name, count, count) for name, count in sorted(got.items()) if count > 0]
     else:
         wanted = _shard_shares(ask, got, held, pool, finished)
     return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
@@ -35,7 +33,7 @@ def shares_of(
 
 def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> Share:
     number = held.seq if held is not None and _is_as_held(share, held) else seq(share.cluster)
-    return quick_share(share.cluster, share.count, share.slots, number, share.ranges)
+    return Share(share.cluster, share.count, share.slots, number, share.ranges)
 
 
 def _shard_shares(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import structs
+
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, Ask, Support, Unit
 from federator.model.decision import Decision, Reason
@@ -163,7 +165,7 @@ def _as_new(
             stay = min(copies_of(share), copies_of(holding))
             ledger.charge(share.cluster, ask.shape, stay)
     numbered = (
-        replace(share, seq=seqs.above(mark(share.cluster), seq))
+        structs.replace(share, seq=seqs.above(mark(share.cluster), seq))
         if share.cluster in before
         else share
         for share in decision.shares

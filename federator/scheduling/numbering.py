@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.decision import Decision, Share
@@ -32,7 +34,7 @@ def numbered(
         decision,
         seq=seq,
         shares=tuple(
-            replace(share, seq=seqs.above(mark(share.cluster), seq))
+            structs.replace(share, seq=seqs.above(mark(share.cluster), seq))
             if share.cluster in refusing
             else share
             for share in decision.shares
@@ -49,7 +51,7 @@ def stopped(decision: Decision, mark: Callable[[str], int], seq: int) -> Decisio
         decision,
         seq=seq,
         shares=tuple(
-            replace(share, slots=0, seq=seqs.above(mark(share.cluster), seq))
+            structs.replace(share, slots=0, seq=seqs.above(mark(share.cluster), seq))
             if share.slots
             else share
             for share in decision.shares
@@ -83,7 +85,7 @@ def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
     def pieces(share: Share) -> Share:
         if not share.ranges or share.cluster not in held:
             return share
-        return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
+        return structs.replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
 
     if not any(share.ranges for share in decision.shares):
         return decision

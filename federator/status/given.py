@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
@@ -99,7 +101,7 @@ def former(
 
 
 def _counted(share: Share) -> Share:
-    return replace(share, ranges=()) if share.ranges else share
+    return structs.replace(share, ranges=()) if share.ranges else share
 
 
 def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.placing import unschedulable
@@ -145,7 +147,7 @@ def rising_seq(step: Step) -> Iterator[str]:
         old, new = decision_facts(step.old), decision_facts(step.new)
         # the nodes of a daemon's share are what it is charged for, and no part of its slice
         before, after = (
-            [replace(share, nodes=None) for share in facts.shares] for facts in (old, new)
+            [structs.replace(share, nodes=None) for share in facts.shares] for facts in (old, new)
         )
         if new.seq < old.seq or (new.seq == old.seq and after != before):
             yield (

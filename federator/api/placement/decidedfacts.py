@@ -11,7 +11,7 @@ from federator.api.placement import decisionfacts, placementdecision
 from federator.api.placement.decisionfacts import DecisionFacts, Terms
 from federator.model import plaintext
 from federator.model.ask import Admitted, Ask, PodShape, Unit
-from federator.model.decision import Decision, Share, apart, quick_share
+from federator.model.decision import Decision, Share, apart
 from federator.model.quickly import likewise, quickly
 
 NO_TOLERATED: Final[dict[str, tuple[str, ...]]] = {}
@@ -74,7 +74,7 @@ def _plain(decision: Decision, ask: Ask) -> bool:
 def _read_share(share: Share) -> Share:
     if share.count == share.slots and not share.pods:
         return share
-    return quick_share(share.cluster, share.count, share.count, share.seq)
+    return Share(share.cluster, share.count, share.count, share.seq)
 
 
 def _terms_of(decision: Decision, ask: Ask, cause: str, content: bytes) -> Terms:

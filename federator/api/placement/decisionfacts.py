@@ -18,7 +18,7 @@ from federator.api.raw import Obj
 from federator.model import interning, names, shards, uids
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, Unit
-from federator.model.decision import Preempted, Reason, Share, apart, quick_share, together
+from federator.model.decision import Preempted, Reason, Share, apart, together
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.scaleup import Addition
@@ -332,10 +332,10 @@ def _to_share(entry: Obj) -> Share:
         # ordinals, which have a count of replicas beside them, all run at once
         slots = raw.integer(entry, "slots", default=count if "replicas" in entry else 0)
         pods = raw.integers(entry, "pods")
-        return quick_share(cluster, count, max(slots, 0), seq, ranges, pods=pods)
+        return Share(cluster, count, max(slots, 0), seq, ranges, pods=pods)
     copies = max(raw.integer(entry, "replicas"), 0)
     nodes = max(raw.integer(entry, "nodes"), 0) if "nodes" in entry else None
-    return quick_share(cluster, copies, copies, seq, nodes=nodes)
+    return Share(cluster, copies, copies, seq, nodes=nodes)
 
 
 _NO_TERMS: Final = frozenset(

@@ -8,7 +8,8 @@ only (`mark`), never the host's. Reads memory; called by placing and reporting.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec import structs
 
 from federator.hub.cache.state import NUMBERS, HubState
 from federator.hub.members.member import Member
@@ -201,9 +202,9 @@ def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
         count = shards.size(kept)
         # Ordinals all run at once, and shards as many as there are slots.
         slots = count if claimed.slots == claimed.count else claimed.slots
-        return replace(claimed, ranges=kept, count=count, slots=slots)
+        return structs.replace(claimed, ranges=kept, count=count, slots=slots)
     left = max(wanted - due - sum(share.count for share in have), 0)
-    return replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
+    return structs.replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
 
 
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:

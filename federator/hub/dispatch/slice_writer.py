@@ -10,6 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from federator.api import membercluster
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
@@ -119,7 +121,7 @@ class SliceWriter:
             member.name, action.count, 0, record.mark(member.name)
         )
         if not share.ranges and action.count != share.count:
-            share = dataclasses.replace(share, count=action.count, slots=action.count)
+            share = structs.replace(share, count=action.count, slots=action.count)
         await self.prerequisites.profile(member, self.view.profile_of(workload))
         if not self._stands(workload, record):
             return None

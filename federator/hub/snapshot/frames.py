@@ -17,7 +17,6 @@ from federator.api.placement.decisionfacts import DecisionFacts, Terms
 from federator.hub.records.decisions import Record, Standing
 from federator.hub.records.workloads import Traits, Workload
 from federator.model.ask import Ask
-from federator.model.decision import Share
 from federator.model.fleet import Commitment
 from federator.model.quickly import quickly
 
@@ -25,7 +24,6 @@ HEAD: Final = struct.Struct("!Q")
 """Length of the pickle that follows."""
 
 MANY: Final[tuple[type[Any], ...]] = (
-    Share,
     Workload,
     Ask,
     Record,

@@ -11,10 +11,10 @@ Of a level with n copies to give only its first n clusters by weight and tie-bre
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from federator.model import seq as seqs
 from federator.model.ask import Ask, Unit
@@ -24,7 +24,6 @@ from federator.model.decision import (
     Share,
     Verdicts,
     quick_decision,
-    quick_share,
 )
 from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.resources import UNLIMITED
@@ -111,10 +110,12 @@ def _shares(
 ) -> tuple[Share, ...]:
     """Their numbers are that of the decision, or the next above a cluster's highest."""
     same = itertools.repeat
-    shares = tuple(map(quick_share, clusters, copies, copies, same(seq), same(ranges)))
+    shares = tuple(map(Share, clusters, copies, copies, same(seq), same(ranges)))
     if max(map(mark, clusters), default=0) < seq:
         return shares
-    return tuple(replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares)
+    return tuple(
+        structs.replace(share, seq=seqs.above(mark(share.cluster), seq)) for share in shares
+    )
 
 
 def _gets_nothing(like: Class, require_all: bool, nothing: bool) -> bool:

@@ -3,7 +3,6 @@ and put right.
 """
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from federator.hub.records import packing, slices, workloads
 from federator.kinds import registry
@@ -165,13 +165,11 @@ def test_a_rendered_slice_proves_itself_and_carries_its_share_and_no_other(
 
     assert slices.proves_itself(seen, workload)
     assert slices.carries(seen, workload, share, FLEET, PROFILE)
-    assert not slices.carries(seen, workload, dataclasses.replace(share, seq=6), FLEET, PROFILE)
+    assert not slices.carries(seen, workload, structs.replace(share, seq=6), FLEET, PROFILE)
     assert not slices.carries(
-        seen, workload, dataclasses.replace(share, count=5, slots=5), FLEET, PROFILE
+        seen, workload, structs.replace(share, count=5, slots=5), FLEET, PROFILE
     )
-    assert not slices.carries(
-        seen, workload, dataclasses.replace(share, cluster="b"), FLEET, PROFILE
-    )
+    assert not slices.carries(seen, workload, structs.replace(share, cluster="b"), FLEET, PROFILE)
     assert not slices.carries(seen, workload, share, "another", PROFILE)
     assert not slices.carries(seen, workload, share, FLEET, ("default", "def"))
 

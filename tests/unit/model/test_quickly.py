@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from federator.model.decision import Decision, Reason, Share, quick_decision, quick_share
+from federator.model.decision import Decision, Reason, Verdict, quick_decision, quick_verdict
 from federator.model.names import WorkloadKey
 from federator.model.quickly import likewise, quickly
 
@@ -13,12 +13,12 @@ KEY = WorkloadKey("PinterestService", "ads", "web")
 
 
 def test_a_quick_constructor_makes_equal_objects_of_the_class_itself() -> None:
-    made = quick_share("a", 3, 2, ranges=((0, 2),))
-    assert made == Share("a", 3, 2, ranges=((0, 2),))
-    assert type(made) is Share
-    assert hash(made) == hash(Share("a", 3, 2, 0, ((0, 2),)))
-    assert repr(made) == repr(Share("a", 3, 2, 0, ((0, 2),)))
-    assert replace(made, seq=4) == Share("a", 3, 2, 4, ((0, 2),))
+    made = quick_verdict("a", Reason.CHOSEN, "m", fit=2)
+    assert made == Verdict("a", Reason.CHOSEN, "m", 2)
+    assert type(made) is Verdict
+    assert hash(made) == hash(Verdict("a", Reason.CHOSEN, "m", 2))
+    assert repr(made) == repr(Verdict("a", Reason.CHOSEN, "m", 2))
+    assert replace(made, fit=4) == Verdict("a", Reason.CHOSEN, "m", 4)
     assert pickle.loads(pickle.dumps(made)) == made
 
 
@@ -35,20 +35,20 @@ def test_what_it_makes_is_frozen_and_has_its_own_defaults() -> None:
 
 def test_arguments_are_checked_as_by_the_class() -> None:
     with pytest.raises(TypeError):
-        quick_share("a", 1)  # type: ignore[call-arg]
+        quick_verdict("a", Reason.CHOSEN)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        quick_share("a", 1, 1, color="red")  # type: ignore[call-arg]
+        quick_verdict("a", Reason.CHOSEN, "m", color="red")  # type: ignore[call-arg]
 
 
 def test_a_quick_copy_is_what_replace_makes() -> None:
-    share = Share("a", 3, 2, 7, ((0, 2),), pods=(1,))
-    moved = likewise(Share, "cluster", "seq")
-    assert moved(share, "b", 8) == replace(share, cluster="b", seq=8)
-    assert type(moved(share, "b", 8)) is Share
+    verdict = Verdict("a", Reason.CHOSEN, "m", 3)
+    moved = likewise(Verdict, "cluster", "fit")
+    assert moved(verdict, "b", 8) == replace(verdict, cluster="b", fit=8)
+    assert type(moved(verdict, "b", 8)) is Verdict
     decision = quick_decision(KEY, "u", 1, (), 1, Reason.CHOSEN, "m", (), 0.0, "h", seq=2)
     assert likewise(Decision, "seq")(decision, 3) == replace(decision, seq=3)
     with pytest.raises(TypeError, match="colour"):
-        likewise(Share, "colour")
+        likewise(Verdict, "colour")
 
 
 @dataclass(frozen=True)
