@@ -303,6 +303,6 @@ def test_the_checker_sees_roles_and_networks_that_are_too_wide() -> None:
     policy = {
         "kind": "NetworkPolicy",
         "metadata": {"name": "n"},
-        "spec": {"podSelector": {}, **everywhere},
+        "spec": {"podSelector": {"matchLabels": {"app": "n"}}, **everywhere},
     }
     assert len(list(manifests.network_faults([policy]))) == 3
