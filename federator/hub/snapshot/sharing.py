@@ -9,6 +9,8 @@ import operator
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
+from msgspec import structs
+
 from federator.api import raw
 from federator.api.placement.decisionfacts import Besides, shared_portions
 from federator.hub.records.decisions import Record
@@ -66,7 +68,7 @@ def share_record(record: Record, workload: Workload | None) -> None:
     if terms.shape is not None:
         _set(terms, "shape", interning.value(terms.shape))
     for share in facts.portions:
-        _texts(share, "cluster")
+        structs.force_setattr(share, "cluster", interning.text(share.cluster))
     _set(facts, "portions", shared_portions(facts.portions))
     _set(record, "standing", interning.value(record.standing))
     if facts.besides == NOTHING_BESIDES:
