@@ -92,6 +92,10 @@ class Round:
     terminating: Mapping[str, Amounts] = field(default_factory=dict)
     """Leaf -> what pods use there beyond what workloads hold. Nobody need leave for that, because
     it will be free. Until then nobody is given it."""
+    evicted: list[Victim] = field(default_factory=list)
+    """The victims of all rounds of this cycle."""
+    followers: list[Want] = field(default_factory=list)
+    """The preemptors of this cycle that must begin near other workloads."""
     slowed: set[str] = field(default_factory=set)
     """Leaf accounts with preemptors that get fewer victims because of those budgets."""
 
@@ -384,7 +388,7 @@ class Round:
         if assignment.mode is not Mode.FREE and not chosen:
             self._keep_for(nominee)
             return Judged(Status.PENDING, assignment)
-        if any(victim.holder.uid in self.leaving for victim in chosen):
+        if any(victim.holder.uid in self.leaving for victim in chosen) or self._strands(nominee):
             return Judged(Status.PENDING, assignment, later=True)
         if not self._still_fits(nominee) or self._takes_guarantee(nominee):
             if not assignment.height:
@@ -397,9 +401,21 @@ class Round:
             if not self._fits_beside_terminating(replace(nominee, assignment=least)):
                 status = Status.PENDING  # and what these pods free is reserved for it
         self.leaving |= {victim.holder.uid: victim for victim in chosen}
+        self.evicted += chosen
+        if chosen and want.follows:
+            self.followers.append(want)
         self.usage.add(want.node, assignment.needs)
         self.grown.setdefault(want.node, Counter()).update(assignment.needs)
         return Judged(status, assignment, chosen, ends=ends)
+
+    def _strands(self, nominee: _Nominee) -> bool:
+        """Whether its victims, with those of this cycle before, leave a preemptor no cluster to
+        begin in: each alone spares a copy that it must begin near, and together they do not."""
+        if not nominee.victims:
+            return False
+        followers = [*self.followers, *([nominee.want] if nominee.want.follows else ())]
+        victims = (*self.evicted, *nominee.victims)
+        return not all(want.helped(victims, want.least) for want in followers)
 
     def _fits_beside_terminating(self, nominee: _Nominee) -> bool:
         """Whether it fits next to pods that are terminating."""

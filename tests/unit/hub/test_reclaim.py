@@ -333,7 +333,9 @@ def test_no_more_leave_in_a_minute_than_is_allowed() -> None:
         await asyncio.sleep(5)
         assert await placed(world, "ads", "web") == 5
         waits = await world.condition("PinterestService", "feed", "cron", "Placed")
-        assert "as the pace of preemption allows (hub.preempted_copies_a_minute)" in waits["message"]
+        assert (
+            "as the pace of preemption allows (hub.preempted_copies_a_minute)" in waits["message"]
+        )
         await asyncio.sleep(60)
         assert await placed(world, "ads", "web") == 4
         assert (await placed(world, "feed", "api"), await placed(world, "feed", "cron")) == (3, 1)

@@ -209,6 +209,20 @@ def victim_that_is_followed() -> tuple[World, dict[str, Ask]]:
     return world, {ask.uid: ask for ask in asks}
 
 
+def victims_that_two_follow() -> tuple[World, dict[str, Ask]]:
+    """Two take back what is guaranteed to them, and may begin only near one of both victims."""
+    guaranteed = zip(quotaworlds.LEAVES, (0, 0, 2), strict=True)
+    leaves = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
+    asks = [
+        replace(ask_of(at, project, 1), labels={"app": app}, policy=under(near(app="cache")))
+        for at, (project, app) in enumerate(
+            (("c", "front"), ("c", "front"), ("a", "cache"), ("a", "cache"))
+        )
+    ]
+    world = World((*leaves, account("company", "", 2)), (tuple(asks),))
+    return world, {ask.uid: ask for ask in asks}
+
+
 @st.composite
 def companies(draw: st.DrawFn) -> tuple[World, dict[str, Ask]]:
     """A world of quotas in which workloads have labels, and terms about each other."""
@@ -225,6 +239,7 @@ def companies(draw: st.DrawFn) -> tuple[World, dict[str, Ask]]:
 
 
 @example(victim_that_is_followed(), 3)
+@example(victims_that_two_follow(), 2)
 @examples(60)
 @given(companies(), st.integers(2, 6))
 def test_copies_begin_in_the_right_company_while_quotas_are_taken_back(

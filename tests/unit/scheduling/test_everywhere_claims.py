@@ -180,7 +180,10 @@ def test_it_waits_for_its_turn_where_too_many_left_in_this_minute(api: Ask) -> N
     slow = Pace(need - 1, next_s=20.0)
     made = paced(federation, api, slow)
     assert [decided.key for decided in made.decided] == [api.key]
-    assert "as the pace of preemption allows (hub.preempted_copies_a_minute)" in made.decided[0].decision.message
+    assert (
+        "as the pace of preemption allows (hub.preempted_copies_a_minute)"
+        in made.decided[0].decision.message
+    )
     assert made.requeues[api.key] <= 20.0
     assert len(paced(federation, api, replace(slow, copies=need)).decided) == 2
 
