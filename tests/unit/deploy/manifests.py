@@ -157,12 +157,11 @@ def _container_faults(container: Manifest, pod: Manifest) -> Iterator[str]:
 
 def network_faults(found: Iterable[Manifest]) -> Iterator[str]:
     """Each of our pods is selected by a policy that closes both directions and never reaches the
-    metadata addresses. A policy without labels is about the pods of users.
+    metadata addresses. A policy without a namespace is for the namespaces of users (deploy/pods).
     """
     found = list(found)
-    policies = [
-        policy for policy in of_kind(found, "NetworkPolicy") if policy["spec"]["podSelector"]
-    ]
+    every = of_kind(found, "NetworkPolicy")
+    policies = [policy for policy in every if "namespace" in policy["metadata"]]
     for owner in of_kind(found, "Deployment"):
         labels = owner["spec"]["template"]["metadata"]["labels"].items()
         if not any(

@@ -302,7 +302,7 @@ def test_the_checker_sees_roles_and_networks_that_are_too_wide() -> None:
     }
     policy = {
         "kind": "NetworkPolicy",
-        "metadata": {"name": "n"},
-        "spec": {"podSelector": {"matchLabels": {"app": "n"}}, **everywhere},
+        "metadata": {"name": "n", "namespace": "federator-system"},
+        "spec": {"podSelector": {}, **everywhere},
     }
     assert len(list(manifests.network_faults([policy]))) == 3

@@ -10,7 +10,9 @@ import yaml
 from tests.controlplane import build
 from tests.unit.cli.files import run
 
-PROFILES = Path(__file__).parents[3] / "config" / "profiles"
+TOP = Path(__file__).parents[3]
+PROFILES = TOP / "config" / "profiles"
+DOCKERFILE = TOP / "deploy" / "runtime" / "Dockerfile"
 ROOT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 SETTINGS = {
     "image": "registry.test/federator-runtime@sha256:" + "a" * 64,
@@ -59,6 +61,21 @@ def test_one_file_of_settings_fills_in_all_profiles(tmp_path: Path) -> None:
     }
     done = run("validate", "-f", str(tmp_path / "filled.yaml"))
     assert done.exit_code == 0, done.stderr
+
+
+def test_every_profile_names_the_image_that_is_built() -> None:
+    """The small one: a pod that names no profile gets no image of the control plane either."""
+    files = [PROFILES.parent / "runtimeprofile.yaml"]
+    files += [PROFILES / f"{name}.yaml" for name in ("service", "batch", "training", "daemon")]
+    images = {
+        entry["container"]["image"]
+        for file in files
+        for field in ("initContainers", "sidecars")
+        for entry in yaml.safe_load(file.read_text())["spec"][field]
+    }
+    [image] = images
+
+    assert f"-t registry.example/{image} ." in DOCKERFILE.read_text()
 
 
 def test_a_profile_with_what_the_operator_has_to_set_is_refused() -> None:

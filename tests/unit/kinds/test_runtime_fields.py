@@ -26,13 +26,11 @@ ROLES = "identity,secrets,config"
 
 
 def _profile(*arguments: str) -> dict[str, Any]:
+    """The default profile without its init run, and its sidecar with these arguments."""
     made = profile()
-    sidecar = {
-        "name": "runtime",
-        "native": True,
-        "container": {"image": "federator:1", "args": list(arguments)},
-    }
-    made["spec"]["sidecars"].append(sidecar)
+    made["spec"]["initContainers"] = []
+    (sidecar,) = made["spec"]["sidecars"]
+    sidecar["container"]["args"] = list(arguments)
     return made
 
 
