@@ -286,9 +286,12 @@ async def run_signer(
     used, and OSError when it cannot listen."""
     from federator.runtime.identity.spiffe import NoId, SpiffeId
     from federator.signer import server
+    from federator.signer.options import example_left
 
     configure_logs(settings)
     options, clock, metrics = settings.signer, RealClock(), Metrics()
+    if left := example_left(options):
+        log.warning("%s", left)
     try:
         SpiffeId(options.trust_domain, server.NAMESPACE, server.ACCOUNT)
         authority = server.authority_of(options, clock.now, clock.monotonic)

@@ -6,8 +6,11 @@ issuers) and "Kubernetes auth method" (Login).
 """
 
 import asyncio
+import base64
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,10 +36,25 @@ BODY_MAX: Final = 1 << 19
 ISSUERS_MAX: Final = 32
 LOGIN_SHARE: Final = 2 / 3
 """A login is renewed after this share of its lease."""
+AGAIN_S: Final = 10.0
+"""A login that fails is tried again after so many seconds, while the one before lasts."""
 LEASE_MAX_S: Final = 30 * 86_400
 BUNDLE_S: Final = 60.0
 """The roots are read again after so many seconds."""
 _DENIED: Final = 403
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A token that is shown to OpenBao."""
+
+    token: str = field(repr=False)
+    principal: str
+    """Whose it is, in the words of messages."""
+    renewed_s: float
+    """From then on another one is asked for. Monotonic."""
+    until_s: float
+    """The end of its lease. Monotonic."""
 
 
 class OpenBaoAuthority:
@@ -48,8 +66,7 @@ class OpenBaoAuthority:
         self._transport = transport
         self._options = options
         self._monotonic = monotonic
-        self._token = ""
-        self._token_until_s = 0.0
+        self._shown: _Shown | None = None
         self._login = asyncio.Lock()
         self._bundle = b""
         self._bundle_until_s = 0.0
@@ -123,12 +140,13 @@ class OpenBaoAuthority:
     ) -> dict[str, Any]:
         """The `data` of an answer. A token that is refused is replaced once. Raises
         CertificateRefused, Away."""
-        token = await self._present()
-        status, document = await self._once(method, path, body, query, token)
+        shown = await self._present()
+        status, document = await self._once(method, path, body, query, shown.token)
         if status == _DENIED:
-            if token == self._token:  # another request may have replaced it already
-                self._token_until_s = 0.0
-            status, document = await self._once(method, path, body, query, await self._present())
+            if shown is self._shown:  # another request may have replaced it already
+                self._shown = None
+            shown = await self._present()
+            status, document = await self._once(method, path, body, query, shown.token)
         if status < 300:
             data = document.get("data")
             return data if isinstance(data, dict) else {}
@@ -136,6 +154,9 @@ class OpenBaoAuthority:
         where = f"OpenBao ({self._options.openbao_mount}/{self._options.openbao_role})"
         if status == 400:
             raise CertificateRefused("AuthorityRefuses", f"{where} refuses: {why}")
+        if status == _DENIED:
+            path = path.removeprefix("/v1/")
+            raise Away(f"{where} answers 403: {shown.principal} may not use {path}: {why}")
         raise Away(f"{where} answers {status}: {why}")
 
     async def _once(
@@ -166,29 +187,57 @@ class OpenBaoAuthority:
             document = {}
         return response.status, document if isinstance(document, dict) else {}
 
-    async def _present(self) -> str:
-        """The token to show. Raises Away."""
+    async def _present(self) -> _Shown:
+        """The token to show. A new login that fails does not end the one before. Raises Away."""
         async with self._login:
-            if self._token and self._monotonic() < self._token_until_s:
-                return self._token
+            now_s, shown = self._monotonic(), self._shown
+            if shown is not None and now_s < shown.renewed_s:
+                return shown
             file = self._options.openbao_token_file
             if file:
-                self._token = await asyncio.to_thread(_text, file)
-                self._token_until_s = self._monotonic() + BUNDLE_S
-                return self._token
-            jwt = await asyncio.to_thread(_text, self._options.openbao_login_token_file)
-            path = f"/v1/auth/{self._options.openbao_login_mount}/login"
-            body = {"role": self._options.openbao_login_role, "jwt": jwt}
-            status, document = await self._once("POST", path, body, (), "")
-            auth = document.get("auth") if status < 300 else None
-            if not isinstance(auth, dict) or not isinstance(auth.get("client_token"), str):
-                role = self._options.openbao_login_role
-                raise Away(f"OpenBao refuses the login as {role} ({status}): {_why(document)}")
-            lease = auth.get("lease_duration")
-            lease_s = min(lease, LEASE_MAX_S) if isinstance(lease, int) and lease > 0 else BUNDLE_S
-            self._token = auth["client_token"]
-            self._token_until_s = self._monotonic() + lease_s * LOGIN_SHARE
-            return self._token
+                token = await asyncio.to_thread(_text, file)
+                made = _Shown(token, f"the token in {file}", now_s + BUNDLE_S, now_s + BUNDLE_S)
+            else:
+                try:
+                    made = await self._logged_in()
+                except Away as bad:
+                    if shown is None or now_s >= shown.until_s:
+                        raise
+                    log.warning("%s; the login before is used", bad)
+                    made = dataclasses.replace(shown, renewed_s=now_s + AGAIN_S)
+            self._shown = made
+            return made
+
+    async def _logged_in(self) -> _Shown:
+        """Raises Away, which names the service account and the role."""
+        mount, role = self._options.openbao_login_mount, self._options.openbao_login_role
+        jwt = await asyncio.to_thread(_text, self._options.openbao_login_token_file)
+        account = _subject(jwt)
+        path = f"/v1/auth/{mount}/login"
+        status, document = await self._once("POST", path, {"role": role, "jwt": jwt}, (), "")
+        auth = document.get("auth") if status < 300 else None
+        if not isinstance(auth, dict) or not isinstance(auth.get("client_token"), str):
+            told = f"the login of {account} as {role} at auth/{mount}"
+            raise Away(f"OpenBao refuses {told} ({status}): {_why(document)}")
+        lease = auth.get("lease_duration")
+        lease_s = min(lease, LEASE_MAX_S) if isinstance(lease, int) and lease > 0 else BUNDLE_S
+        policies = auth.get("policies")
+        names = ", ".join(map(str, policies)) if isinstance(policies, list) else ""
+        principal = f"{account} (role {role}, policies {names or 'none'})"
+        now_s = self._monotonic()
+        return _Shown(
+            auth["client_token"], principal, now_s + lease_s * LOGIN_SHARE, now_s + lease_s
+        )
+
+
+def _subject(jwt: str) -> str:
+    """Whom a token says it is of, for messages: OpenBao has it reviewed."""
+    try:
+        claims = jwt.split(".")[1]
+        found = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        return str(found["sub"])[:300]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return "a token that names nobody"
 
 
 def _why(document: Mapping[str, Any]) -> str:

@@ -54,3 +54,13 @@ class SignerOptions:
     """Requests to the authority that run at the same time."""
     waiting: Annotated[int, Field(ge=1)] = 512
     """Requests that wait for their turn; more get 503 with Retry-After."""
+
+
+def example_left(options: SignerOptions) -> str:
+    """What an operator has to set and has left as it was, in words; "" for nothing."""
+    if options.trust_domain != SignerOptions().trust_domain:
+        return ""
+    return (
+        f"signer.trust_domain is the example {options.trust_domain!r}; put your trust domain"
+        " there, the same in all clusters: pods cannot keep their ids when it changes"
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from federator.signer.options import SignerOptions, example_left
 from tests.controlplane import build
 from tests.unit.cli.files import run
 
@@ -84,3 +85,10 @@ def test_a_profile_with_what_the_operator_has_to_set_is_refused() -> None:
     assert done.exit_code == 1
     assert "FEDERATOR_TRUST_BUNDLE holds no certificate in PEM" in done.stderr
     assert "FEDERATOR_TRUST_DOMAIN is the example 'federator.example'" in done.stderr
+
+
+def test_the_signer_tells_of_the_trust_domain_that_it_is_shipped_with() -> None:
+    shipped = yaml.safe_load((TOP / "deploy" / "signer" / "federator.yaml").read_text())["signer"]
+
+    assert "signer.trust_domain is the example" in example_left(SignerOptions(**shipped))
+    assert not example_left(SignerOptions(**{**shipped, "trust_domain": "prod.test"}))
