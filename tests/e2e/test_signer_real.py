@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from federator.runtime.identity import certificates
+from federator.runtime.identity.authority import Away
 from federator.runtime.identity.part import Projected
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.runtime.parts import Waiting
 from federator.runtime.roles import Pod
+from federator.signer.authorities import CertificateContent
+from federator.signer.openbao import OpenBaoAuthority, connected
+from federator.signer.options import SignerOptions
 from tests.controlplane import audit, build
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed
+from tests.openbao import server
+from tests.openbao.server import OpenBao
 from tests.unit.deploy import manifests
 from tests.unit.signer import cas
 
@@ -290,6 +296,87 @@ def test_the_sidecar_proves_itself_with_its_token(member: Member) -> None:
 
     assert done.returncode == 0, done.stderr
     assert (member.home / "web" / "token").read_text() not in member.log() + done.stderr
+
+
+@contextlib.asynccontextmanager
+async def closing(authority: OpenBaoAuthority) -> AsyncIterator[OpenBaoAuthority]:
+    try:
+        yield authority
+    finally:
+        await authority.close()
+
+
+@pytest.fixture
+def openbao(member: Member) -> Iterator[OpenBao]:
+    """Asks the API server of the member whose a token is."""
+    grant = ("create", "clusterrolebinding", "openbao", "--clusterrole=system:auth-delegator")
+    for command in (
+        ("create", "serviceaccount", "openbao", "-n", "federator-system"),
+        (*grant, "--serviceaccount=federator-system:openbao"),
+    ):
+        done = member.cluster.kubectl(*command)
+        assert done.returncode == 0, done.stderr
+    with server.serving() as running:
+        running.issues("pods", server.signer_role(DOMAIN))
+        paths = ["pki/sign/pods", "pki/issuers", "pki/issuer/+/json"]
+        running.allow("federator-signer", *paths, abilities=["read", "list", "update"])
+        reviewer = token(member, "federator-system", "openbao")
+        for role, policies in (("federator-signer", ["federator-signer"]), ("other", ["default"])):
+            running.knows_accounts(
+                role,
+                member.cluster,
+                reviewer=reviewer,
+                account="federator-system/federator-signer",
+                audience="openbao",
+                policies=policies,
+            )
+        yield running
+
+
+async def test_the_signer_logs_in_at_openbao_as_its_service_account(
+    member: Member, openbao: OpenBao, tmp_path: Path
+) -> None:
+    file, now_s = tmp_path / "token", 0.0
+    file.write_text(token(member, "federator-system", "federator-signer", audiences=["openbao"]))
+    key = certificates.new_key()
+    csr = x509.load_pem_x509_csr(certificates.request(key, str(WEB)))
+
+    def authority(role: str) -> OpenBaoAuthority:
+        options = SignerOptions(
+            trust_domain=DOMAIN,
+            openbao_address=openbao.address,
+            openbao_ca_file=str(openbao.ca_file),
+            openbao_login_role=role,
+            openbao_login_token_file=str(file),
+        )
+        return OpenBaoAuthority(connected(options), options, lambda: now_s)
+
+    def accessors() -> set[str]:
+        listed = openbao.call("GET", "auth/token/accessors?list=true")
+        return set(listed["data"]["keys"])
+
+    async with closing(authority("federator-signer")) as allowed:
+        before = accessors()
+        chain = await allowed.sign(csr, CertificateContent(WEB, 3600))
+        certificates.checked(chain, await allowed.bundle(), WEB, key.public_key(), time.time())
+        (first,) = accessors() - before
+        now_s = 401.0  # of 600
+        await allowed.sign(csr, CertificateContent(WEB, 3600))
+        (second,) = accessors() - before - {first}
+        for accessor in (first, second):
+            openbao.call("POST", "auth/token/revoke-accessor", {"accessor": accessor})
+        await allowed.sign(csr, CertificateContent(WEB, 3600))
+        assert accessors() - before - {first, second}
+    async with closing(authority("other")) as other:
+        policies = rf"{ACCOUNT} \(role other, policies default\) may not use pki/sign/pods: "
+        with pytest.raises(Away, match=policies):
+            await other.sign(csr, CertificateContent(WEB, 3600))
+    file.write_text(token(member, "ads", "web", audiences=["openbao"]))
+    async with closing(authority("federator-signer")) as foreign:
+        login = r"the login of system:serviceaccount:ads:web as federator-signer at auth/kubernetes"
+        with pytest.raises(Away, match=login) as refused:
+            await foreign.sign(csr, CertificateContent(WEB, 3600))
+    assert "not authorized" in str(refused.value)
 
 
 def test_every_right_of_the_signer_is_used_and_none_is_missing(member: Member) -> None:

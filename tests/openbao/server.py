@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import free_port
 from tests.controlplane.processes import Child, Family
 from tests.openbao import program
@@ -143,6 +144,36 @@ class OpenBao:
             "token_ttl": "10m",
         }
         self.call("POST", f"auth/jwt/role/{role}", options)
+
+    def knows_accounts(
+        self,
+        role: str,
+        cluster: Cluster,
+        *,
+        reviewer: str,
+        account: str,
+        audience: str,
+        policies: Sequence[str],
+    ) -> None:
+        """Lets a service account (NAMESPACE/NAME) of a real cluster log in at `auth/kubernetes`.
+        `reviewer`: token with which the API server is asked whose a token is."""
+        self._authentication("kubernetes")
+        config = {
+            "kubernetes_host": cluster.url,
+            "kubernetes_ca_cert": cluster.ca_file.read_text(),
+            "token_reviewer_jwt": reviewer,
+            "disable_local_ca_jwt": True,
+        }
+        self.call("POST", "auth/kubernetes/config", config)
+        namespace, _, name = account.partition("/")
+        options = {
+            "bound_service_account_namespaces": [namespace],
+            "bound_service_account_names": [name],
+            "audience": audience,
+            "token_policies": list(policies),
+            "token_ttl": "10m",
+        }
+        self.call("POST", f"auth/kubernetes/role/{role}", options)
 
     def _authentication(self, kind: str) -> None:
         if f"{kind}/" not in self.call("GET", "sys/auth")["data"]:
