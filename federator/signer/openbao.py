@@ -50,7 +50,7 @@ class _Shown:
 
     token: str = field(repr=False)
     principal: str
-    """Whose it is, in the words of messages."""
+    """The account it belongs to, in the words of messages."""
     renewed_s: float
     """From then on another one is asked for. Monotonic."""
     until_s: float
@@ -217,8 +217,8 @@ class OpenBaoAuthority:
         status, document = await self._once("POST", path, {"role": role, "jwt": jwt}, (), "")
         auth = document.get("auth") if status < 300 else None
         if not isinstance(auth, dict) or not isinstance(auth.get("client_token"), str):
-            told = f"the login of {account} as {role} at auth/{mount}"
-            raise Away(f"OpenBao refuses {told} ({status}): {_why(document)}")
+            login = f"the login of {account} as {role} at auth/{mount}"
+            raise Away(f"OpenBao refuses {login} ({status}): {_why(document)}")
         lease = auth.get("lease_duration")
         lease_s = min(lease, LEASE_MAX_S) if isinstance(lease, int) and lease > 0 else BUNDLE_S
         policies = auth.get("policies")
@@ -231,11 +231,11 @@ class OpenBaoAuthority:
 
 
 def _subject(jwt: str) -> str:
-    """Whom a token says it is of, for messages: OpenBao has it reviewed."""
+    """The account that a token names, for messages: OpenBao has the token reviewed."""
     try:
-        claims = jwt.split(".")[1]
-        found = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-        return str(found["sub"])[:300]
+        payload = jwt.split(".")[1]
+        padded = payload + "=" * (-len(payload) % 4)
+        return str(msgspec.json.decode(base64.urlsafe_b64decode(padded))["sub"])[:300]
     except (IndexError, KeyError, TypeError, ValueError):
         return "a token that names nobody"
 
