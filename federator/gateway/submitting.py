@@ -187,16 +187,21 @@ class Submitter:
         whole = [_over(obj, live, record) for obj, live in wanted]
         # One create is atomic; of several, none is written before the host has accepted all.
         if request.dry_run or len(objects) > 1:
-            for obj, (_, live) in zip(whole, wanted, strict=True):
-                await self.platform.write(caller, obj, live, dry_run=True)
+            tried = [await self._tried(caller, obj, live, record) for obj, live in wanted]
+            whole = [made for made, _ in tried]
+            wanted = list(zip(objects, (live for _, live in tried), strict=True))
         namespace = raw.text(objects[0], "metadata", "namespace")
         verdict = await self.platform.verdict(namespace, objects)
         if request.dry_run:
             return Done(record, tuple(whole), verdict, warnings=warnings)
         record = replace(record, verdict=verdict.verdict)
-        begun = any(live is not None and _is_of(live, record) for _, live in wanted)
-        if verdict.verdict == "refused" and not begun:
-            raise _refused(verdict)
+        if verdict.verdict == "refused":
+            if request.idempotency_key:
+                # Another request may have made those of which nothing was read.
+                lives = [live or await self.platform.live(caller, obj) for obj, live in wanted]
+                wanted = list(zip(objects, lives, strict=True))
+            if not any(live is not None and _is_of(live, record) for _, live in wanted):
+                raise _refused(verdict)
         stored = [await self._write(caller, obj, live, record) for obj, live in wanted]
         news = News(
             "Submitted", namespace, record.workflow, record.version, record.by, record.verdict
@@ -204,6 +209,20 @@ class Submitter:
         for obj in stored:
             await self.platform.tell(news, record.id, obj)
         return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
+
+    async def _tried(
+        self, caller: Caller, obj: Obj, live: Obj | None, record: Record
+    ) -> tuple[Obj, Obj | None]:
+        """The object as it would be written, which the host accepts, and what is there of its name.
+        Nothing is changed."""
+        for _ in range(WRITE_TRIES):
+            if live is not None:
+                _is_of(live, record)
+            made = _over(obj, live, record)
+            if await self.platform.write(caller, made, live, dry_run=True) is not None:
+                return made, live
+            live = await self.platform.live(caller, obj)
+        raise _busy(obj)
 
     async def _write(
         self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, record: Record
@@ -215,13 +234,7 @@ class Submitter:
             if stored is not None:
                 return {**stored, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
             live = await self.platform.live(caller, obj)
-        raise Problem(
-            409,
-            "Conflict",
-            f"Other requests change {obj['kind']}/{obj['metadata']['name']} all the time. Send the"
-            " same request again.",
-            retry_after_s=problems.BUSY_S,
-        )
+        raise _busy(obj)
 
 
 def check_names(namespace: str, workflow: str) -> None:
@@ -303,6 +316,16 @@ def _over(obj: Obj, live: Mapping[str, Any] | None, record: Record) -> Obj:
         "spec": obj["spec"],
         "metadata": {**meta, **kept},
     }
+
+
+def _busy(obj: Obj) -> Problem:
+    return Problem(
+        409,
+        "Conflict",
+        f"Other requests change {obj['kind']}/{obj['metadata']['name']} all the time. Send the"
+        " same request again.",
+        retry_after_s=problems.BUSY_S,
+    )
 
 
 def _refused(verdict: Verdict) -> Problem:

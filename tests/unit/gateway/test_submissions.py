@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from federator.embedded.storage.messages import Caller
+from federator.gateway import records
 from federator.hub.query.access import REMEMBERED_S
 from federator.model.steps import ObjectRef
 from tests.unit.gateway import gating
@@ -205,6 +206,62 @@ def test_objects_of_others_are_never_taken_over() -> None:
         code, problem = await door.submit("both", RUN)
         assert (code, problem["title"]) == (409, "ObjectExists")
         assert written(world) == 0
+
+    gating.play(scenario)
+
+
+def test_a_foreign_object_under_the_name_of_a_job_is_found_before_anything_is_written() -> None:
+    """The gateway does not read jobs before it writes them: their names come from the key."""
+
+    async def scenario(world: World) -> None:
+        versions = kept()
+        board, train = gating.service("board", 2), gating.job("train", 2)
+        versions.files["board-first"] = gating.workflow(board, train, name="train")
+        door = await gating.opened(world, versions)
+        identity = records.identifier("ads", "train", "k")
+        name = records.name_of("PinterestJobSet", "train", identity)
+        await world.create("PinterestJobSet", "ads", name, train["spec"])
+
+        for more in ({"dryRun": True}, {}):
+            code, problem = await door.submit("board-first", RUN, idempotencyKey="k", **more)
+            assert (code, problem["title"]) == (409, "ObjectExists"), problem
+        assert await world.get("PinterestService", "ads", "board") is None
+
+    gating.play(scenario)
+
+
+def test_a_dry_run_says_that_its_key_is_used_for_something_else() -> None:
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        assert (await door.submit("job", RUN, idempotencyKey="k"))[0] == 201
+
+        code, problem = await door.submit("both", RUN, idempotencyKey="k", dryRun=True)
+
+        assert (code, problem["title"]) == (409, "KeyReused"), problem
+
+    gating.play(scenario)
+
+
+def test_a_repeated_request_is_never_told_that_nothing_was_created() -> None:
+    """The caller may read jobs by name and not list them, and the verdict has turned to refused."""
+
+    async def scenario(world: World) -> None:
+        door = await gating.opened(world, kept())
+        user = "system:serviceaccount:ads:narrow"
+        services = {**gating.RIGHTS, "resources": ["pinterestservices"]}
+        jobs = {**gating.RIGHTS, "resources": ["pinterestjobsets"], "verbs": ["get", "create"]}
+        await asking.grant(world, user, "ads", services, jobs)
+        token = asking.token(user)
+        code, made = await door.submit("job", RUN, token=token, idempotencyKey="k")
+        assert code == 201, made
+        large = gating.job("train", 2, cpu="900")
+        door.versions.files["job"] = gating.workflow(large, name="train")
+
+        code, again = await door.submit("job", RUN, token=token, idempotencyKey="k")
+
+        assert (code, again["id"]) == (201, made["id"]), again
+        code, problem = await door.submit("job", RUN, token=token, idempotencyKey="other")
+        assert (code, problem["title"]) == (422, "VerdictRefused"), problem
 
     gating.play(scenario)
 
