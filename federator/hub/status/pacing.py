@@ -6,6 +6,7 @@ decision replaces it. So these statuses have a rate, and a burst of submissions 
 itself.
 """
 
+import heapq
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from federator.model.names import WorkloadKey
 
 FIRST_S = 0.05
 """Seconds between two first statuses during a pause."""
+LOOK_S = 60.0
+"""A workload asks again so often whether an earlier turn has become free."""
 REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
 """First and longest wait, in seconds, after the host refused a status. Members' reports go on
 changing it meanwhile, and each change would be refused again. Short, because no signal tells when a
@@ -31,26 +34,40 @@ class FirstStatuses:
         self._state = state
         self._due_s: dict[WorkloadKey, float] = {}
         self._next_s = 0.0
+        """When the first turn is that nobody has had."""
+        self._free_s: list[float] = []
+        """Earlier turns of workloads that have gone; a heap."""
 
     def wait_s(self, workload: Workload, live: Mapping[str, Any], now_s: float) -> float:
-        """Seconds until a status of the workload may be written; 0 for one that is not its first,
-        or says something else. `live`: what it has; `now_s` is monotonic."""
+        """Seconds until a status of the workload may be written, or it asks again; 0 for one that
+        is not its first, or says something else. `live`: what it has; `now_s` is monotonic."""
         if self._state.pause is None:
             self._due_s.clear()
+            self._free_s.clear()
             self._next_s = 0.0
             return 0.0
         if live or workload.problem or self._state.record_of(workload) is not None:
             self.forget(workload.key)
             return 0.0
+        while self._free_s and self._free_s[0] < now_s:
+            heapq.heappop(self._free_s)
         due_s = self._due_s.get(workload.key)
         if due_s is None:
-            due_s = self._due_s[workload.key] = max(now_s, self._next_s)
-            self._next_s = due_s + FIRST_S
-        return max(due_s - now_s, 0.0)
+            if not self._due_s:
+                self._free_s.clear()
+                self._next_s = min(self._next_s, now_s + FIRST_S)
+            due_s = heapq.heappop(self._free_s) if self._free_s else max(now_s, self._next_s)
+            self._next_s = max(self._next_s, due_s + FIRST_S)
+        elif self._free_s and self._free_s[0] < due_s:
+            due_s = heapq.heapreplace(self._free_s, due_s)
+        self._due_s[workload.key] = due_s
+        return min(max(due_s - now_s, 0.0), LOOK_S)
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone, or has a status."""
-        self._due_s.pop(key, None)
+        due_s = self._due_s.pop(key, None)
+        if due_s is not None:
+            heapq.heappush(self._free_s, due_s)
 
 
 @dataclass(frozen=True, slots=True)

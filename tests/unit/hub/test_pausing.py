@@ -3,6 +3,12 @@
 import asyncio
 
 from federator.cli.clusters import joining
+from federator.hub.cache.state import HubState
+from federator.hub.options import HubOptions
+from federator.hub.records import workloads
+from federator.hub.records.pauses import Pause
+from federator.hub.records.workloads import Workload
+from federator.hub.status import pacing
 from federator.kube import errors
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_returning import buried, comes_back, slice_in, spread
@@ -137,3 +143,26 @@ def test_first_statuses_during_a_pause_have_a_rate_and_decisions_are_told_withou
         assert late["status"]["clusterStatuses"]
 
     play(scenario)
+
+
+def test_turns_of_workloads_that_are_gone_are_given_to_others() -> None:
+    def new(name: str) -> Workload:
+        meta = {"name": name, "namespace": "feed", "uid": f"uid-{name}", "resourceVersion": "1"}
+        obj = {"metadata": meta, "spec": jobset(1, 1, "1m")}
+        return workloads.summarise("PinterestJobSet", obj, None)
+
+    state = HubState(HubOptions())
+    state.observe_pause(Pause(""))
+    turns = pacing.FirstStatuses(state)
+    many = [new(f"job{at}") for at in range(2_000)]
+    waits_s = [turns.wait_s(each, {}, 0.0) for each in many]
+    assert waits_s[:3] == [0.0, 0.05, 0.1]
+    assert max(waits_s) == pacing.LOOK_S
+    for each in many[10:-1]:
+        turns.forget(each.key)
+    assert turns.wait_s(new("later"), {}, 1.0) < 0.1
+    assert turns.wait_s(many[-1], {}, 1.0) < 0.2
+    for each in (*many, new("later")):
+        turns.forget(each.key)
+    assert turns.wait_s(new("last"), {}, 1.0) < 1.5 * pacing.FIRST_S
+    assert turns.wait_s(new("last but one"), {}, 1.0) < 2.5 * pacing.FIRST_S
