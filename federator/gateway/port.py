@@ -24,7 +24,7 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
 from federator.gateway.limits import Buckets, Turns
 from federator.gateway.options import GatewayOptions
-from federator.gateway.platforms.telling import News
+from federator.gateway.platforms.events import SubmissionEvent
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
 from federator.kinds import registry
 from federator.kube.metrics import Metrics
@@ -310,10 +310,12 @@ class Port:
             "submission": record.id,
         }
         await self._write_audit("cancelling", **facts)
-        news = News("Cancelled", given["namespace"], record.workflow, record.version, caller.name)
+        about = SubmissionEvent(
+            "Cancelled", given["namespace"], record.workflow, record.version, caller.name
+        )
         for obj in objs:
             if await self._submitter.platform.delete(caller, obj):
-                await self._submitter.platform.tell(news, record.id, obj)
+                self._submitter.platform.record_event(about, record.id, obj)
         await self._write_audit("cancelled", **facts)
         shown = views.submission(given["namespace"], record, objs)
         gone = [each.model_copy(update={"state": "Deleted"}) for each in shown.objects]

@@ -19,10 +19,10 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Callers
 from federator.gateway.certificates import Certificates
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms.events import EventBatcher
 from federator.gateway.platforms.federation import KINDS, Federation
 from federator.gateway.platforms.leader import Judge, Ways
 from federator.gateway.platforms.searching import Searches
-from federator.gateway.platforms.telling import Teller
 from federator.gateway.port import Port
 from federator.gateway.submitting import Submitter
 from federator.hub.query.access import Access
@@ -101,9 +101,9 @@ class Gateway:
         access = Access(host, clock=clock)
         known = Certificates(options, clock) if options.clients_ca_file else None
         callers = Callers(access, issuers, host, bare, known)
-        events = EventRecorder(host, clock=clock, component="gateway")
-        self.teller = Teller(events, clock.monotonic)
-        platform = Federation(callers, judge, access, self.teller)
+        recorder = EventRecorder(host, clock=clock, component="gateway")
+        self.events = EventBatcher(recorder, clock.monotonic)
+        platform = Federation(callers, judge, access, self.events)
         submitter = Submitter(
             platform,
             versions,
@@ -145,17 +145,17 @@ class Gateway:
         return listen.url(port)
 
     async def run(self) -> None:
-        """Reads policies, tells of submissions and keeps the certificate as its files are, until
+        """Reads policies, writes Events and keeps the certificate as its files are, until
         cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.policies.run(), name="the gateway's policies")
-            group.create_task(self.teller.run(), name="the gateway's Events")
+            group.create_task(self.events.run(), name="the gateway's Events")
             group.create_task(self._certificate.run(), name="the gateway's certificate")
 
     async def close(self) -> None:
         """Stops listening."""
         await self._server.close()
-        await self.teller.flush()
+        await self.events.flush()
         self.audit.close()
 
 

@@ -19,8 +19,8 @@ from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
 from federator.gateway.callers import Caller
+from federator.gateway.platforms.events import SubmissionEvent
 from federator.gateway.platforms.searching import Searches
-from federator.gateway.platforms.telling import News
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -37,8 +37,9 @@ class Platform(Protocol):
         """Returns when the caller may create anything there."""
         ...
 
-    async def tell(self, news: News, identity: str, obj: Mapping[str, Any]) -> None:
-        """Tells on the object what became of the submission."""
+    def record_event(self, about: SubmissionEvent, identity: str, obj: Mapping[str, Any]) -> None:
+        """Records an Event on the object: what happened to the submission. It is written later, or
+        never if there are too many."""
         ...
 
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
@@ -203,11 +204,11 @@ class Submitter:
             if not any(live is not None and _is_of(live, record) for _, live in wanted):
                 raise _refused(verdict)
         stored = [await self._write(caller, obj, live, record) for obj, live in wanted]
-        news = News(
+        about = SubmissionEvent(
             "Submitted", namespace, record.workflow, record.version, record.by, record.verdict
         )
         for obj in stored:
-            await self.platform.tell(news, record.id, obj)
+            self.platform.record_event(about, record.id, obj)
         return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
 
     async def _tried(

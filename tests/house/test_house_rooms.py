@@ -261,7 +261,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("server",),
     ),
     "gateway/api": (("problems",), ("models",), ("routes",), ("openapi",)),
-    "gateway/platforms": (("leader", "searching", "telling"), ("federation",)),
+    "gateway/platforms": (("leader", "searching", "events"), ("federation",)),
     "sandbox": (
         ("authority", "fleetfile", "operators", "repository"),
         ("gateways", "runtimes"),

@@ -1,4 +1,4 @@
-"""Where submissions run: one folder for the port that `submitting` calls and what serves it.
+"""Where submissions run: what serves the port `submitting.Platform`.
 
 `federation.Federation` is the only platform: objects on the host, verdicts of the leading hub.
 """

@@ -1,37 +1,41 @@
-"""Events about submissions, on their objects. They expire: the record is the audit's file.
+"""Events about submissions, on their objects. They expire, and some may be missing: the record is
+the audit's file.
 
 Each submission has an Event of its own until there are too many a second. Then those of one version
 by one user share Events, which list them. So a burst of submissions costs the host few writes, and
-no submission is left out.
+no request waits for them.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from federator.kube import errors
-from federator.kube.control.event_recorder import EventRecorder
+from federator.kube.control.event_recorder import NOTE_MAX, EventRecorder
 from federator.model import plaintext
 from federator.model.steps import EmitEvent, ObjectRef
 
 log = logging.getLogger(__name__)
 
 BURST: Final = 20.0
-"""So many Events at once are written as they come, and then so many a second."""
+"""So many submissions at once have an Event of their own, and then so many a second."""
 A_SECOND: Final = 2.0
 SHARED_S: Final = 2.0
-"""Shared Events are written so often."""
-IDS_MAX: Final = 35
-"""Submissions of one shared Event: a note has 1024 bytes."""
-GROUPS_MAX: Final = 500
-"""Shared Events that wait at a time."""
+"""A shared Event takes further submissions for so long, unless it is full before."""
+BATCHES_MAX: Final = 500
+"""Events that wait to be written. What comes beyond them has none."""
+USER_MAX: Final = 100
+"""Characters of the user in a note, so that identifiers have room."""
 WRITE_S: Final = 2.0
+LAST_S: Final = 5.0
+"""What still waits at the end of the process is written within this time."""
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class SubmissionEvent:
     """What happened to a submission; equal for those that share Events."""
 
     reason: str
@@ -44,51 +48,78 @@ class News:
 
 
 @dataclass(slots=True)
-class _Shared:
+class _Batch:
+    """An Event that is to be written."""
+
+    about: SubmissionEvent
     regarding: ObjectRef
     uid: str
     """Of the object of the last submission."""
-    ids: list[str] = field(default_factory=list)
+    due_s: float
+    ids: list[str]
 
 
-class Teller:
+class EventBatcher:
     """Of one gateway process. `events`: with the gateway's own account."""
 
     def __init__(self, events: EventRecorder, monotonic: Callable[[], float]) -> None:
         self._events = events
         self._monotonic = monotonic
         self._left, self._at_s = BURST, 0.0
-        self._shared: dict[News, _Shared] = {}
+        self._waiting: list[_Batch] = []
+        self._open: dict[SubmissionEvent, _Batch] = {}
+        """Of those that wait, the ones that take further submissions."""
+        self._added = asyncio.Event()
+        self._missing = 0
+        """Submissions without an Event since that was last logged."""
 
-    async def tell(self, news: News, identity: str, regarding: ObjectRef, uid: str) -> None:
-        """Writes an Event, now or soon. One that cannot be written is logged."""
-        if self._takes():
-            await self._write(news, _Shared(regarding, uid, [identity]))
+    def add(self, about: SubmissionEvent, identity: str, regarding: ObjectRef, uid: str) -> None:
+        """An Event is written soon. One that cannot be written is logged."""
+        now_s = self._monotonic()
+        batch = self._open.get(about)
+        if batch is not None and identity in batch.ids:
             return
-        if news not in self._shared and len(self._shared) >= GROUPS_MAX:
-            await self.flush()
-        shared = self._shared.setdefault(news, _Shared(regarding, uid))
-        shared.regarding, shared.uid = regarding, uid
-        if identity not in shared.ids:
-            shared.ids.append(identity)
-        if len(shared.ids) >= IDS_MAX:
-            del self._shared[news]
-            await self._write(news, shared)
+        alone = self._takes(now_s)
+        if not alone and batch is not None:
+            if _bytes(about, [*batch.ids, identity]) <= NOTE_MAX:
+                batch.regarding, batch.uid = regarding, uid
+                batch.ids.append(identity)
+                return
+            batch.due_s = now_s  # it is full
+            del self._open[about]
+        if len(self._waiting) >= BATCHES_MAX:
+            self._missing += 1
+            return
+        batch = _Batch(about, regarding, uid, now_s + (0 if alone else SHARED_S), [identity])
+        self._waiting.append(batch)
+        if not alone:
+            self._open[about] = batch
+        self._added.set()
 
     async def run(self) -> None:
-        """Writes shared Events, until cancelled."""
+        """Writes Events when they are due, until cancelled."""
         while True:
-            await asyncio.sleep(SHARED_S)
-            await self.flush()
+            self._added.clear()
+            batch = min(self._waiting, key=lambda each: each.due_s, default=None)
+            wait_s = None if batch is None else batch.due_s - self._monotonic()
+            if batch is not None and wait_s is not None and wait_s <= 0:
+                await self._write(batch)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._added.wait()
 
     async def flush(self) -> None:
-        """Writes the shared Events that wait."""
-        waiting, self._shared = self._shared, {}
-        for news, shared in waiting.items():
-            await self._write(news, shared)
+        """Writes all Events that wait, at the end of the process."""
+        try:
+            async with asyncio.timeout(LAST_S):
+                while self._waiting:
+                    await self._write(self._waiting[0])
+        except TimeoutError:
+            self._missing += sum(len(each.ids) for each in self._waiting)
+        self._log_missing()
 
-    def _takes(self) -> bool:
-        now_s = self._monotonic()
+    def _takes(self, now_s: float) -> bool:
         self._left = min(BURST, self._left + (now_s - self._at_s) * A_SECOND)
         self._at_s = now_s
         if self._left < 1.0:
@@ -96,20 +127,37 @@ class Teller:
         self._left -= 1.0
         return True
 
-    async def _write(self, news: News, shared: _Shared) -> None:
-        note = plaintext.clipped(_note(news, shared.ids), 1000)
-        event = EmitEvent(shared.regarding, shared.uid, news.reason, note, action="Submit")
+    async def _write(self, batch: _Batch) -> None:
+        """The batch waits until it is written or refused, whatever ends this."""
+        if self._open.get(batch.about) is batch:
+            del self._open[batch.about]
+        self._log_missing()
+        about = batch.about
+        note = _note(about, batch.ids)
+        event = EmitEvent(batch.regarding, batch.uid, about.reason, note, action="Submit")
         try:
             async with asyncio.timeout(WRITE_S):
-                await self._events.record(event)
+                if await self._events.record(event) is None:  # its object has too many
+                    self._missing += len(batch.ids)
         except (errors.ApiError, TimeoutError) as trouble:
-            what = f"{shared.regarding.kind}/{shared.regarding.name}"
+            what = f"{batch.regarding.kind}/{batch.regarding.name}"
             log.warning("an Event of %s cannot be written: %s", what, trouble)
+        self._waiting.remove(batch)
+
+    def _log_missing(self) -> None:
+        if self._missing:
+            log.warning("%d submissions have no Event, because there are too many", self._missing)
+            self._missing = 0
 
 
-def _note(news: News, ids: list[str]) -> str:
+def _bytes(about: SubmissionEvent, ids: list[str]) -> int:
+    return len(_note(about, ids).encode())
+
+
+def _note(about: SubmissionEvent, ids: list[str]) -> str:
     which = f"submission {ids[0]}" if len(ids) == 1 else f"{len(ids)} submissions"
-    what = " ".join(filter(None, (news.workflow, news.version)))
-    verdict = f", {news.verdict}" if news.verdict else ""
+    what = " ".join(filter(None, (about.workflow, about.version)))
+    verdict = f", {about.verdict}" if about.verdict else ""
     listed = "" if len(ids) == 1 else f": {', '.join(ids)}"
-    return f"{which} of {what} by {news.user}{verdict}{listed}"
+    user = plaintext.clipped(about.user, USER_MAX)
+    return plaintext.visible(f"{which} of {what} by {user}{verdict}{listed}")

@@ -12,9 +12,9 @@ from federator.gateway.api.models import Logs, Verdict, WorkloadVerdict
 from federator.gateway.api.problems import Problem
 from federator.gateway.artifacts import workflows
 from federator.gateway.callers import Caller, Callers, of_access
+from federator.gateway.platforms.events import EventBatcher, SubmissionEvent
 from federator.gateway.platforms.leader import Judge, Query
-from federator.gateway.platforms.telling import News, Teller
-from federator.hub.query.access import Access, AccessRefused
+from federator.hub.query.access import REVIEW_S, Access, AccessRefused
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
@@ -34,11 +34,13 @@ DUE: Final = "its runs are placed when they are due"
 class Federation:
     """Implements `submitting.Platform`."""
 
-    def __init__(self, callers: Callers, judge: Judge, access: Access, teller: Teller) -> None:
+    def __init__(
+        self, callers: Callers, judge: Judge, access: Access, events: EventBatcher
+    ) -> None:
         self._callers = callers
         self._judge = judge
         self._access = access
-        self._teller = teller
+        self._events = events
         self._admitting: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, caller: Caller, namespace: str) -> None:
@@ -47,8 +49,14 @@ class Federation:
         `Problem`."""
         key = caller.name, caller.user.groups, namespace
         lock = self._admitting.setdefault(key, asyncio.Lock())
-        async with lock:  # of submissions that come together, the first asks for all
-            await self._review(caller, namespace)
+        try:
+            # Of submissions that come together, the first asks for all. While the host does not
+            # answer, each waits no longer than for a review of its own.
+            async with asyncio.timeout(REVIEW_S), lock:
+                await self._review(caller, namespace)
+        except TimeoutError:
+            sentence = "The host does not say whether you may create workloads here."
+            raise Problem(503, "HostUnavailable", sentence, retry_after_s=2) from None
 
     async def _review(self, caller: Caller, namespace: str) -> None:
         rights = [Right("create", row.group, row.plural) for row in KINDS.values()]
@@ -63,10 +71,9 @@ class Federation:
             sentence = f"You may not create workloads in the namespace {namespace}."
             raise Problem(403, "Forbidden", sentence)
 
-    async def tell(self, news: News, identity: str, obj: Mapping[str, Any]) -> None:
-        """An Event on the object."""
-        uid = raw.text(obj, "metadata", "uid")
-        await self._teller.tell(news, identity, ref_of(obj), uid)
+    def record_event(self, about: SubmissionEvent, identity: str, obj: Mapping[str, Any]) -> None:
+        """An Event on the object is written soon."""
+        self._events.add(about, identity, ref_of(obj), raw.text(obj, "metadata", "uid"))
 
     async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
         """The object of this kind, namespace and name; None where there is none. Raises

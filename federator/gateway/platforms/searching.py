@@ -7,10 +7,12 @@ requests that it serves have come, and with the rights of their caller.
 """
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+from weakref import WeakValueDictionary
 
 from federator.api import submissions
 from federator.gateway import records
@@ -23,8 +25,9 @@ GATHER_S: Final = 0.25
 other. One after a longer time begins immediately."""
 IDS_MAX: Final = 100
 """Submissions of one search: their identifiers are in the address of its requests."""
-REMEMBERED_MAX: Final = 1000
-Key = tuple[tuple[tuple[str, str], ...], str, str]
+Key = tuple[bytes, str, str]
+"""The digest of what a caller shows to the host, the namespace, and the workflow. Nothing that
+outlives a request holds a token."""
 
 
 class Lists(Protocol):
@@ -56,12 +59,15 @@ class Searches:
         self._monotonic = monotonic
         self._gathering: dict[Key, _Search] = {}
         """Searches that have not begun."""
-        self._running: dict[Key, _Search] = {}
+        self._turns: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        """Held by the search that runs. Others of its key wait for it in their order."""
         self._begun_s: OrderedDict[Key, float] = OrderedDict()
+        """When the last one of a key has begun, while that makes the next one wait."""
 
     async def find(self, caller: Caller, namespace: str, workflow: str, identity: str) -> list[Obj]:
         """The objects that a submission has made, or changed. Raises `Problem`."""
-        key = caller.headers, namespace, workflow
+        shown = hashlib.sha256(repr(caller.headers).encode()).digest()
+        key = shown, namespace, workflow
         while True:
             search = self._gathering.get(key)
             if search is None:
@@ -81,25 +87,24 @@ class Searches:
     async def _run(self, search: _Search, key: Key, caller: Caller) -> list[Obj] | Problem:
         """Waits until it is time, and searches; others wait for `search.done`."""
         objs: list[Obj] | Problem | None = None
+        turn = self._turns.setdefault(key, asyncio.Lock())
         try:
-            while (before := self._running.get(key)) is not None:
-                await asyncio.shield(before.done)
-            wait_s = self._begun_s.get(key, float("-inf")) + GATHER_S - self._monotonic()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            self._begin(search, key)
-            _, namespace, workflow = key
-            try:
-                objs = await self._lists.labelled(
-                    caller, namespace, self._selectors(workflow, search.identities)
-                )
-            except Problem as problem:
-                objs = problem
-            return objs
+            async with turn:
+                wait_s = self._begun_s.get(key, float("-inf")) + GATHER_S - self._monotonic()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+                self._begin(search, key)
+                _, namespace, workflow = key
+                try:
+                    objs = await self._lists.labelled(
+                        caller, namespace, self._selectors(workflow, search.identities)
+                    )
+                except Problem as problem:
+                    objs = problem
+                return objs
         finally:
-            for searches in (self._gathering, self._running):
-                if searches.get(key) is search:
-                    del searches[key]
+            if self._gathering.get(key) is search:
+                del self._gathering[key]
             if not search.done.done():
                 search.done.set_result(objs)
 
@@ -107,10 +112,10 @@ class Searches:
         """From now on, no further request joins it."""
         if self._gathering.get(key) is search:
             del self._gathering[key]
-        self._running[key] = search
-        self._begun_s[key] = self._monotonic()
+        now_s = self._monotonic()
+        self._begun_s[key] = now_s
         self._begun_s.move_to_end(key)
-        while len(self._begun_s) > REMEMBERED_MAX:
+        while next(iter(self._begun_s.values())) <= now_s - GATHER_S:
             self._begun_s.popitem(last=False)
 
     def _selectors(self, workflow: str, identities: set[str]) -> dict[str, str]:
