@@ -272,8 +272,10 @@ def _holding(inputs: Inputs, workload: Workload) -> list[dict[str, Any]]:
     return [{**members[name].obj, "kind": "MemberCluster"} for name in held if name in members]
 
 
-def situation_of(world: StateCopy, subject: Subject) -> Situation:
-    """What the engine needs for one workload: of other tenants it has sums and nothing else."""
+def situation_of(world: StateCopy, subject: Subject, *, queue: bool = True) -> Situation:
+    """What the engine needs for one workload: of other tenants it has sums and nothing else.
+    Without `queue` it has only what decides: no jobs, which say when others end, and of workloads
+    that wait only those that may have room kept for them. That costs less in a large fleet."""
     snapshot, workload = world.snapshot, subject.workload
     key = workload.key
     record = world.record_of(workload)
@@ -283,6 +285,7 @@ def situation_of(world: StateCopy, subject: Subject) -> Situation:
         if view.capacity
     }
     waits = _waits(record, snapshot.quotas)
+    ends = waits and (queue or any(account.backfills for account in snapshot.quotas))
     rules = (
         rule for rule in world.rules if rule.cluster_wide or rule.policy.namespace == key.namespace
     )
@@ -295,11 +298,11 @@ def situation_of(world: StateCopy, subject: Subject) -> Situation:
         rules=Policies(rules, in_force_max=world.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        commitments=world.commitments.as_now(workload.uid, counted, ends=waits, neighbours=others),
+        commitments=world.commitments.as_now(workload.uid, counted, ends=ends, neighbours=others),
         objects={offline.id_of(obj): obj for obj in subject.objects},
         standings={key: subject.standing},
-        for_room=tuple(asks(world, subject.for_room)) if waits else (),
-        jobs=tuple(_jobs(world)) if waits else (),
+        for_room=tuple(asks(world, subject.for_room)) if ends else (),
+        jobs=tuple(_jobs(world)) if waits and queue else (),
         rivals=subject.rivals,
         peers=peers,
     )

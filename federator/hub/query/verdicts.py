@@ -137,7 +137,8 @@ def at_once(
         empty=world.empty,
     )
     few = len(keys) == 1 and len(world.snapshot.clusters) <= QUICK_CLUSTERS
-    made = verdict.quick(situation, keys, _narrow(world, subjects), stop, few)
+    narrow = _narrow(world, subjects, queue=False)  # a workload in the queue takes more anyway
+    made = verdict.quick(situation, keys, narrow, stop, few)
     return None if made is None else _encoded(made)
 
 
@@ -150,10 +151,14 @@ def document(
     return _encoded(verdict.whole(lambda: _situation(world, by_key), tuple(by_key), narrow, stop))
 
 
-def _narrow(world: StateCopy, subjects: Sequence[Subject]) -> Narrow:
+def _narrow(world: StateCopy, subjects: Sequence[Subject], *, queue: bool = True) -> Narrow:
     """The situation of each workload as its owner may know it."""
     by_key = {subject.workload.key: subject for subject in subjects}
-    return lambda key: replace(advising.situation_of(world, by_key[key]), empty=world.empty)
+
+    def of(key: WorkloadKey) -> Situation:
+        return replace(advising.situation_of(world, by_key[key], queue=queue), empty=world.empty)
+
+    return of
 
 
 WORK: Final = Quick(at_once, document)

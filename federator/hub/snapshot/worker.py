@@ -16,6 +16,7 @@ import resource
 import selectors
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, cast
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 
 READ: Final = 1 << 20
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+FIRST_S: Final = 0.5
+"""Seconds after which a first part makes no further decision, and a child answers."""
 ASK: Final = "ask"
 """(ASK, number, (kind, seconds), pickled head, pickled (function, arguments)); the last one
 is empty if nobody waits for the answer any more."""
@@ -153,9 +156,12 @@ class Worker:
     def _quickly(self, question: bytes) -> bytes | None:
         """The answer if a first part is enough; None if it takes a child, which also reports what
         is wrong with a question."""
+        until_s = time.monotonic() + FIRST_S
         try:
             work, arguments = frames.loads(question)
-            answer = work.first(self.world, *arguments, never) if isinstance(work, Quick) else None
+            if not isinstance(work, Quick):
+                return None
+            answer = work.first(self.world, *arguments, lambda: time.monotonic() >= until_s)
         except Exception:
             log.debug("a first part failed", exc_info=True)
             return None

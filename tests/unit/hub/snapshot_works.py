@@ -37,8 +37,10 @@ def hang_once(world: StateCopy, begun: Path, _: Stop) -> int:
     return len(world.workloads)
 
 
-def first(_: StateCopy, how: str, __: Stop) -> tuple[int, str] | None:
+def first(_: StateCopy, how: str, stop: Stop) -> tuple[int, str] | None:
     """(process, what this part knows); None or a bug for other questions."""
+    while how == "until it is stopped" and not stop():
+        pass
     if how == "bug":
         raise ZeroDivisionError("a bug")
     return (os.getpid(), "first") if how == "short" else None

@@ -98,7 +98,7 @@ async def test_a_short_first_part_of_a_verdict_takes_no_process_of_its_own(
     snapshots: Snapshots,
 ) -> None:
     assert await snapshots(Kind.VERDICT, works.QUICK, "short") == (snapshots.pid, "first")
-    for how in ("long", "bug"):
+    for how in ("long", "bug", "until it is stopped"):
         pid, answer = await snapshots(Kind.VERDICT, works.QUICK, how)
         assert answer == f"rest {how}"
         assert pid not in (os.getpid(), snapshots.pid)

@@ -12,8 +12,10 @@ import pytest
 
 from federator.advice.plans import verdicts as judging
 from federator.advice.trials import never
-from federator.hub.query import verdicts
+from federator.hub.placing.offline import Situation
+from federator.hub.query import advising, verdicts
 from federator.hub.query.advising import Subject
+from federator.hub.query.verdicts import VerdictMakers
 from federator.hub.records import workloads
 from federator.hub.snapshot.world import StateCopy as Memory
 from federator.kinds import registry
@@ -180,6 +182,40 @@ def test_only_a_few_workloads_are_decided_by_the_worker_itself() -> None:
         assert verdicts.WORK.first(memory, many, judging.VERDICT, never) is None
         whole = json.loads(verdicts.WORK.rest(memory, many, judging.VERDICT, never))
         assert [row["verdict"] for row in whole["workloads"]] == ["placed"] * len(many)
+
+    worlds.play(scenario)
+
+
+def test_a_refusal_that_the_worker_answers_itself_looks_at_no_job_and_no_queue() -> None:
+    """Their number has no bound, and the worker does nothing else meanwhile."""
+
+    async def scenario(world: World) -> None:
+        await asked_by_gateway(world)
+        await world.namespace("ads")
+        for at in range(3):
+            await world.create("PinterestJobSet", "ads", f"job{at}", worlds.jobset(1, 1, "1"))
+        await world.create("PinterestService", "ads", "waits", worlds.service(99, "7"))
+        await world.settle()
+        memory = Memory.of(world.federation.processes["hub"].state, world.federation.clock)
+        obj = workload("never", 1, cpu="900")
+        obj["metadata"] |= {"uid": "u", "generation": 1}
+        summary = workloads.summarise("PinterestService", obj, None)
+        waiting = (WorkloadKey("PinterestService", "ads", "waits"),)
+        subject = Subject(summary, Standing(), (obj,), waiting, {})
+        seen: list[Situation] = []
+
+        def quick(*given: Any) -> dict[str, Any] | None:
+            _, keys, narrow, _, _ = given
+            seen.append(narrow(keys[0]))
+            return judging.quick(*given)
+
+        makers = VerdictMakers(judging.verdict, quick)
+        short = verdicts.WORK.first(memory, (subject,), makers, never)
+        assert [(each.jobs, each.for_room) for each in seen] == [((), ())]
+        assert short == verdicts.WORK.rest(memory, (subject,), judging.VERDICT, never)
+        assert json.loads(short)["verdict"] == "refused"
+        whole = advising.situation_of(memory, subject)
+        assert (len(whole.jobs or ()), len(whole.for_room or ())) == (3, 1)
 
     worlds.play(scenario)
 
