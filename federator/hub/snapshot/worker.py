@@ -16,7 +16,6 @@ import resource
 import selectors
 import signal
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, cast
@@ -28,6 +27,7 @@ from federator.hub.snapshot.places import NICE, WORKER_NICE, Kind
 from federator.hub.snapshot.prepared import Prepared
 from federator.hub.snapshot.quick import Quick
 from federator.hub.snapshot.world import StateCopy
+from federator.kube.clock import RealClock
 from federator.process import forking, logs, malloc
 
 log = logging.getLogger(__name__)
@@ -156,12 +156,13 @@ class Worker:
     def _quickly(self, question: bytes) -> bytes | None:
         """The answer if a first part is enough; None if it takes a child, which also reports what
         is wrong with a question."""
-        until_s = time.monotonic() + FIRST_S
+        clock = RealClock()
+        until_s = clock.elapsed() + FIRST_S
         try:
             work, arguments = frames.loads(question)
             if not isinstance(work, Quick):
                 return None
-            answer = work.first(self.world, *arguments, lambda: time.monotonic() >= until_s)
+            answer = work.first(self.world, *arguments, lambda: clock.elapsed() >= until_s)
         except Exception:
             log.debug("a first part failed", exc_info=True)
             return None
