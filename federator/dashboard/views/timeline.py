@@ -128,7 +128,7 @@ def of_history(each: Obj) -> TimelineLine:
                 filter(None, (str(raw.at(each, "from") or ""), str(raw.at(each, "to") or "")))
             )
             title, tone = ": ".join(filter(None, (cause, turn))), TONES.get(kind, "idle")
-    return TimelineLine(stamp, kind or "TimelineLine", tone, title, evidence, "hub")
+    return TimelineLine(stamp, kind or "Entry", tone, title, evidence, "hub")
 
 
 def shares(counts: Any) -> str:

@@ -221,6 +221,10 @@ def test_a_tone_is_good_where_the_condition_is_as_wanted() -> None:
         )
 
 
+def test_an_entry_without_a_kind_has_a_word_for_people() -> None:
+    assert timeline.of_history({"cause": "edited"}).what == "Entry"
+
+
 # -- alerts -------------------------------------------------------------------
 
 
