@@ -30,8 +30,11 @@ POLICIES: Final = ("ClusterPlacementPolicy", "PlacementPolicy")
 _KEPT: Final = ("name", "namespace", "uid", "generation", "labels", "creationTimestamp")
 _CONFIG: Final = "config"
 """The files of a workload: of its spec's own fields the one that no decision reads."""
-_SECRET: Final = frozenset({"env", "envFrom", "command", "args"})
-"""Lists of containers that no decision reads, and that may hold what nobody should pass on."""
+_SECRET: Final = frozenset({"env", "envFrom", "command", "args", "secrets", "config"})
+"""Lists of containers and of `spec.runtime` that no decision reads, and that may hold what nobody
+should pass on."""
+_DRAIN: Final = "drain"
+"""Of a sidecar that registers pods: how it does so is in its variables, which are left out."""
 REPORTED_S: Final = 120.0
 """Seconds after which every report of a member shows that a job has ended."""
 _FAILED: Final = "Failed=True"
@@ -493,6 +496,6 @@ def _without_secrets(value: Any) -> Any:
         return {
             name: _without_secrets(below)
             for name, below in value.items()
-            if not (name in _SECRET and isinstance(below, list))
+            if name != _DRAIN and not (name in _SECRET and isinstance(below, list))
         }
     return [_without_secrets(item) for item in value] if isinstance(value, list) else value

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federator.kinds import registry
+from federator.kinds import read, registry
 from federator.model.names import WorkloadKey
 from federator.model.resources import CPU
 from federator.simulate import recorder
@@ -22,6 +22,7 @@ from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import InvalidScenario
 from tests.unit.simulate import conservation
 
+PROFILE = Path(__file__).parents[3] / "config" / "runtimeprofile.yaml"
 T0 = 1_700_000_000
 FEDERATION = "federation.pinterest.com/v1alpha1"
 
@@ -402,6 +403,18 @@ def test_secrets_and_status_are_left_out() -> None:
     assert "hidden" not in text
     assert "managedFields" not in text
     assert "'ready'" not in text
+
+
+def test_a_service_that_registers_and_reads_secrets_is_replayed_without_its_variables() -> None:
+    """Its sidecar says in variables and arguments how, and those are left out."""
+    (profile,) = read.load_yaml(PROFILE.read_text(encoding="utf-8"))
+    runtime = {"secrets": [{"name": "ads/hidden", "path": "db"}]}
+    web = workload("web", 0, sidecars={"runtime": {"register": True}}, runtime=runtime)
+    web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
+    found = document([member("one"), profile, web], decided(web, 1, 1, {"one": 2}))
+
+    assert "hidden" not in str(found)
+    assert replayed(found)[1].whole
 
 
 @pytest.mark.parametrize(
