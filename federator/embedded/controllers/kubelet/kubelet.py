@@ -135,6 +135,10 @@ class Kubelet:
             return
         plan = self._plan(pod)
         self._addresses.reserve(pod.status.get("podIP"))
+        if self._support is not None and self._standing(pod) is not None:
+            self._support.adopt(pod.uid, *self._callbacks(pod))
+            if pod.phase == "Running":
+                self._follow_support(pod)
         if pod.phase != "Running":
             self._later(plan.start, "start", pod)
             return
@@ -162,17 +166,14 @@ class Kubelet:
             return
         if self._lacks_a_variable(pod):
             return
-        if self._support is None or self._support.standing(pod.uid) is not None:
+        if self._support is None:
             self._run(pod)
             return
+        if self._standing(pod) is not None:  # the controllers started again meanwhile
+            self._follow_support(pod)
+            return
         address = self._addresses.take()
-        due: _Due = ("support", pod.key, pod.uid)
-        if not self._support.begin(
-            pod.obj,
-            address,
-            lambda: pod.uid in self._serving,
-            lambda: self._tools.agenda.at_once(self._due.add, due),
-        ):
+        if not self._support.begin(pod.obj, address, *self._callbacks(pod)):
             self._addresses.release(address)
             self._run(pod)
             return
@@ -195,6 +196,11 @@ class Kubelet:
 
     def _standing(self, pod: Pod) -> Standing | None:
         return self._support.standing(pod.uid) if self._support is not None else None
+
+    def _callbacks(self, pod: Pod) -> tuple[Callable[[], bool], Callable[[], None]]:
+        """Whether its application serves, and what is called when its standing is different."""
+        uid, due = pod.uid, ("support", pod.key, pod.uid)
+        return lambda: uid in self._serving, lambda: self._tools.agenda.at_once(self._due.add, due)
 
     def _follow_support(self, pod: Pod) -> None:
         standing = self._standing(pod)

@@ -47,6 +47,9 @@ class Support(Protocol):
     def standing(self, uid: str) -> Standing | None:
         """None for a pod with support that is not run."""
 
+    def adopt(self, uid: str, serves: Callable[[], bool], changed: Callable[[], None]) -> None:
+        """Controllers that have started again take over a pod that has a standing: as `begin`."""
+
     def stop(self, uid: str) -> None:
         """The pod is to end: its preStop hooks are called."""
 
