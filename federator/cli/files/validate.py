@@ -71,8 +71,10 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
             )
             continue
         problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
-        if not problems:
-            problems = _of_profiles(manifest.obj, profiles)
+        if not problems or _is_readable(manifest.obj):
+            told = {problem.path for problem in problems}
+            more = _of_profiles(manifest.obj, profiles)
+            problems += [problem for problem in more if problem.path not in told]
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
         wrong += len(problems)
@@ -143,6 +145,17 @@ def _profiles(objs: "Sequence[Mapping[str, Any]]") -> dict[str, Mapping[str, Any
     """The RuntimeProfiles among the objects by name, those of the first files before others."""
     every = [obj for obj in objs if obj.get("kind") == "RuntimeProfile"]
     return {raw.text(obj, "metadata", "name"): obj for obj in reversed(every)}
+
+
+def _is_readable(obj: dict[str, Any]) -> bool:
+    """Whether its types are right, so that its fields can be compared with a profile's."""
+    from federator.kinds import read
+
+    try:
+        read.check(obj)
+    except read.InvalidObject:
+        return obj.get("kind") == "RuntimeProfile"
+    return True
 
 
 def _of_profiles(

@@ -206,6 +206,18 @@ def test_secrets_that_the_profile_of_the_files_does_not_read_are_a_problem(tmp_p
     assert run("validate", "-f", files).exit_code == 0, "the host's profile may read them"
 
 
+def test_what_was_left_in_a_profile_is_told_beside_its_other_problems(tmp_path: Path) -> None:
+    left = profile("web")
+    left["spec"]["sidecars"][0]["native"] = "perhaps"
+    given = [{"name": "FEDERATOR_TRUST_DOMAIN", "value": "federator.example"}]
+    left["spec"]["sidecars"][0]["container"]["env"] = given
+
+    problems = errors_of("-f", write(tmp_path, "left.yaml", left))
+
+    assert any("spec.sidecars[0].native" in each for each in problems)
+    assert any("FEDERATOR_TRUST_DOMAIN is the example" in each for each in problems)
+
+
 REGISTERING = {
     "name": "runtime",
     "drain": {"port": 15190},
