@@ -38,6 +38,8 @@ def pods(
     Asks the leading hub with your rights on the host (get the workload, list pods). Exit 1 when a
     cluster does not answer.
     """
+    if output == "runtime" and shard is not None:
+        raise click.UsageError("-o runtime shows all pods of the workload: leave --shard out")
     query = asking.query_of(workload, name, flags)
     if output == "runtime":
         show_runtimes(query, no_headers=no_headers)
