@@ -186,6 +186,9 @@ async def init(parts: Sequence[Part], pod: Pod, folder: Path | None, within_s: f
         return f"{state.part}: {why}"
     finally:
         following.cancel()
+        await asyncio.wait([following])
+        if not following.cancelled() and (bad := following.exception()) is not None:
+            log.error("the state file was not followed: %s", type(bad).__name__)
     return ""
 
 

@@ -100,6 +100,29 @@ async def test_an_init_run_that_gives_up_names_the_part_that_waits(tmp_path: Pat
     assert kept["trouble"] == "secrets: no CA"
 
 
+class Odd(Scripted):
+    """Its state cannot be told while it prepares."""
+
+    async def prepare(self) -> None:
+        self.good = False
+        await asyncio.sleep(5)
+        self.good = True
+
+    def state(self) -> PartState:
+        assert self.good
+        return super().state()
+
+
+@on_virtual_time
+async def test_what_ends_the_state_file_is_in_the_log_of_the_init_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The parts are prepared all the same, and no task is left."""
+    assert await running.init([Odd("identity", [])], pod(), tmp_path, 60.0) == ""
+    assert "the state file was not followed: AssertionError" in caplog.text
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 def working(sidecar: Sidecar) -> "asyncio.Task[None]":
     return asyncio.create_task(sidecar._work())
 
