@@ -10,11 +10,12 @@ kubelet waits for a preStop hook. Logs and metrics are left out: there are no co
 import asyncio
 import contextlib
 import json
+import logging
 import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,7 @@ from federator.api.raw import Obj
 from federator.embedded.controllers.kubelet.support import Standing
 from federator.kube.clock import Clock
 from federator.model.errors import FieldError
-from federator.runtime import roles, running
+from federator.runtime import arguments, roles, running
 from federator.runtime.configuration.getting import Answer
 from federator.runtime.configuration.part import Configuration
 from federator.runtime.configuration.stores import Blob
@@ -44,6 +45,8 @@ from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
 from federator.sandbox.authority import PodAuthority, new_pair
 from federator.signer.authorities import Pair
 from federator.signer.issuing import Attested
+
+log = logging.getLogger("federator.sandbox.runtimes")
 
 RUN_MAX: Final = 10
 """Of one workload in one cluster, the runtimes of so many pods run. Each takes 5 ms of the process
@@ -194,6 +197,10 @@ class PodRuntimes:
         run = self._runs.get(uid)
         return run.standing if run is not None else None
 
+    def adopt(self, uid: str, serves: Callable[[], bool], changed: Callable[[], None]) -> None:
+        run = self._runs[uid]
+        run.serves, run.changed = serves, changed
+
     def stop(self, uid: str) -> None:
         run = self._runs[uid]
         run.stopping.set()
@@ -210,7 +217,8 @@ class PodRuntimes:
             self._counts[run.workload] -= 1
         assert run.task is not None
         run.task.cancel()
-        shutil.rmtree(run.folder, ignore_errors=True)
+        # a task that ends may still write, and so may the thread of a download, for which it waits
+        run.task.add_done_callback(lambda _: shutil.rmtree(run.folder, ignore_errors=True))
 
     async def close(self) -> None:
         """Ends everything."""
@@ -240,7 +248,16 @@ class PodRuntimes:
                 await run.kept.keep_up(run.stopping)
             run.move(ready=False, stopped=True)
         except (BadSetting, FieldError) as bad:
-            run.move(failures=run.standing.failures + 1, why=str(bad))
+            run.move(ready=False, failures=run.standing.failures + 1, why=str(bad))
+        except Exception as bad:  # a bug of one runtime: its pod says so, and others go on
+            self._failed(run, bad)
+
+    def _failed(self, run: _Run, unforeseen: Exception) -> None:
+        bad = running.alone(unforeseen)
+        name, where = run.folder.name, running.places(bad)
+        log.error("the runtime of pod %s failed with %s at %s", name, type(bad).__name__, where)
+        why = f"failed with {type(bad).__name__}; the log of the sandbox says where"
+        run.move(ready=False, failures=run.standing.failures + 1, why=why)
 
     async def _prepare(self, run: _Run, container: Obj) -> None:
         """The init run, started again after each failure."""
@@ -264,8 +281,12 @@ class PodRuntimes:
             await asyncio.sleep(PROBE_S)
             for run in list(self._runs.values()):
                 if run.kept is not None and not run.standing.stopped:
-                    status, _, _ = await run.kept.answer("/readyz", inside=False)
-                    run.move(ready=status == 200)
+                    try:
+                        status, _, _ = await run.kept.answer("/readyz", inside=False)
+                    except Exception as bad:  # the others are asked all the same
+                        self._failed(run, bad)
+                    else:
+                        run.move(ready=status == 200)
 
     def _pod(self, run: _Run, container: Obj) -> Pod:
         env = dict(_variables(container, run.pod, run.address))
@@ -368,7 +389,7 @@ def _containers(pod: Obj) -> tuple[Obj | None, Obj | None]:
     for container in raw.objects(pod, "spec", "initContainers"):
         if not _roles(container):
             continue
-        if "--init" in raw.texts(container, "args"):
+        if arguments.prepares(raw.texts(container, "args")):
             init = container
         elif raw.text(container, "restartPolicy") == "Always":
             sidecar = container
@@ -376,26 +397,12 @@ def _containers(pod: Obj) -> tuple[Obj | None, Obj | None]:
 
 
 def _roles(container: Obj) -> list[str]:
-    """Those of `federator runtime`; none for a container that runs something else."""
-    args = raw.texts(container, "args")
-    if args[:1] != ("runtime",):
-        return []
-    return _option(args, "--roles").split(",") if _option(args, "--roles") else []
-
-
-def _option(args: Sequence[str], name: str) -> str:
-    """Its value, given as `--name=value` or in the next argument."""
-    for index, each in enumerate(args):
-        if each.startswith(f"{name}="):
-            return each.removeprefix(f"{name}=")
-        if each == name and index + 1 < len(args):
-            return args[index + 1]
-    return ""
+    return arguments.roles(raw.texts(container, "args"))
 
 
 def _within_s(container: Obj) -> float:
     try:
-        return max(1.0, float(_option(raw.texts(container, "args"), "--within")))
+        return max(1.0, float(arguments.option(raw.texts(container, "args"), "--within")))
     except ValueError:
         return WITHIN_S
 

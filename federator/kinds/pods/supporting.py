@@ -14,7 +14,7 @@ import msgspec
 
 from federator.kinds.pods import registration
 from federator.model import plaintext
-from federator.runtime import roles
+from federator.runtime import arguments, roles
 from federator.runtime.files import wanted
 from federator.runtime.traffic import members
 
@@ -40,13 +40,10 @@ class _Container(msgspec.Struct):
     env: list[_Variable] | None = None
 
     def roles(self) -> frozenset[str]:
-        args = self.args or []
-        named = (
-            each.partition("=")[2] or (args[at + 1] if at + 1 < len(args) else "")
-            for at, each in enumerate(args)
-            if each == "--roles" or each.startswith("--roles=")
-        )
-        return frozenset(next(named, "").split(",")) if args[:1] == ["runtime"] else frozenset()
+        return frozenset(arguments.roles(self.args or ()))
+
+    def prepares(self) -> bool:
+        return arguments.prepares(self.args or ())
 
     def value(self, name: str) -> str:
         return next((each.value for each in self.env or () if each.name == name), "")
@@ -141,17 +138,18 @@ def _row(pod: _Pod) -> dict[str, Any]:
     name = _text(pod.metadata.name)
     inits, others = pod.spec.initContainers or [], pod.spec.containers or []
     ours = [each for each in (*inits, *others) if each.roles()]
-    init = next((each for each in ours if "--init" in (each.args or ())), None)
-    sidecar = next((each for each in ours if "--init" not in (each.args or ())), None)
+    init = next((each for each in ours if each.prepares()), None)
+    sidecar = next((each for each in ours if not each.prepares()), None)
     if init is None and sidecar is None:
         parts = dict.fromkeys(PARTS, NONE)
         return {"name": name, **parts, "reason": "no runtime of federator", "facts": {}}
     both = [*(pod.status.initContainerStatuses or ()), *(pod.status.containerStatuses or ())]
     by_name = {each.name: each for each in both}
-    why = _trouble(by_name.get(init.name)) if init is not None else ""
     beside = by_name.get(sidecar.name) if sidecar is not None else None
     ready = beside is not None and beside.ready
     prepared = init is None or _succeeded(by_name.get(init.name))
+    # one that has succeeded since keeps its former end in lastState
+    why = "" if init is None or prepared else _trouble(by_name.get(init.name))
     facts = _facts(pod, ours)
     named = {"identity": facts["identity"], "secrets": facts["secrets"], "config": facts["config"]}
     failed = why.partition(":")[0]

@@ -210,6 +210,77 @@ def test_readers_are_told_what_each_pod_has_and_what_it_waits_for() -> None:
     play(story)
 
 
+def test_an_init_run_that_succeeded_after_a_failure_is_no_trouble() -> None:
+    """A kubelet keeps the former end of a container in lastState."""
+    made = pod()
+    made["metadata"]["ownerReferences"] = [{"controller": True}]
+    ended = {"exitCode": 1, "message": "identity: the signer is away"}
+    init = {"name": "runtime-init", "lastState": {"terminated": ended}}
+    sidecar = {"name": "runtime", "ready": True, "state": {"running": {}}}
+
+    def told(state: dict[str, Any]) -> dict[str, Any]:
+        made["status"] = {"initContainerStatuses": [{**init, "state": state}, sidecar]}
+        listed = supporting.pods(json.dumps({"items": [made]}).encode())
+        (row,) = supporting.rows(listed, lambda owner, labels: True)
+        return row
+
+    healthy = told({"terminated": {"exitCode": 0}})
+    assert [healthy["reason"], healthy["identity"], healthy["registry"]] == ["", "yes", "yes"]
+    waits = told({"waiting": {"reason": "CrashLoopBackOff"}})
+    assert [waits["reason"], waits["identity"]] == ["identity: the signer is away", "no"]
+
+
+def test_a_restart_of_the_controllers_starts_no_application_before_its_runtime_is_prepared() -> (
+    None
+):
+    async def story(cluster: Cluster, backends: Backends) -> None:
+        wanted = '[{"name": "search/db", "path": "db"}]'
+        cluster.create("Pod", pod(runtime={"FEDERATOR_SECRETS": wanted}))
+        await cluster.pass_s(130)
+        await cluster.stop()
+        cluster.start()
+        await cluster.pass_s(10)
+        assert cluster.status("Pod", "web-1")["phase"] == "Pending"
+
+        secret = backends.folder / "secrets" / "search" / "db"
+        secret.mkdir(parents=True)
+        (secret / "..readers").write_text("spiffe:*")
+        await cluster.pass_s(60)
+        assert cluster.condition("Pod", "web-1", "Ready")["status"] == "True"
+
+    play(story)
+
+
+def test_what_nobody_foresaw_is_the_reason_of_its_pod_and_costs_no_other_one_its_readiness(
+    caplog: Any,
+) -> None:
+    async def story(cluster: Cluster, backends: Backends) -> None:
+        (backends.folder / "pods").mkdir()
+        bad = cluster.create("Pod", pod("web-1", start_delay_seconds="3"))
+        (backends.folder / "pods" / bad["metadata"]["uid"]).write_text("in the way of its folder")
+        cluster.create("Pod", pod("web-2"))
+        await cluster.pass_s(8)
+        assert cluster.status("Pod", "web-1")["phase"] == "Pending"
+        assert "failed with FileExistsError" in str(cluster.status("Pod", "web-1"))
+        assert cluster.condition("Pod", "web-2", "Ready")["status"] == "True"
+
+        runs = backends.clusters["east"]._runs.values()
+        well = next(run for run in runs if run.kept is not None)
+        cluster.create("Pod", pod("web-3"))
+        well.kept = _Breaks()  # type: ignore[assignment]
+        await cluster.pass_s(5)
+        assert cluster.condition("Pod", "web-2", "Ready")["status"] == "False"
+        assert cluster.condition("Pod", "web-3", "Ready")["status"] == "True"
+
+    play(story)
+    assert "failed with FileExistsError" in caplog.text
+
+
+class _Breaks:
+    async def answer(self, path: str, *, inside: bool) -> Any:
+        raise RuntimeError(path)
+
+
 def test_of_thousands_of_pods_those_with_a_reason_are_named_and_each_cluster_has_its_turn() -> None:
     row = {"name": "web", **dict.fromkeys(supporting.PARTS, "yes"), "reason": "", "facts": {}}
     rows = [(cluster, row) for cluster in ("a", "b") for _ in range(200)]
