@@ -150,12 +150,19 @@ async def _runtimes_of(
     path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
     rows: list[dict[str, Any]] = []
     token = ""
+    limit = OBJECTS
     while True:
-        query = [("labelSelector", selection.labels), ("limit", str(OBJECTS))]
+        query = [("labelSelector", selection.labels), ("limit", str(limit))]
         query += [("continue", token)] if token else []
-        body = await target.client.raw(
-            "GET", path, tuple(query), timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
-        )
+        try:
+            body = await target.client.raw(
+                "GET", path, tuple(query), timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
+            )
+        except errors.Malformed:  # whole pods may be large: fewer of them fit
+            if limit == 1:
+                raise
+            limit = max(1, limit // 5)
+            continue
         page = supporting.pods(body)
         rows += supporting.rows(page, belongs)
         more = page.metadata.continue_

@@ -6,6 +6,7 @@ sidecar is ready while all of its parts are: a pod with an entry in the registry
 sidecar that is ready. More is known in the pod alone (`federator runtime check`).
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -105,10 +106,19 @@ class Pods(msgspec.Struct):
     """As much of a PodList as is read."""
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[_Pod] | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _Named(msgspec.Struct):
+    """Of a pod that cannot be read whole."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
 _decoder = msgspec.json.Decoder(Pods)
+_pod_decoder = msgspec.json.Decoder(_Pod)
+_named_decoder = msgspec.json.Decoder(_Named)
+UNREADABLE: Final = "what its cluster says of it cannot be read"
 
 
 def pods(body: bytes) -> Pods:
@@ -125,13 +135,26 @@ def rows(
     """A row for each pod of the workload: its name, what is said of each of `PARTS`, and the first
     reason. `facts`: what its runtime is told. `belongs`: whether a pod with this owner and these
     labels is one of the workload's."""
-    for pod in listed.items or ():
+    for item in listed.items or ():
+        pod = _read(item)
         meta = pod.metadata
         owner = next(
             (each for each in meta.ownerReferences or () if each.get("controller") is True), {}
         )
         if meta.name and belongs(owner, meta.labels or {}):
-            yield _row(pod)
+            yield _row(pod) if isinstance(pod, _Pod) else _bare(meta.name, UNREADABLE)
+
+
+def _read(item: msgspec.Raw) -> _Pod | _Named:
+    """One odd pod costs the others nothing. One without metadata that can be read has no name."""
+    for decoder in (_pod_decoder, _named_decoder):
+        with contextlib.suppress(msgspec.MsgspecError):
+            return decoder.decode(item)
+    return _Named()
+
+
+def _bare(name: str, reason: str) -> dict[str, Any]:
+    return {"name": _text(name), **dict.fromkeys(PARTS, NONE), "reason": reason, "facts": {}}
 
 
 def _row(pod: _Pod) -> dict[str, Any]:
@@ -141,8 +164,7 @@ def _row(pod: _Pod) -> dict[str, Any]:
     init = next((each for each in ours if each.prepares()), None)
     sidecar = next((each for each in ours if not each.prepares()), None)
     if init is None and sidecar is None:
-        parts = dict.fromkeys(PARTS, NONE)
-        return {"name": name, **parts, "reason": "no runtime of federator", "facts": {}}
+        return _bare(name, "no runtime of federator")
     both = [*(pod.status.initContainerStatuses or ()), *(pod.status.containerStatuses or ())]
     by_name = {each.name: each for each in both}
     beside = by_name.get(sidecar.name) if sidecar is not None else None
