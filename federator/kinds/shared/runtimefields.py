@@ -32,6 +32,8 @@ BUNDLES: Final = frozenset(
 )
 """Variables that hold certificates in PEM."""
 DOMAIN: Final = "federator.example"
+IMAGES: Final = ("federator:", "federator-runtime:")
+"""The images of the project as they are named before they are in a registry."""
 
 
 def _artifact_problem(text: str) -> str:
@@ -219,11 +221,18 @@ def _given(container: Obj, given: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def unset(profile: Obj) -> Iterator[FieldError]:
-    """Variables of a RuntimeProfile of `config` that an operator has to set, and has left as they
-    were."""
+    """Images and variables of a RuntimeProfile of `config` that an operator has to set, and has
+    left as they were."""
     for field in ("initContainers", "sidecars"):
         for at, entry in enumerate(raw.objects(raw.mapping(profile, "spec"), field)):
-            for index, variable in enumerate(raw.objects(raw.mapping(entry, "container"), "env")):
+            container = raw.mapping(entry, "container")
+            if raw.text(container, "image").startswith(IMAGES):
+                yield FieldError(
+                    f"spec.{field}[{at}].container.image",
+                    f"{raw.text(container, 'image')[:60]!r} names no registry; push the image to"
+                    " yours, and put its address there (config/profiles/README.md)",
+                )
+            for index, variable in enumerate(raw.objects(container, "env")):
                 if problem := _unset(raw.text(variable, "name"), raw.text(variable, "value")):
                     path = f"spec.{field}[{at}].container.env[{index}].value"
                     yield FieldError(path, problem)

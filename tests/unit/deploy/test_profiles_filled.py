@@ -25,11 +25,16 @@ SETTINGS = {
 }
 
 
-def test_one_file_of_settings_fills_in_all_profiles(tmp_path: Path) -> None:
+def test_one_file_of_settings_fills_in_all_profiles_and_the_default_one(tmp_path: Path) -> None:
     program = build.kubectl()
     if program is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     shutil.copytree(PROFILES, tmp_path / "profiles")
+    shutil.copy(PROFILES.parent / "runtimeprofile.yaml", tmp_path / "profiles" / "default.yaml")
+    kustomization = tmp_path / "profiles" / "kustomization.yaml"
+    kustomization.write_text(
+        kustomization.read_text().replace("daemon.yaml]", "daemon.yaml, default.yaml]")
+    )
     file = tmp_path / "profiles" / "settings.yaml"
     settings = yaml.safe_load(file.read_text())
     assert settings["data"].keys() == SETTINGS.keys()
@@ -51,7 +56,7 @@ def test_one_file_of_settings_fills_in_all_profiles(tmp_path: Path) -> None:
         if "_URL" in variable["name"] or "TRUST_" in variable["name"] or "ZOO" in variable["name"]
     }
 
-    assert [profile["kind"] for profile in profiles] == ["RuntimeProfile"] * 4
+    assert [profile["kind"] for profile in profiles] == ["RuntimeProfile"] * 5
     assert {container["image"] for container in entries} == {SETTINGS["image"]}
     assert variables == {
         ("FEDERATOR_TRUST_DOMAIN", "prod.test"),
@@ -84,6 +89,7 @@ def test_a_profile_with_what_the_operator_has_to_set_is_refused() -> None:
 
     assert done.exit_code == 1
     assert "FEDERATOR_TRUST_BUNDLE holds no certificate in PEM" in done.stderr
+    assert "spec.sidecars[0].container.image: 'federator-runtime:0.1.0' names no" in done.stderr
     assert "FEDERATOR_TRUST_DOMAIN is the example 'federator.example'" in done.stderr
 
 
