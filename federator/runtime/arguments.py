@@ -21,10 +21,10 @@ def prepares(args: Sequence[str]) -> bool:
 
 def option(args: Sequence[str], name: str) -> str:
     """Its value, given as `--name=value` or in the next argument; the last one counts."""
-    found = ""
+    given = ""
     for at, each in enumerate(args):
         if each.startswith(f"{name}="):
-            found = each.removeprefix(f"{name}=")
+            given = each.removeprefix(f"{name}=")
         elif each == name and at + 1 < len(args):
-            found = args[at + 1]
-    return found
+            given = args[at + 1]
+    return given

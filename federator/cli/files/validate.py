@@ -72,9 +72,9 @@ def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
             continue
         problems = problems_of(manifest.obj, by_identity.get(_identity(manifest.obj)))
         if not problems or _is_readable(manifest.obj):
-            told = {problem.path for problem in problems}
+            paths = {problem.path for problem in problems}
             more = _of_profiles(manifest.obj, profiles)
-            problems += [problem for problem in more if problem.path not in told]
+            problems += [problem for problem in more if problem.path not in paths]
         for problem in problems:
             common.say(f"error: {manifest.where}: {title}: {problem}", err=True)
         wrong += len(problems)
