@@ -41,7 +41,7 @@ RATES = (10.0, 16.0, 24.0, 36.0, 54.0, 80.0, 120.0)
 STEP_S = 10.0
 SLOW_MS = 2000.0
 BEHIND_S = 3.0
-DRAINED_S = 60.0
+DRAINED_S = 300.0
 ANSWER_S = 60.0
 WORKFLOW = b"""\
 apiVersion: federation.pinterest.com/v1alpha1
