@@ -55,7 +55,7 @@ pytestmark = [pytest.mark.e2e]
 ACCOUNT = "federator-gateway"
 OWN = "of-the-gateway"
 CI = ROOT / "config" / "examples" / "submission" / "ci"
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 EXAMPLES = "15"
 """Requests that are drawn for each operation, in each of several ways."""
 RBAC = "rbac.authorization.k8s.io"
@@ -112,7 +112,13 @@ async def _run(*command: str, code: int, environment: dict[str, str]) -> tuple[s
         env=environment,
         cwd=environment["HOME"],
     )
-    out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert process.returncode == code, out.decode() + err.decode()
     return out.decode(), err.decode()
 

@@ -2,8 +2,8 @@
 
 Before anything is created under a key, the objects of the host tell whether the key has been used:
 one list for each kind. A CI system sends many submissions of one workflow at a time, so those that
-come while a search runs, or shortly after one, share the next one. Each search begins after the
-requests that it serves have come, and with the rights of their caller.
+come while a search runs share the next one. Each search begins after the requests that it serves
+have come, and with the rights of their caller.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from federator.gateway.callers import Caller
 
 Obj = dict[str, Any]
 GATHER_S: Final = 0.25
-"""Searches of one caller for one workflow begin at least so far apart, and never beside each
-other. One after a longer time begins immediately."""
+"""A search that comes while another of its key runs begins at least so much later than that one.
+Where none runs it begins immediately: a caller that submits one after the other never waits."""
 IDS_MAX: Final = 100
 """Submissions of one search: their identifiers are in the address of its requests."""
 Key = tuple[bytes, str, str]
@@ -88,10 +88,11 @@ class Searches:
         """Waits until it is time, and searches; others wait for `search.done`."""
         objs: list[Obj] | Problem | None = None
         turn = self._turns.setdefault(key, asyncio.Lock())
+        gathers = turn.locked()
         try:
             async with turn:
                 wait_s = self._begun_s.get(key, float("-inf")) + GATHER_S - self._monotonic()
-                if wait_s > 0:
+                if gathers and wait_s > 0:
                     await asyncio.sleep(wait_s)
                 self._begin(search, key)
                 _, namespace, workflow = key
