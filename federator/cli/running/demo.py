@@ -325,7 +325,7 @@ def runtimes(backends: Any) -> str:
     head = ["REGISTERED UNDER", "IDENTITY", "UNTIL", *clusters]
     note = (
         "Registered pods by cluster. The runtime runs in the first"
-        f" {backends.run_max} pods of a workload in each cluster; the others only look so."
+        f" {backends.run_max} pods of a workload in each cluster; the others are ready without it."
     )
     return f"{common.table(head, rows)}\n{note}"
 
