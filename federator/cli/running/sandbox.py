@@ -15,7 +15,7 @@ import random
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,53 +168,71 @@ async def serving(
     of a Federation."""
     from federator.embedded import http
 
-    backends = _backends(directory, seed)
-    federation = _federation(fleet, directory, seed, backends)
-    if wrap is not None:
-        federation.wrap = wrap
     port: QueryServer | None = None
-    with held(directory):
-        servers = await http.serve_all([federation.host, *federation.members.values()])
-        try:
-            kubeconfigs = {
-                name: http.kubeconfig({name: server}, name) for name, server in servers.items()
-            }
-            for name, server in servers.items():
-                http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
-            federation.start_clusters()
-            await federation.install(kubeconfigs)
-            await grant_leader_read(federation.client("host"))
-            if not api_only:
-                port = await query_port(federation)
-                federation.start_members()
-                federation.start_hub()
-            _collect_rarely()
-            await work(Served(federation, directory, servers, backends))
-        finally:
-            (directory / READY).unlink(missing_ok=True)
-            for name in servers:
-                (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
-            await federation.stop()
-            await backends.close()
-            for listening in (port, *servers.values()):
-                if listening is not None:
-                    await listening.close()
-            for name in ("history", "gateway"):
-                shutil.rmtree(directory / name, ignore_errors=True)
+    with held(directory), _quiet_pods():
+        async with _backends(directory, seed) as backends:
+            federation = _federation(fleet, directory, seed, backends)
+            if wrap is not None:
+                federation.wrap = wrap
+            servers = await http.serve_all([federation.host, *federation.members.values()])
+            try:
+                kubeconfigs = {
+                    name: http.kubeconfig({name: server}, name) for name, server in servers.items()
+                }
+                for name, server in servers.items():
+                    http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
+                federation.start_clusters()
+                await federation.install(kubeconfigs)
+                await grant_leader_read(federation.client("host"))
+                if not api_only:
+                    port = await query_port(federation)
+                    federation.start_members()
+                    federation.start_hub()
+                _collect_rarely()
+                await work(Served(federation, directory, servers, backends))
+            finally:
+                (directory / READY).unlink(missing_ok=True)
+                for name in servers:
+                    (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
+                await federation.stop()
+                for listening in (port, *servers.values()):
+                    if listening is not None:
+                        await listening.close()
+                for name in ("history", "gateway"):
+                    shutil.rmtree(directory / name, ignore_errors=True)
 
 
-def _backends(directory: Path, seed: int) -> "Backends":
+@contextlib.contextmanager
+def _quiet_pods() -> Iterator[None]:
+    """Errors alone from the runtimes of the pods, and the former levels afterwards.
+
+    Thousands of pods tell their owners by their status, and not on this terminal.
+    """
+    loggers = [logging.getLogger(f"federator.{part}") for part in ("runtime", "traffic", "signer")]
+    former = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, former, strict=True):
+            logger.setLevel(level)
+
+
+@contextlib.asynccontextmanager
+async def _backends(directory: Path, seed: int) -> AsyncIterator["Backends"]:
     """What the runtimes of the pods use, in a folder in memory where the machine has one."""
     from federator.kube.clock import RealClock
     from federator.sandbox.runtimes import Backends
 
-    # Thousands of pods tell their owners by their status, and not on this terminal.
-    for name in ("federator.runtime", "federator.traffic", "federator.signer"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     shared = Path("/dev/shm")
     parent = shared if os.access(shared, os.W_OK) else directory
     folder = Path(tempfile.mkdtemp(prefix="federator-pods-", dir=parent))
-    return Backends(folder, RealClock(), random.Random(seed))
+    backends = Backends(folder, RealClock(), random.Random(seed))
+    try:
+        yield backends
+    finally:
+        await backends.close()
 
 
 def _federation(fleet: Any, directory: Path, seed: int, backends: "Backends") -> "Federation":

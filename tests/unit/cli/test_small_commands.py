@@ -1,7 +1,9 @@
 """Commands that only print: settings, CRDs, version, help."""
 
+import logging
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -159,13 +161,19 @@ def test_a_kubeconfig_that_is_none_is_told_in_a_sentence(tmp_path: Path, content
     assert done.stderr.startswith("error: The kubeconfig")
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
+    folders: list[str] = []
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **given: folders.append(given["dir"]))
+    level = logging.getLogger("federator.runtime").level
 
     done = run("sandbox", "--clusters", "1", "--dir", str(tmp_path / "file" / "below"))
 
     assert done.exit_code == 1
     assert "Not a directory" in done.stderr
+    assert (folders, logging.getLogger("federator.runtime").level) == ([], level)
 
 
 def test_an_empty_variable_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -251,7 +251,7 @@ def test_values_that_cannot_be_files_are_refused(memory: Path) -> None:
 def test_nothing_of_a_secret_is_in_logs_state_or_file_names(
     memory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "federator.runtime.secrets")
     store = Scripted()
     store.put("ads/db", 1, user=CANARY, password=CANARY)
     made = _part(store, memory, DB)
