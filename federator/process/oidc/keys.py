@@ -22,6 +22,10 @@ KEYS_MAX: Final = 64
 KID_MAX: Final = 512
 """Characters of the name of a key."""
 RSA_BITS: Final = range(2048, 8193)
+_ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
+_ROCA: Final = {p: {pow(65537, power, p) for power in range(p - 1)} for p in _ROCA_PRIMES}
+"""Remainders of moduli that a library of chips made, whose private keys can be computed
+(CVE-2017-15361: Nemec et al., "The Return of Coppersmith's Attack", 2017)."""
 LIMITS: Final = decoding.Limits(size=512 * 1024, depth=8, nodes=10_000)
 
 _MODELS: Final = {model.name: model for model in jwa.JWS_ALGORITHMS}
@@ -94,6 +98,9 @@ def _key(given: Any) -> Key | None:
     """None for a key that is not used here."""
     if not isinstance(given, dict) or "d" in given or given.get("use", "sig") != "sig":
         return None
+    operations = given.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
+        return None
     kind, curve = str(given.get("kty")), given.get("crv", "")
     if (kind, curve) not in _TYPES.values():
         return None
@@ -102,8 +109,8 @@ def _key(given: Any) -> Key | None:
         return None
     public = {name: given[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in given}
     try:
-        if kind == "RSA" and _bits(public["n"]) not in RSA_BITS:
-            log.warning("an RSA key of an issuer has too few or too many bits; it is not used")
+        if kind == "RSA" and (weakness := _weakness(public["n"])):
+            log.warning("an RSA key of an issuer %s; it is not used", weakness)
             return None
         key = jwk.import_key(public)
     except (jose.JoseError, ValueError, TypeError, KeyError, OverflowError):
@@ -112,5 +119,11 @@ def _key(given: Any) -> Key | None:
     return Key(kid, kind, curve, algorithm, key)
 
 
-def _bits(modulus: str) -> int:
-    return int.from_bytes(util.urlsafe_b64decode(modulus.encode("ascii"))).bit_length()
+def _weakness(modulus: str) -> str:
+    """Why no RSA key with this modulus is trusted; "" when nothing speaks against it."""
+    number = int.from_bytes(util.urlsafe_b64decode(modulus.encode("ascii")))
+    if number.bit_length() not in RSA_BITS:
+        return "has too few or too many bits"
+    if all(number % prime in remainders for prime, remainders in _ROCA.items()):
+        return "can be broken (CVE-2017-15361)"
+    return ""

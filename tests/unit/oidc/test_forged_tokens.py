@@ -4,6 +4,7 @@ import functools
 import hmac
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -224,6 +225,15 @@ def test_a_trust_that_accepts_too_much_is_refused(field: str, given: dict[str, A
     assert bad.value.path == field
 
 
+def _breakable() -> bytes:
+    """A modulus of 2,048 bits with the mark of CVE-2017-15361: a power of 65537 modulo many
+    primes."""
+    primes = [number for number in range(3, 400) if all(number % p for p in range(2, number))]
+    product = math.prod(primes)
+    marked = pow(65537, 1234, product)
+    return (marked + product * ((1 << 2047) // product + 1)).to_bytes(256)
+
+
 def test_keys_that_must_not_verify_are_not_read(caplog: pytest.LogCaptureFixture) -> None:
     weak = {"kty": "RSA", "n": b64(b"\xc5" * 128), "e": "AQAB", "kid": "weak"}
     listed = [
@@ -231,6 +241,9 @@ def test_keys_that_must_not_verify_are_not_read(caplog: pytest.LogCaptureFixture
         weak,
         {**rsa().as_dict(private=True), "kid": "private"},
         issuing.public(rsa(), "for-encryption", use="enc"),
+        issuing.public(rsa(), "to-encrypt", key_ops=["encrypt"]),
+        issuing.public(rsa(), "not-a-list", key_ops="verify"),
+        {"kty": "RSA", "n": b64(_breakable()), "e": "AQAB", "kid": "breakable"},
         {"kty": "RSA", "n": "!", "e": "AQAB", "kid": "unreadable"},
         {"kty": "EC", "crv": "P-256K", "x": "AA", "y": "AA", "kid": "curve"},
         issuing.public(rsa(), "other-algorithm", alg="PS512"),
