@@ -41,6 +41,7 @@ from federator.scheduling.admission import (
     rooms,
     stage,
 )
+from federator.scheduling.admission.nominating import Nominations
 from federator.scheduling.admission.notice import AT_ONCE, Notice, Pace
 from federator.scheduling.admission.preempting import Evictions, Terms, Turn, naming_victims
 from federator.scheduling.admission.room_preemption import RoomPreemption
@@ -252,9 +253,14 @@ def _nominate(
 ) -> _Nominated:
     """Judges the heads by their accounts, and finds victims. Those that are due lose their turn."""
     claims = list(queue.claims.values())
+    nominations = Nominations(commitments, ledger)
+    # Before quota: whether a workload may begin, and so whether others leave for it, depends on it.
+    nominations.claimed(claims, queue.room_claims.values())
     admissions = stage.run(heads, commitments, ledger, claims, pace.budgets)
     terms = Terms(ledger.tree, ledger.snapshot.as_of, pace)
-    evictions = preempting.turns(admissions, turns, commitments, others, terms)
+    evictions = preempting.turns(
+        admissions, turns, commitments, others, terms, nominations=nominations
+    )
     ledger.rulings, ledger.held_back = admissions.rulings, admissions.held_back
     reservations = Reservations(
         queue.for_room(), turns.keys(), commitments, ledger, queue.room_claims

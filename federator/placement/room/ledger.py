@@ -110,7 +110,9 @@ class Ledger:
         self.resolved: dict[str, tuple[Ask, int, Ask]] = {}
         """uid -> (ask, version of the holdings, the ask as others leave it), of `neighbours`."""
         self.holdings_version = 0
-        """Rises when a workload holds something else than before."""
+        """Rises when a workload holds something else than before, or is nominated."""
+        self.nominated: dict[str, tuple[Ask, frozenset[str]]] = {}
+        """uid -> a preemptor that holds nothing yet, and the clusters in which it is to begin."""
         self._undo: list[_Charged | tuple[str, bool, Commitment | None]] = []
         """What was given, or (uid, whether anything was noted of it, what it held before)."""
 
@@ -317,6 +319,12 @@ class Ledger:
     def neighbour(self, uid: str) -> Commitment | None:
         """The same of a workload of which terms of others speak."""
         return self._commitments[uid] if uid in self._commitments else self.below.neighbour(uid)
+
+    def nominate(self, ask: Ask, clusters: Iterable[str]) -> None:
+        """The workload is to begin in these clusters: until it does, terms between workloads speak
+        of it as if it had copies there (`neighbours`)."""
+        self.nominated[ask.uid] = ask, frozenset(clusters)
+        self.holdings_version += 1
 
     def given(self, uid: str) -> Commitment | None:
         """What this batch has given the workload; None when it has not decided on it."""

@@ -4,6 +4,10 @@ Where a workload is follows from its last decision: of this cycle where it has b
 from the commitments. A workload never counts for its own terms. Required terms keep new copies
 away; copies that run stay, as in Kubernetes (IgnoredDuringExecution). The required anti-affinity of
 another workload holds for this one too, whatever its own policy says.
+
+A preemptor that is nominated to clusters (`Ledger.nominate`) keeps others of its tier and of lower
+ones away from there as if it had copies, but draws none. The scheduler of Kubernetes counts the
+pods that it has nominated to a node in the same way.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from federator.model.ask import Ask
+from federator.model.ask import Ask, Tier
 from federator.model.fleet import ClusterView, copies_of
 from federator.model.neighbours import NOBODY, Around, Peer, WorkloadTerm
 from federator.placement.room.ledger import Ledger
@@ -20,6 +24,7 @@ from federator.placement.selection import filters
 Gone: TypeAlias = Mapping[str, Mapping[str, int]]
 """uid -> cluster -> copies that leave there."""
 NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+_RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 _KEPT: Final = 64
 """So many asks of one ledger are remembered with what terms say: a decision asks several times."""
 
@@ -93,6 +98,8 @@ class _Judge:
                 if term.matches(peer.labels, ask.labels):
                     path = f"spec.{term.path} of policy {peer.policy}, which holds for it"
                     self._keep_away(term, (peer,), path, refused)
+        if self.ledger.nominated:
+            self._keep_together(refused)
         if not refused and not met:
             return None
         return Around(tuple(sorted(refused.items())), frozenset(met))
@@ -117,7 +124,20 @@ class _Judge:
         self, term: WorkloadTerm, others: Iterable[Peer], path: str, refused: dict[str, str]
     ) -> None:
         """Refuses the domains in which one of the others has copies."""
-        taken = self._domains(term, others, leaving=True)
+        others = [*others]
+        self._refuse(term, self._domains(term, others, leaving=True), "has copies", path, refused)
+        if self.ledger.nominated:
+            taken = self._nominated(term, others)
+            self._refuse(term, taken, "is to begin", path, refused)
+
+    def _refuse(
+        self,
+        term: WorkloadTerm,
+        taken: Mapping[str, Peer],
+        there_it: str,
+        path: str,
+        refused: dict[str, str],
+    ) -> None:
         if not taken:
             return
         for where, names in self._lying(term).items():
@@ -126,9 +146,56 @@ class _Judge:
                 continue
             other = taken[domain].key
             there = f" in {term.domain} {domain}" if term.topology_key else " there"
-            why = f"is kept apart from {other.kind} {other.name}, which has copies{there} ({path})"
+            why = f"is kept apart from {other.kind} {other.name}, which {there_it}{there} ({path})"
             for name in names:
                 refused.setdefault(name, why)
+
+    def _keep_together(self, refused: dict[str, str]) -> None:
+        """While a preemptor is to be the first of a group that its own affinity selects, others of
+        the group begin near it or not yet. Else it would have to follow them, where it may find
+        no room, and its victims would have left in vain."""
+        ask, views = self.ask, self.ledger.snapshot.clusters
+        for by, clusters in self._nominees():
+            other = _Judge(by, self.ledger, self.peers)
+            for term in other.near_terms():
+                if not term.matches(by.labels, ask.labels):
+                    continue
+                if other._domains(term, other.selected(term), leaving=False):
+                    continue  # it is not the first
+                there = {
+                    domain
+                    for name in clusters
+                    if name in views
+                    for domain in _domains_of(views[name], term)
+                }
+                why = f"waits for {by.key.kind} {by.key.name}, which is to begin elsewhere"
+                for where, names in self._lying(term).items():
+                    if there.isdisjoint(where):
+                        for name in names:
+                            refused.setdefault(name, why)
+
+    def _nominated(self, term: WorkloadTerm, others: Iterable[Peer]) -> Mapping[str, Peer]:
+        """The domains in which these workloads are to begin."""
+        there: dict[str, Peer] = {}
+        nominees = {by.uid: clusters for by, clusters in self._nominees()}
+        for other in others:
+            for name in sorted(nominees.get(other.uid, ())):
+                if (view := self.ledger.snapshot.clusters.get(name)) is not None:
+                    for domain in _domains_of(view, term):
+                        there.setdefault(domain, other)
+        return there
+
+    def _nominees(self) -> Iterator[tuple[Ask, frozenset[str]]]:
+        """The nominated workloads of its namespace that it may not keep from beginning."""
+        mine = self.ask
+        for by, clusters in self.ledger.nominated.values():
+            if by.uid == mine.uid or by.key.namespace != mine.key.namespace:
+                continue
+            if _RANK[mine.tier] < _RANK[by.tier]:
+                continue  # as with the room of a claim: work of a higher tier goes first
+            held = self.ledger.neighbour(by.uid)
+            if held is None or not held.copies:  # else what it holds says where it is
+                yield by, clusters
 
     def keep_near(self, term: WorkloadTerm, refused: dict[str, str]) -> None:
         """Refuses all but the domains in which a workload that it selects has copies. The first of

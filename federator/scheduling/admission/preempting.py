@@ -17,12 +17,14 @@ from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.placement.selection.leaving import everywhere
 from federator.scheduling.admission import notice
+from federator.scheduling.admission.nominating import Nominations
 from federator.scheduling.admission.notice import Notice, Pace
 from federator.scheduling.admission.stage import Admissions, Eviction
 from federator.scheduling.entry import Entry
 from federator.scheduling.waiting.room_claims import WAITS_S
 from federator.scheduling.write_order import Decided
 
+APART: Final = "not now: other workloads that begin before it keep it away"
 BUSY: Final = "a victim is being decided on, or is evicted for another workload"
 MOMENT_S: Final = 1.0
 """The least wait of a preemptor that waits for a moment."""
@@ -81,10 +83,12 @@ def turns(
     commitments: Commitments,
     find: Find,
     terms: Terms,
+    *,
+    nominations: Nominations,
 ) -> Evictions:
     """The turns of the victims; a victim that is due loses its own turn. A workload is the victim
     of one preemptor in a cycle. All victims of a preemptor are evicted in one cycle, or none: their
-    copies would stop for a preemptor that cannot start yet."""
+    copies would stop for a preemptor that cannot start yet. The preemptors are nominated."""
     entries = _entries(staged, due, commitments, find)
     accepted: dict[str, Eviction] = {}
     evictions, pace = Evictions(), terms.pace
@@ -111,6 +115,11 @@ def turns(
             evictions.undecided.add(key)
             evictions.later[key] = max(pace.next_s, MOMENT_S)
             _wait(preemptor, staged, notice.PACED)
+        # Last, because it nominates: a preemptor without evictions may keep nobody away.
+        elif not nominations.accepts(next(iter(victims.values())).by, victims.values()):
+            evictions.undecided.add(key)
+            evictions.later[key] = MOMENT_S
+            _wait(preemptor, staged, APART)
         else:
             accepted |= victims
             evictions.counted += count

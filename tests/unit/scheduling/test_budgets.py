@@ -9,9 +9,10 @@ from federator.model.ask import Disruptions
 from federator.placement.quota.tree import Tree
 from federator.placement.room.commitments import Commitments
 from federator.scheduling.admission import budgets, preempting
+from federator.scheduling.admission.nominating import Nominations
 from federator.scheduling.admission.notice import Pace
 from federator.scheduling.admission.stage import Admissions
-from tests.unit.placement.fleets import held, service
+from tests.unit.placement.fleets import fleet, held, service
 
 CLUSTERS = ("a", "b", "c")
 shares = st.dictionaries(st.sampled_from(CLUSTERS), st.integers(1, 20), min_size=1)
@@ -66,8 +67,14 @@ def test_who_waits_for_a_budget_is_tried_when_that_has_room_again() -> None:
     waiting = service(3)
     staged, pace = Admissions(slowed=[waiting]), Pace(9, budgets=budgets.Budgets(next_s=21.0))
 
+    commitments = Commitments()
     leaving = preempting.turns(
-        staged, {}, Commitments(), preempting.nobody, preempting.Terms(Tree(), 0.0, pace)
+        staged,
+        {},
+        commitments,
+        preempting.nobody,
+        preempting.Terms(Tree(), 0.0, pace),
+        nominations=Nominations(commitments, commitments.open(fleet())),
     )
 
     assert leaving.later == {waiting.key: 21.0}
