@@ -27,7 +27,6 @@ from federator.api.common import (
     ShortText,
     list_map,
 )
-from federator.api.federatedquota import vector
 from federator.api.namespacefields import MAX_NAMESPACES, NamespaceFields
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
@@ -245,7 +244,7 @@ def from_capacity(
 
 def to_shape(shape: Obj) -> PodShape:
     return PodShape(
-        requests=vector(raw.mapping(shape, "requests")),
+        requests=quantity.valid(raw.mapping(shape, "requests")),
         node_selector=raw.text(shape, "selector"),
         tolerations=placementfields.tolerations_of(shape.get("tolerations")),
         one_per_node=raw.flag(shape, "onePerNode"),
@@ -404,10 +403,10 @@ def _to_row(row: Obj) -> NodeRow:
     allocatable = Resources(
         {
             name: min(amount, MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT)
-            for name, amount in vector(offered).items()
+            for name, amount in quantity.valid(offered).items()
         }
     )
-    free = vector(
+    free = quantity.valid(
         {name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable}
     )
     return NodeRow(

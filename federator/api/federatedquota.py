@@ -396,7 +396,7 @@ def to_account(obj: Obj) -> QuotaAccount:
         owner=raw.text(spec, "owner", "team"),
         weight=max(raw.integer(spec, "weight", default=1), 0),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
-        defaults=vector(defaults) if isinstance(defaults, dict) else None,
+        defaults=quantity.valid(defaults) if isinstance(defaults, dict) else None,
         **doorfields.lists(spec),
         max_grace_s=raw.integer(spec, "maxTerminationGracePeriodSeconds") or None,
         domains=tuple(_domain(entry) for entry in raw.objects(spec, "domains")),
@@ -541,8 +541,10 @@ def _rendered(amounts: Mapping[str, int]) -> dict[str, str] | None:
 
 def _limits(limits: Obj, domain: str = "") -> TierQuota:
     """`domain`: for which they are; "" over all clusters."""
-    maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
-    guaranteed = vector(raw.mapping(limits, "guaranteed"))
+    maximum = (
+        quantity.valid(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
+    )
+    guaranteed = quantity.valid(raw.mapping(limits, "guaranteed"))
     zero = {
         cell(name, domain)
         for name in raw.mapping(limits, "max")
@@ -553,7 +555,7 @@ def _limits(limits: Obj, domain: str = "") -> TierQuota:
     }
     borrowing, lending = (
         {
-            cell(name, domain): vector({name: value})[name]
+            cell(name, domain): quantity.valid({name: value})[name]
             for name, value in raw.mapping(limits, field).items()
         }
         for field in ("borrowingLimit", "lendingLimit")
@@ -583,17 +585,6 @@ def _unread(tiers: Obj, where: str) -> Iterator[str]:
                     quantity.vector({name: value})
                 except FieldError as error:
                     yield f"{where}.{tier}.{field}.{error}; it counts as 0"
-
-
-def vector(amounts: Obj) -> Resources:
-    """Like `quantity.vector`, but an amount that cannot be read is zero and a negative one too."""
-    total = ZERO
-    for name, value in amounts.items():
-        try:
-            total = total + quantity.vector({name: value}).at_least_zero()
-        except FieldError:
-            continue
-    return total
 
 
 def _is_integer(value: object) -> bool:

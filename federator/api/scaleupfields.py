@@ -20,8 +20,8 @@ from federator.api.common import (
     ShortText,
     list_map,
 )
-from federator.api.federatedquota import vector
 from federator.api.raw import Obj
+from federator.model.kubernetes import quantity
 from federator.model.kubernetes.taints import REFUSING
 from federator.model.resources import PODS, Resources
 from federator.model.scaleup import Addition, NodeClass, money
@@ -63,7 +63,7 @@ class ScaleUpFields(Model):
 
     @model_validator(mode="after")
     def _offers_something(self) -> "ScaleUpFields":
-        if not vector(self.shape):
+        if not quantity.valid(self.shape):
             raise PydanticCustomError(
                 "shape", "shape names no amount above 0: say what a node offers to pods"
             )
@@ -105,7 +105,7 @@ def to_classes(value: object) -> tuple[NodeClass, ...]:
 def _to_class(fields: Obj) -> NodeClass | None:
     shape = raw.mapping(fields, "shape")
     offered = dict(list(shape.items())[:MAX_RESOURCES])
-    allocatable = vector(offered)
+    allocatable = quantity.valid(offered)
     name, most = raw.text(fields, "name"), min(raw.integer(fields, "max"), MAX_CLASS_NODES)
     if not name or most < 0 or not allocatable:
         return None

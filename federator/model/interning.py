@@ -94,6 +94,21 @@ def uid(value: str) -> str:
     return _uids.own(value)
 
 
+def packed_uid(uid: str) -> bytes:
+    """The 16 bytes of a uid as API servers write it; b"" for any other text. The text takes 85."""
+    try:
+        made = bytes.fromhex(uid.replace("-", ""))
+    except ValueError:
+        return b""
+    return made if len(made) == 16 and uid_text(made) == uid else b""
+
+
+def uid_text(packed: bytes) -> str:
+    """The uid of these bytes."""
+    digits = packed.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 def value(interned: T) -> T:
     """An interned equal value, shared by all callers while it is among the last few thousand
     requested."""

@@ -1,5 +1,6 @@
 """A placement policy as decisions read it: where copies may be, how they are divided and moved."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,6 +68,10 @@ class Division:
     max_clusters: int | None = None
     per_cluster: tuple[PerCluster, ...] = ()
     """Bounds of single clusters, in addition to those of all clusters: the strictest counts."""
+
+    def bounds_of(self, cluster: str, labels: Mapping[str, str]) -> tuple[PerCluster, ...]:
+        """The entries of perCluster that bound the cluster."""
+        return tuple(entry for entry in self.per_cluster if entry.matches(cluster, labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,7 +361,9 @@ class _Batch:
 
     def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
         """The decision, what the workload holds after it, and what bounded it in clusters."""
-        kept = confining.kept(turn.entry, self.ledger) if turn.eviction is None else None
+        kept = None
+        if self.snapshot.invariants and turn.eviction is None:
+            kept = confining.kept(turn.entry, self.ledger)
         if self.used is None and kept is None:
             return *self._attempted(turn, self.seq()), {}
         seq, numbers = self.seq(), self._numbers

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.api import capacityfields, federatedquota, raw, scaleupfields
+from federator.api import capacityfields, raw, scaleupfields
 from federator.api.raw import Obj
-from federator.model import interning, names, shards, uids
+from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, Former, FormerCopies, PodShape, Tier, Unit
 from federator.model.decision import Preempted, Reason, Share, apart, together
+from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.model.quickly import quickly
 from federator.model.scaleup import Addition
@@ -160,7 +161,7 @@ class DecisionFacts:
     @property
     def uid(self) -> str:
         figures = self.figures
-        return uids.text(figures[:16]) if isinstance(figures, bytes) else figures[0]
+        return interning.uid_text(figures[:16]) if isinstance(figures, bytes) else figures[0]
 
     @property
     def resource_version(self) -> str:
@@ -253,10 +254,10 @@ def figures_of(uid: str, version: str, as_of: float, inputs_hash: str) -> Figure
     """These four, packed where that loses nothing."""
     try:
         number, digest = int(version), bytes.fromhex(inputs_hash)
-        made = _FIGURES.pack(uids.packed(uid), number, as_of, digest)
+        made = _FIGURES.pack(interning.packed_uid(uid), number, as_of, digest)
     except (ValueError, StructError):
         return uid, version, as_of, inputs_hash
-    same = uids.packed(uid) and str(number) == version and digest.hex() == inputs_hash
+    same = interning.packed_uid(uid) and str(number) == version and digest.hex() == inputs_hash
     return made if same and len(digest) == 8 else (uid, version, as_of, inputs_hash)
 
 
@@ -415,7 +416,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
         failovers=tuple(map(_failed_over, raw.objects(spec, "failovers"))),
-        additions=scaleupfields.to_additions(spec.get("scaleUp")),
+        additions=scaleupfields.to_additions(spec["scaleUp"]) if "scaleUp" in spec else (),
     )
 
 
@@ -457,7 +458,7 @@ def _former(fields: Obj) -> Former:
     return Former(
         interning.text(raw.text(fields, "project")),
         raw.tier(fields, "tier"),
-        federatedquota.vector(raw.mapping(fields, "requests")),
+        quantity.valid(raw.mapping(fields, "requests")),
         tuple(
             FormerCopies(
                 interning.text(raw.text(entry, "cluster")),

@@ -72,8 +72,10 @@ class HostNames:
     ) -> permitted.NotPermitted | None:
         """Why a workload may not run, if another namespace has one of its names. `barred`: why a
         workload may not run whichever workload has the name."""
-        ranks = _Ranks(workload, workloads, record_of, barred)
         paths = workload.ask.privileges.hosts if workload.ask is not None else ()
+        if not paths:
+            return None
+        ranks = _Ranks(workload, workloads, record_of, barred)
         taken = hostclaims.taken_by(
             paths, lambda host: self._claims.rival(host, workload.key, ranks.of)
         )

@@ -13,6 +13,7 @@ from federator.api import raw, runtimeprofile
 from federator.hub.cache import policying
 from federator.hub.cache.state import HubState
 from federator.hub.records import workloads
+from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import verbs
 from federator.kinds.verbs import Profile
@@ -199,13 +200,16 @@ def _pinned(state: HubState, workload: Workload) -> Profile | None:
 
 
 def support(
-    state: HubState, workload: Workload, ask: Ask | None, admitted: Admitted | None
+    state: HubState,
+    workload: Workload,
+    record: Record,
+    ask: Ask | None,
+    admitted: Admitted | None,
 ) -> Support | None:
     """See `policying.support`; None if pods have the present version already. Then it is the
     workload that asks for more, and an earlier version is no way to give it that."""
     known = state.profiles.get(workload.profile) if workload.profile else None
-    record = state.record_of(workload)
-    if known is None or record is None:
+    if known is None:
         return None
     if record.terms.held_profile != workload.profile and any(
         seen.mark is not None and seen.mark.rules.profile == (workload.profile, known["hash"])

@@ -180,11 +180,11 @@ class SpecsInForce:
             return False
         return self.came_to_nothing(workload, record)
 
-    def first_slice_wait_s(self, workload: Workload, record: Record | None) -> float:
+    def first_slice_wait_s(self, workload: Workload, record: Record) -> float:
         """Seconds until placing looks again, because this hub is creating the first slice of the
         decision in force, and only its member's response shows if the decision has come to nothing;
         0.0 when placing need not wait."""
-        if record is None or not self._is_being_created(record):
+        if not self._is_being_created(record):
             return 0.0
         return FIRST_SLICE_RECHECK_S if self._has_no_slice(workload, record) else 0.0
 

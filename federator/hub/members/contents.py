@@ -188,7 +188,7 @@ class Contents:
 
     def can_add(self, stated: Sequence[NodeClass], now_s: float) -> tuple[NodeClass, ...]:
         """The stated classes of nodes, as far as they deliver. `now_s` is a monotonic time."""
-        return self.promises.in_force(stated, self.machines, now_s)
+        return self.promises.in_force(stated, self.machines, now_s) if stated else ()
 
     def observe_late(self, node_class: NodeClass, now_s: float) -> str | None:
         """Nodes of this class did not come in time. Returns a sentence on what follows; None when

@@ -227,12 +227,14 @@ class Placing:
             record is not None and not overtaken and self.in_force.came_to_nothing(workload, record)
         )
         admitted = None if void else self._admitted(workload, record)
-        asked = self.asked(workload)
+        asked, support = self.asked(workload), None
+        if record is not None:
+            support = profile_versions.support(state, workload, record, asked, admitted)
         return Standing(
             held=() if void else self.holdings(workload, record),
             recorded=record.recorded if record is not None else None,
             admitted=admitted,
-            support=profile_versions.support(state, workload, asked, admitted),
+            support=support,
             replaced=rollout_view.wholly_replaced(state, asked, workload, record),
             capped=self.caps.capped(key),
             done=progress.done(state, workload, record),
@@ -340,8 +342,9 @@ class Placing:
             if not component.shape.plain and self.state.want_shape(component.shape):
                 self.state.signals.ask_members()
         record = self.state.record_of(workload)
-        if (in_s := self.in_force.first_slice_wait_s(workload, record)) > 0:
-            self.queue.add_after(key, in_s)
+        wait_s = self.in_force.first_slice_wait_s(workload, record) if record is not None else 0.0
+        if wait_s > 0:
+            self.queue.add_after(key, wait_s)
             return None
         present = inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
         if (in_s := tolerating.ends_in_s(ask, snapshot)) is not None:

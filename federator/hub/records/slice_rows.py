@@ -13,7 +13,7 @@ from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen, made_slice
 from federator.kinds.verbs import made_mark
 from federator.kube.store import Bound, Key, Store, own_version, version_number
-from federator.model import uids
+from federator.model import interning
 from federator.model.names import WorkloadKey
 from federator.model.table import Packed, Table
 
@@ -49,11 +49,11 @@ class SlicePacking:
         """None for a slice with a uid, a version or an amount that no API server and no hub
         writes."""
         mark = value.mark
-        uid, owner = uids.packed(value.uid), _NO_UID
+        uid, owner = interning.packed_uid(value.uid), _NO_UID
         seq = generation = 0
         if mark is not None:
             owner, seq, generation = (
-                uids.packed(mark.workload_uid),
+                interning.packed_uid(mark.workload_uid),
                 mark.seq,
                 mark.origin_generation,
             )
@@ -77,12 +77,12 @@ class SlicePacking:
         mark = None
         if marked is not None:
             fleet, named, ranges, rules, pods = marked
-            owner_uid = uids.text(owner)
+            owner_uid = interning.uid_text(owner)
             mark = made_mark(fleet, owner_uid, generation, named, seq, ranges, rules, pods)
         return made_slice(
             cluster,
             WorkloadKey(kind, *key),
-            uids.text(uid),
+            interning.uid_text(uid),
             str(number),
             mark,
             deleting,

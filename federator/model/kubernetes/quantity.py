@@ -178,6 +178,17 @@ def vector(amounts: Mapping[str, str | int], path: str = "") -> Resources:
     return Resources(out)
 
 
+def valid(amounts: Mapping[str, str | int]) -> Resources:
+    """The vector of those amounts that `vector` accepts."""
+    out: dict[str, int] = {}
+    for name, text in amounts.items():
+        try:
+            out.update(vector({name: text}))
+        except FieldError:
+            continue
+    return Resources(out)
+
+
 def render(resources: Resources) -> dict[str, str]:
     """The canonical texts of a vector, by name: the inverse of `vector`."""
     return {name: render_amount(name, amount) for name, amount in resources.items()}

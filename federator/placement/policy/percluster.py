@@ -28,12 +28,6 @@ class Bounds(NamedTuple):
     """Name of the Required policy that sets `most`; "" for none."""
 
 
-def entries_of(policy: Policy, view: ClusterView) -> tuple[PerCluster, ...]:
-    """The entries of perCluster that bound the cluster."""
-    bounds = policy.division.per_cluster
-    return tuple(entry for entry in bounds if entry.matches(view.name, view.labels))
-
-
 def general(policy: Policy) -> Bounds:
     """The bounds on every cluster."""
     division, demand = policy.division, enforcing.bounding(policy, "maxPerCluster")
@@ -63,7 +57,8 @@ def bounds(ask: Ask, entries: Sequence[PerCluster], all_clusters: Bounds) -> Bou
 
 def of(ask: Ask, view: ClusterView) -> Bounds:
     """The bounds of one cluster."""
-    return bounds(ask, entries_of(ask.policy, view), general(ask.policy))
+    entries = ask.policy.division.bounds_of(view.name, view.labels)
+    return bounds(ask, entries, general(ask.policy))
 
 
 def counted(ask: Ask) -> int:

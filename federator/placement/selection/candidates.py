@@ -266,7 +266,7 @@ def _place(ask: Ask, view: ClusterView, report: ClusterView) -> Place:
         scorers.avoided(ask, view),
         names.stable_order(view.name),
         tuple(scorers.figure(preference, report) for preference in preferences),
-        percluster.entries_of(ask.policy, view),
+        ask.policy.division.bounds_of(view.name, view.labels),
     )
 
 

@@ -50,8 +50,6 @@ def in_domains(
 
 def kept(entry: Entry, ledger: Ledger) -> Kept | None:
     """The invariants that refuse copies of the workload; None where none does."""
-    if not ledger.snapshot.invariants:
-        return None
     held, done = entry.standing.held, entry.standing.done
     return invariants.of(entry.ask, held, ledger, done=done, lost=entry.lost(ledger.snapshot))
 

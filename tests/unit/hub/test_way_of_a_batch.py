@@ -37,9 +37,9 @@ WAY = [
     "federator.kube.leader.leader_gate",
 ]
 
-ENTERED_MAX = 134
+ENTERED_MAX = 125
 """Modules with a call while the first batch of a process is decided and written: later ones find
-more remembered. It varies by six with what members report in that second. Eight came with
+more remembered. It varies with what members report in that second. Eight came with
 properties, bounds, tolerations that end, and nodes to be added."""
 SERVERS = ("federator.embedded", "federator.sandbox")
 """What stands in for other processes."""

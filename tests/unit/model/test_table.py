@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model import uids
+from federator.model import interning
 from federator.model.table import Hashes, Nothing, Numbers, Objects, Packed, Table
 
 KEYS = st.integers(0, 40).map(lambda number: ("feed", f"w{number}"))
@@ -111,8 +111,8 @@ def test_an_entry_takes_half_of_what_it_takes_in_a_dict() -> None:
 
 @given(st.uuids(version=4))
 def test_a_uid_is_packed_and_read_again(uid: uuid.UUID) -> None:
-    assert uids.text(uids.packed(str(uid))) == str(uid)
-    assert uids.packed(str(uid)) == uid.bytes
+    assert interning.uid_text(interning.packed_uid(str(uid))) == str(uid)
+    assert interning.packed_uid(str(uid)) == uid.bytes
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_a_uid_is_packed_and_read_again(uid: uuid.UUID) -> None:
     ["", "u-1", "A" * 36, str(uuid.UUID(int=171)).upper(), uuid.UUID(int=7).hex, "é" * 36],
 )
 def test_what_is_no_uid_of_an_api_server_is_not_packed(other: str) -> None:
-    assert uids.packed(other) == b""
+    assert interning.packed_uid(other) == b""
