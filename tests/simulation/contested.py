@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
-from federator.api.federatedquota import vector
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
+from federator.model.kubernetes import quantity
 from tests.simulation import contest, promises
 from tests.simulation.gangs import LABEL
 from tests.simulation.halfdone import GANG, NAMESPACE
@@ -184,7 +184,7 @@ class Contested:
         total = 0
         for name in accounts.of(project):
             amounts = raw.mapping(accounts.objs[name], "spec", "tiers", tier, "guaranteed")
-            total += vector({"cpu": amounts["cpu"]})["cpu"] if "cpu" in amounts else 0
+            total += quantity.valid({"cpu": amounts["cpu"]})["cpu"] if "cpu" in amounts else 0
         return total
 
     def _used(self, step: Step, project: str, tier: str, *, but: str = "") -> int:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.api import raw
-from federator.api.federatedquota import vector
 from federator.api.placement.decisionfacts import DecisionFacts
 from federator.model.decision import Share
+from federator.model.kubernetes import quantity
 
 Obj = Mapping[str, Any]
 Use = Callable[[str], int]
@@ -90,7 +90,7 @@ class Accounts:
     def guaranteed(self, name: str, tier: str, resource: str) -> int:
         """What an account is guaranteed by what it writes; 0 where it writes nothing."""
         written = raw.mapping(self._specs[name], "tiers", tier, "guaranteed")
-        return vector({resource: written[resource]})[resource] if resource in written else 0
+        return quantity.valid({resource: written[resource]})[resource] if resource in written else 0
 
     def seen(self, name: str, tier: str, resource: str, use: Use) -> dict[str, Sight]:
         """Of all accounts of the same tree."""
@@ -118,7 +118,7 @@ class Accounts:
 
     def _said(self, name: str, tier: str, resource: str, children: list[_Said]) -> _Said:
         written = {
-            field: vector({resource: amounts[resource]})[resource]
+            field: quantity.valid({resource: amounts[resource]})[resource]
             for field in ("guaranteed", "max", "borrowingLimit", "lendingLimit")
             if resource in (amounts := raw.mapping(self._specs[name], "tiers", tier, field))
         }

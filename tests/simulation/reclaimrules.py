@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from federator.api import raw
-from federator.api.federatedquota import vector
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.kinds import registry
 from federator.model.ask import Unit
+from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from tests.simulation import charges, endings, promises
@@ -486,7 +486,7 @@ def _indivisible(facts: DecisionFacts, obj: Obj | None) -> bool:
 def _asks(pod: Obj) -> int:
     """The whole cpus that a pod asks for."""
     requests = (raw.mapping(one, "resources", "requests") for one in pod["containers"])
-    return sum(vector({"cpu": one["cpu"]})["cpu"] for one in requests) // MILLI
+    return sum(quantity.valid({"cpu": one["cpu"]})["cpu"] for one in requests) // MILLI
 
 
 def _numbers(ranges: Ranges) -> set[int]:
