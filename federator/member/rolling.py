@@ -21,8 +21,8 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.member import everynode, gangs, nativefigures, terminating
 from federator.member.cache import jobs, rows
-from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
+from federator.member.cache.stores import Stores, slice_ref
 from federator.member.expansion import results
 from federator.member.expansion.expanding import Expander
 from federator.member.expansion.results import Result
@@ -75,7 +75,7 @@ class RollUp:
 
     def __init__(
         self,
-        caches: Caches,
+        caches: Stores,
         expander: Expander,
         applier: Applier,
         *,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from federator.api import raw
-from federator.member.cache.caches import Caches
 from federator.member.cache.rows import SliceRow
+from federator.member.cache.stores import Stores
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import Patch
@@ -27,7 +27,7 @@ class Terminating:
     """Counts terminating pods by slice. Remembers their controllers, which may be deleted before
     them."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: Stores) -> None:
         self._caches = caches
         self._crews: dict[WorkloadKey, tuple[str, ...]] = {}
         """Controllers with terminating pods at the last look."""

@@ -50,7 +50,6 @@ LARGEST_FILES = {
     "federator/hub/cache/state.py",
     "federator/hub/placing/placer.py",
     "federator/kube/client.py",
-    "federator/member/cache/caches.py",
     "federator/member/expansion/comparing.py",
     "federator/member/expansion/expanding.py",
     "federator/placement/room/columns.py",
@@ -90,7 +89,6 @@ LARGEST_FUNCTIONS = {
     "federator/hub/dispatch/dispatcher.py::Dispatching._do",
     "federator/hub/host/events.py::Events.placed",
     "federator/kube/watch/reflector.py::Reflector.__init__",
-    "federator/member/cache/caches.py::Caches.__init__",
     "federator/member/process.py::MemberProcess.__init__",
     "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
@@ -108,7 +106,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (32, 17, 8)
+LISTED = (31, 16, 8)
 """How long the three lists may be. Only falls."""
 
 

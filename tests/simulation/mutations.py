@@ -39,7 +39,7 @@ from federator.kube.control.applier import Applier, StepResult
 from federator.kube.leader.elector import Elector
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.member.cache.caches import native_ref
+from federator.member.cache.stores import native_ref
 from federator.member.expansion.expanding import Expander
 from federator.model import names
 from federator.model.decision import Decision, Reason

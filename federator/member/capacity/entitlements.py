@@ -11,8 +11,8 @@ from typing import Any
 from federator.api import raw
 from federator.kinds import asks
 from federator.member.cache import jobs
-from federator.member.cache.caches import Caches
 from federator.member.cache.rows import SliceRow
+from federator.member.cache.stores import Stores
 from federator.member.expansion.expanding import Expander, ExpansionRefused
 from federator.model import shards
 from federator.model.ask import PodShape, Unit
@@ -25,7 +25,7 @@ Owed = tuple[PodShape, int]
 class Entitlements:
     """Callable: slice -> (shape, copies), None for what is not ours to count."""
 
-    def __init__(self, caches: Caches, expander: Expander) -> None:
+    def __init__(self, caches: Stores, expander: Expander) -> None:
         self._caches = caches
         self._expander = expander
         self._cached: dict[WorkloadKey, tuple[tuple[str, str, bool], Owed | None]] = {}

@@ -10,8 +10,8 @@ from typing import Final
 
 from federator.api import namespacefields
 from federator.api.namespacefields import MAX_NAMESPACES, MAX_PER_NAMESPACE, MAX_TEXT
-from federator.member.cache.caches import Caches
 from federator.member.cache.limits import QuotaRow
+from federator.member.cache.stores import Stores
 from federator.member.capacity.owing import Owing
 from federator.member.capacity.room import Room
 from federator.model.resources import ZERO, Resources
@@ -25,7 +25,7 @@ _SYSTEM: Final = "kube-"
 class NamespaceReport:
     """One per survey."""
 
-    def __init__(self, caches: Caches, owing: Owing, system_namespace: str) -> None:
+    def __init__(self, caches: Stores, owing: Owing, system_namespace: str) -> None:
         self._ranges: dict[str, list[LimitRange]] = {}
         self._quotas: dict[str, list[QuotaRow]] = {}
         for key, entries in sorted(caches.limit_ranges.items().items()):

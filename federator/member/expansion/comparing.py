@@ -18,8 +18,8 @@ from federator.kinds.labels import MADE_OF_ANNOTATION, bounds_of
 from federator.kinds.natives import NATIVES
 from federator.kube.control.write_fights import WriteFightDetector
 from federator.member.cache import jobs, rows
-from federator.member.cache.caches import native_ref
 from federator.member.cache.rows import NativeKey, NativeRow
+from federator.member.cache.stores import native_ref
 from federator.member.expansion import listkeys
 from federator.member.options import MemberOptions
 from federator.model import names

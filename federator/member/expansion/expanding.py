@@ -27,8 +27,9 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, StepResult
 from federator.member.cache import jobs
-from federator.member.cache.caches import Caches, native_ref
+from federator.member.cache.caches import Caches
 from federator.member.cache.rows import NativeKey, SliceRow, account_of
+from federator.member.cache.stores import native_ref
 from federator.member.expansion import comparing, results, settled
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
 from federator.member.expansion.results import Judgement, Result

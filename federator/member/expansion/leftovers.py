@@ -12,8 +12,9 @@ from federator.kinds.natives import NATIVES
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.metrics import Metrics
-from federator.member.cache.caches import Caches, native_ref
+from federator.member.cache.caches import Caches
 from federator.member.cache.rows import NativeRow
+from federator.member.cache.stores import native_ref
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete
 

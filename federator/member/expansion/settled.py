@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from federator.api import raw
 from federator.kinds.labels import bounds_of
 from federator.kinds.natives import OPTIONAL, pod_templates
-from federator.member.cache.caches import Caches
 from federator.member.cache.rows import NativeKey, SliceRow, account_of
+from federator.member.cache.stores import Stores
 from federator.member.expansion import references
 from federator.member.expansion.comparing import Verdicts, native_key
 from federator.model.ask import Unit
@@ -68,7 +68,7 @@ class Settled(NamedTuple):
 class Memory:
     """The last outcome of each slice. One per process."""
 
-    def __init__(self, caches: Caches, verdicts: Verdicts) -> None:
+    def __init__(self, caches: Stores, verdicts: Verdicts) -> None:
         self._caches = caches
         self._verdicts = verdicts
         self._settled: dict[WorkloadKey, Settled] = {}
