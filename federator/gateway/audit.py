@@ -12,7 +12,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ STOP: Final = "stop"
 LINE_MAX: Final = 16 * 1024
 TEXT_MAX: Final = 512
 """Characters of one text of a line."""
+TOGETHER_MAX: Final = 64
+"""Lines that are put on disk together."""
 
 
 class Broken(ValueError):
@@ -104,9 +107,18 @@ def _checked(text: bytes, number: int) -> tuple[dict[str, Any], str]:
     return entry, digest
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Entries that are put on disk together, and whether they are."""
+
+    entries: list[Mapping[str, Any]]
+    written: "asyncio.Future[None]"
+
+
 class Audit:
     """Appends to files of its own in a folder; None writes nothing. `now`: the present time as
-    text. One thread writes, so that a caller that goes away disturbs no line."""
+    text. One thread writes, so that a caller that goes away disturbs no line. Entries that come
+    while it writes wait for it, and are then put on disk together."""
 
     def __init__(
         self,
@@ -125,6 +137,10 @@ class Audit:
         self._day = ""
         self._file: int | None = None
         self._writer: ThreadPoolExecutor | None = None
+        self._next: _Batch | None = None
+        """The batch that takes further entries."""
+        self._joining = threading.Lock()
+        """Held while the loop adds to the next batch, and while the thread takes it."""
 
     def open(self) -> None:
         """Creates the first file. Raises OSError."""
@@ -135,16 +151,26 @@ class Audit:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="audit")
 
     async def write(self, what: str, **entry: Any) -> None:
-        """Appends an entry, on disk when it returns. Raises OSError. A line that could not be
-        written whole is taken back, and the next one goes to another file."""
+        """Appends an entry, on disk when it returns. Raises OSError. Lines that could not be
+        written whole are taken back, and the next one goes to another file."""
         if self._folder is None:
             return
         if self._writer is None:
             raise OSError("the audit is closed")
-        entries = {"what": what, **entry}
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._write, entries)
+        with self._joining:
+            batch = self._next
+            if batch is None or len(batch.entries) >= TOGETHER_MAX:
+                entries: list[Mapping[str, Any]] = []
+                loop = asyncio.get_running_loop()
+                written = loop.run_in_executor(self._writer, self._write, entries)
+                batch = self._next = _Batch(entries, written)
+            batch.entries.append({"what": what, **entry})
+        await asyncio.shield(batch.written)
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def _write(self, entries: list[Mapping[str, Any]]) -> None:
+        with self._joining:
+            if self._next is not None and self._next.entries is entries:
+                self._next = None
         if self._file is None:
             self._begin(self._created())
         elif self._size >= self._file_bytes or self._now()[:10] != self._day:
@@ -152,7 +178,7 @@ class Audit:
             # a crash.
             path, created = self._created()
             try:
-                self._append({"what": CONTINUES, "file": self._number})
+                self._append([{"what": CONTINUES, "file": self._number}])
             except OSError:
                 self._remove(path, created)
                 raise
@@ -160,7 +186,7 @@ class Audit:
             with contextlib.suppress(OSError):  # its lines are on disk
                 os.close(former)
             self._begin((path, created))
-        self._append(entry)
+        self._append(entries)
 
     def _created(self) -> tuple[Path, int]:
         """Another file, which is empty."""
@@ -206,34 +232,39 @@ class Audit:
             "version": __version__,
         }
         try:
-            self._append(first)
+            self._append([first])
         except OSError:
             self._remove(path, None)
             raise
 
-    def _append(self, entry: Mapping[str, Any]) -> None:
+    def _append(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """All of them or none."""
         assert self._file is not None
-        text, digest = line(redacted({"at": self._now(), **entry}), self._before)
+        lines, before = [], self._before
+        for entry in entries:
+            text, before = line(redacted({"at": self._now(), **entry}), before)
+            lines.append(text)
+        whole = b"".join(lines)
         try:
-            written = os.write(self._file, text)
-            if written != len(text):
-                raise OSError(f"{written} of {len(text)} bytes of a line were written")
+            written = os.write(self._file, whole)
+            if written != len(whole):
+                raise OSError(f"{written} of {len(whole)} bytes of a line were written")
             os.fdatasync(self._file)
         except OSError:
             self._abandon()
             raise
-        self._size += len(text)
-        self._before = digest
+        self._size += len(whole)
+        self._before = before
 
     def _abandon(self) -> None:
-        """Takes back what was written of a line, and ends the file: after an error nobody knows
+        """Takes back what was written of some lines, and ends the file: after an error nobody knows
         what is on disk. The next line begins another file."""
         file, self._file = self._file, None
         assert file is not None
         try:
             os.ftruncate(file, self._size)
         except OSError:
-            log.exception("a part of a line stays in the audit")
+            log.exception("lines of refused requests stay in the audit")
         finally:
             with contextlib.suppress(OSError):
                 os.close(file)
@@ -246,7 +277,7 @@ class Audit:
         self._writer = None
         if self._file is not None:
             try:
-                self._append({"what": STOP})
+                self._append([{"what": STOP}])
             except OSError:
                 log.exception("the audit cannot be closed")
         if self._file is not None:
