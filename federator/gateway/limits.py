@@ -46,18 +46,18 @@ class Turns:
     most half of both, so that submissions from one slow store leave turns for others."""
 
     def __init__(self, options: GatewayOptions) -> None:
-        self._gate = asyncio.Semaphore(options.submissions_at_once)
+        self.gate = asyncio.Semaphore(options.submissions_at_once)
         self._waiting_max = options.submissions_waiting
         self._half = max(options.submissions_at_once // 2, 1)
         self._half_waiting = max(options.submissions_waiting // 2, 1)
-        self._waiting = 0
+        self.waiting = 0
         self._users: dict[str, _OfUser] = {}
 
     @contextlib.asynccontextmanager
-    async def turn(self, user: str) -> AsyncIterator[None]:
-        """A turn, as soon as there is one. Raises `Problem` 503 when too many wait."""
+    async def place(self, user: str) -> AsyncIterator["Place"]:
+        """A place among those that wait. Raises `Problem` 503 when there is none."""
         of_user = self._users.get(user) or _OfUser(asyncio.Semaphore(self._half))
-        if self._waiting >= self._waiting_max or of_user.waiting >= self._half_waiting:
+        if self.waiting >= self._waiting_max or of_user.waiting >= self._half_waiting:
             raise Problem(
                 503,
                 "Overloaded",
@@ -66,21 +66,38 @@ class Turns:
             )
         self._users[user] = of_user
         of_user.requests += 1
+        place = Place(self, of_user)
+        place.waits(1)
         try:
-            async with contextlib.AsyncExitStack() as held:
-                self._waiting += 1
-                of_user.waiting += 1
-                try:
-                    await held.enter_async_context(of_user.gate)
-                    await held.enter_async_context(self._gate)
-                finally:
-                    self._waiting -= 1
-                    of_user.waiting -= 1
-                yield
+            yield place
         finally:
+            place.waits(-1)
             of_user.requests -= 1
             if not of_user.requests:
                 del self._users[user]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of one submission."""
+
+    turns: Turns
+    of_user: "_OfUser"
+
+    def waits(self, change: int) -> None:
+        """Counts it among those that wait, or no more."""
+        self.turns.waiting += change
+        self.of_user.waiting += change
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """A turn, as soon as there is one."""
+        async with self.of_user.gate, self.turns.gate:
+            self.waits(-1)
+            try:
+                yield
+            finally:
+                self.waits(1)
 
 
 @dataclass(slots=True)

@@ -150,9 +150,9 @@ class Port:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" or request.read_body is None:
             raise Problem(400, "InvalidRequest", "The body must be application/json.")
-        # A body that arrives slowly holds no turn.
+        # Neither a body that arrives slowly nor a search that others share holds a turn.
         body = await request.read_body(models.BODY_MAX)
-        async with self._turns.turn(caller.name):
+        async with self._turns.place(caller.name) as place:
             asked = models.parsed(body)
             facts = {
                 "user": caller.name,
@@ -164,7 +164,12 @@ class Port:
             }
             if not asked.dry_run:
                 await self._write_audit("submitting", **facts)
-            done = await self._submitter.submit(caller, given["namespace"], given["name"], asked)
+            about = caller, given["namespace"], given["name"], asked
+            earlier = await self._submitter.earlier(*about)
+            done = earlier.done
+            if done is None:
+                async with place.turn():
+                    done = await self._submitter.submit(*about, earlier)
             if not asked.dry_run:
                 outcome = "created" if done.created else "repeated"
                 await self._write_audit(outcome, **facts, **_outcome(done))

@@ -91,6 +91,19 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the host has of a request before it is worked on."""
+
+    identity: str
+    body: str
+    """The digest of what must be the same in a repeated request."""
+    done: Done | None = None
+    """Set where the submission is there already: nothing is left to do."""
+    known: Record | None = None
+    """Of a submission that was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Submitter:
     """Submits to one platform."""
 
@@ -104,22 +117,33 @@ class Submitter:
     draw: Callable[[], str]
     """A new key for a request without one."""
 
-    async def submit(
+    async def earlier(
         self, caller: Caller, namespace: str, workflow: str, request: SubmissionRequest
-    ) -> Done:
-        """Raises `Problem`. What it raises after the first write says that the same request
-        completes it."""
+    ) -> Earlier:
+        """What there is of this request. Shares the host's answers with others, so it takes little
+        but time. Raises `Problem`."""
         check_names(namespace, workflow)
         await self.platform.admit(caller, namespace)
         key = request.idempotency_key or self.draw()
         identity = records.identifier(namespace, workflow, key)
         body = records.body_digest(request.artifact, request.version, request.parameters)
-        known: Record | None = None
-        if request.idempotency_key and not request.dry_run:
-            there = await self.searches.find(caller, namespace, workflow, identity)
-            if (done := _repeated(there, identity, body)) is not None:
-                return done
-            known = submissions.of_submission(there, identity)
+        if not request.idempotency_key or request.dry_run:
+            return Earlier(identity, body)
+        there = await self.searches.find(caller, namespace, workflow, identity)
+        known = submissions.of_submission(there, identity)
+        return Earlier(identity, body, _repeated(there, identity, body), known)
+
+    async def submit(
+        self,
+        caller: Caller,
+        namespace: str,
+        workflow: str,
+        request: SubmissionRequest,
+        earlier: Earlier,
+    ) -> Done:
+        """Raises `Problem`. What it raises after the first write says that the same request
+        completes it. `earlier`: looked up after the request came."""
+        identity, body, known = earlier.identity, earlier.body, earlier.known
         if known is not None:
             # It was interrupted: a tag may have moved since.
             pinned = {"artifact": known.artifact, "version": known.digest}

@@ -216,7 +216,7 @@ async def test_only_so_many_submissions_wait() -> None:
 
     async def one() -> str:
         try:
-            async with turns.turn("builder"):
+            async with turns.place("builder") as place, place.turn():
                 await go.wait()
         except Problem as problem:
             return f"{problem.status} after {problem.retry_after_s} s"
@@ -235,7 +235,7 @@ async def test_one_user_leaves_half_of_the_turns_to_others() -> None:
 
     async def one(user: str) -> str:
         try:
-            async with turns.turn(user):
+            async with turns.place(user) as place, place.turn():
                 begun.append(user)
                 await go.wait()
         except Problem as problem:
