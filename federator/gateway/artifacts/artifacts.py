@@ -116,9 +116,11 @@ class Artifacts:
         self, artifact: Artifact, parameters: Mapping[str, Any], namespace: str
     ) -> Rendered:
         """See `ports.Versions`."""
-        objects, values = await asyncio.to_thread(
-            workflows.render, artifact.workflow, parameters, namespace
-        )
+        asked = artifact.workflow, parameters, namespace
+        if artifact.bytes <= SMALL_BYTES:
+            objects, values = workflows.render(*asked)
+        else:
+            objects, values = await asyncio.to_thread(workflows.render, *asked)
         _check_projects(artifact.policy, objects, namespace)
         try:
             async with asyncio.timeout(RESOLVE_S):
@@ -226,6 +228,8 @@ class Artifacts:
 
 async def _shown(envelopes: Sequence[bytes], digest: str, policy: Policy) -> Provenance:
     """In a thread: signatures and JSON of sixteen statements take a tenth of a second."""
+    if policy.mode is Mode.OFF:
+        return provenance.check(envelopes, digest, policy)
     return await asyncio.to_thread(provenance.check, envelopes, digest, policy)
 
 

@@ -1,6 +1,7 @@
 """Pauses: nothing is placed, written or deleted during one, and nothing is forgotten over one."""
 
 import asyncio
+import heapq
 
 from federator.cli.clusters import joining
 from federator.hub.cache.state import HubState
@@ -124,7 +125,8 @@ def test_first_statuses_during_a_pause_have_a_rate_and_decisions_are_told_withou
         await pause(world)
         for at in range(60):
             await world.create("PinterestJobSet", "feed", f"job{at}", jobset(1, 1, "1m"))
-        await asyncio.sleep(2)  # an unsettled first status waits a second in any case
+        # An unsettled first status waits a second in any case, and these are a burst of a second.
+        await asyncio.sleep(3)
 
         async def told() -> int:
             jobs = [await world.get("PinterestJobSet", "feed", f"job{at}") for at in range(60)]
@@ -145,24 +147,50 @@ def test_first_statuses_during_a_pause_have_a_rate_and_decisions_are_told_withou
     play(scenario)
 
 
-def test_turns_of_workloads_that_are_gone_are_given_to_others() -> None:
-    def new(name: str) -> Workload:
-        meta = {"name": name, "namespace": "feed", "uid": f"uid-{name}", "resourceVersion": "1"}
-        obj = {"metadata": meta, "spec": jobset(1, 1, "1m")}
-        return workloads.summarise("PinterestJobSet", obj, None)
+def arriving(name: str) -> Workload:
+    meta = {"name": name, "namespace": "feed", "uid": f"uid-{name}", "resourceVersion": "1"}
+    obj = {"metadata": meta, "spec": jobset(1, 1, "1m")}
+    return workloads.summarise("PinterestJobSet", obj, None)
 
+
+def test_turns_of_workloads_that_are_gone_are_given_to_others() -> None:
     state = HubState(HubOptions())
     state.observe_pause(Pause(""))
     turns = pacing.FirstStatuses(state)
-    many = [new(f"job{at}") for at in range(2_000)]
+    many = [arriving(f"job{at}") for at in range(2_000)]
     waits_s = [turns.wait_s(each, {}, 0.0) for each in many]
     assert waits_s[:3] == [0.0, 0.05, 0.1]
     assert max(waits_s) == pacing.LOOK_S
     for each in many[10:-1]:
         turns.forget(each.key)
-    assert turns.wait_s(new("later"), {}, 1.0) < 0.1
+    assert turns.wait_s(arriving("later"), {}, 1.0) < 0.1
     assert turns.wait_s(many[-1], {}, 1.0) < 0.2
-    for each in (*many, new("later")):
+    for each in (*many, arriving("later")):
         turns.forget(each.key)
-    assert turns.wait_s(new("last"), {}, 1.0) < 1.5 * pacing.FIRST_S
-    assert turns.wait_s(new("last but one"), {}, 1.0) < 2.5 * pacing.FIRST_S
+    assert turns.wait_s(arriving("last"), {}, 1.0) < 1.5 * pacing.FIRST_S
+    assert turns.wait_s(arriving("last but one"), {}, 1.0) < 2.5 * pacing.FIRST_S
+
+
+def test_first_statuses_nearly_stand_still_during_a_burst() -> None:
+    """While 100 workloads a second come, and at the usual pace as soon as they end."""
+    state = HubState(HubOptions())
+    state.observe_pause(Pause(""))
+    turns = pacing.FirstStatuses(state)
+    asks_s = [(at / 100, at, arriving(f"job{at}")) for at in range(1_000)]  # for ten seconds
+    told_s: list[float] = []
+    asked = 0
+    heapq.heapify(asks_s)
+    while asks_s:
+        now_s, at, each = heapq.heappop(asks_s)
+        asked += 1
+        if wait_s := turns.wait_s(each, {}, now_s):
+            heapq.heappush(asks_s, (now_s + wait_s, at, each))
+        else:
+            told_s.append(now_s)
+            turns.forget(each.key)
+
+    during = sum(each_s < 10.0 for each_s in told_s)
+    assert 10.0 * pacing.BURST_PACE / pacing.FIRST_S <= during <= 60
+    assert len(told_s) == 1_000
+    assert max(told_s) < 10.0 + 1_000 * pacing.FIRST_S + pacing.LOOK_S
+    assert asked < 10 * 1_000
