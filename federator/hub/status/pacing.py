@@ -2,8 +2,8 @@
 paused and others get their first status before.
 
 During a pause a first status says that dispatch is paused, of each workload the same, and the first
-decision replaces it. So these statuses have a rate, and nearly stand still while many workloads come:
-one costs the host twice as much as the creation of a workload.
+decision replaces it. So these statuses have a rate, and nearly stand still while many workloads
+come: one costs the host twice as much as the creation of a workload.
 """
 
 import heapq

@@ -24,7 +24,7 @@ KID_MAX: Final = 512
 RSA_BITS: Final = range(2048, 8193)
 _ROCA_PRIMES: Final = (11, 13, 17, 19, 37, 53, 61, 71, 73, 79, 97, 103, 107, 109, 127, 151, 157)
 _ROCA: Final = {p: {pow(65537, power, p) for power in range(p - 1)} for p in _ROCA_PRIMES}
-"""Remainders of moduli that a library of chips made, whose private keys can be computed
+"""Remainders of the moduli of a library for chips. Their private keys can be computed
 (CVE-2017-15361: Nemec et al., "The Return of Coppersmith's Attack", 2017)."""
 LIMITS: Final = decoding.Limits(size=512 * 1024, depth=8, nodes=10_000)
 
