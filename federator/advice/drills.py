@@ -5,9 +5,11 @@ run, and for a drill, which loses each cluster or each zone in turn.
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from federator.hub.placing.offline import Situation
 from federator.hub.snapshot.world import StateCopy
+from federator.kube.clock import RealClock
 from federator.kube.threads import Stop
 from federator.model.names import WorkloadKey, is_probe
 from federator.placement.selection import filters
@@ -16,6 +18,10 @@ from federator.scheduling.drill import DrillResult, Loss
 from federator.scheduling.entry import Entry
 from federator.scheduling.evacuation import Rehearsed
 
+ANSWER_S: Final = 2.0
+"""Seconds of processor time that one answer of the snapshot worker may take."""
+PART: Final = 256
+"""Workloads between two looks at that time."""
 Each = Callable[[Callable[[Loss], DrillResult], Sequence[Loss]], Iterable[DrillResult]]
 """Does a task for each loss; the outcomes come in the order of the losses."""
 
@@ -37,20 +43,51 @@ def of_all(
 def in_world(
     world: StateCopy, losses: Sequence[Loss], native: frozenset[str], a_minute: int, _: Stop
 ) -> list[DrillResult]:
-    """What each of these losses would come to, in the snapshot worker. `native`: kinds that the
-    host runs itself."""
+    """What the first of these losses would come to, as many as its time suffices for, in the
+    snapshot worker. `native`: kinds that the host runs itself."""
+    time = RealClock().processor
+    until_s = time() + ANSWER_S
+
+    def late() -> bool:
+        return time() >= until_s
+
     situation = world.situation(native)
     wanted = frozenset(name for loss in losses for name in loss.clusters)
     held: dict[str, list[WorkloadKey]] = {}
     for key, record in situation.records.items():
         for name in wanted.intersection(record.clusters):
             held.setdefault(name, []).append(key)
-
-    def of_one(loss: Loss) -> DrillResult:
+    outcomes: list[DrillResult] = []
+    for loss in losses:
         keys = {key for name in loss.clusters for key in held.get(name, ())}
-        return _of_one(situation, loss, _entries(situation, keys), a_minute)
+        outcome = _in_time(situation, loss, keys, a_minute, late)
+        if outcome is None:
+            break
+        outcomes.append(outcome)
+    return outcomes
 
-    return list(map(of_one, losses))
+
+def _in_time(
+    situation: Situation,
+    loss: Loss,
+    keys: Iterable[WorkloadKey],
+    a_minute: int,
+    late: Callable[[], bool],
+) -> DrillResult | None:
+    """What a loss would come to; None if that takes too long. A part that is computed is lost then:
+    a later answer cannot go on with it, because the world will have changed."""
+    left, entries = iter(keys), list[Entry]()
+    while some := list(itertools.islice(left, PART)):
+        if late():
+            return None
+        entries += _entries(situation, some)
+    tally, ordered = drill.Tally(loss), iter(drill.in_order(entries))
+    rehearse_some = _rehearsing(situation, loss.clusters) if entries else None
+    while rehearse_some is not None and (part := list(itertools.islice(ordered, PART))):
+        if late():
+            return None
+        tally.add(rehearse_some(part), {entry.key: entry.ask.tier for entry in part})
+    return tally.outcome(a_minute)
 
 
 def _of_one(
@@ -105,6 +142,14 @@ def rehearse(
     situation: Situation, entries: Sequence[Entry], clusters: Collection[str]
 ) -> list[Rehearsed]:
     """Where these would go if the clusters were empty. Nothing is charged to the situation."""
+    return _rehearsing(situation, clusters)(entries)
+
+
+def _rehearsing(
+    situation: Situation, clusters: Collection[str]
+) -> Callable[[Sequence[Entry]], list[Rehearsed]]:
+    """A function that says the same of some entries after others. Each call decides above what
+    those before it were given."""
     numbers = itertools.count(
         max((record.seq for record in situation.records.values()), default=0) + 1
     )
@@ -118,11 +163,15 @@ def rehearse(
 
     commitments, views = situation.commitments.copy(), situation.snapshot.clusters
     snapshot = situation.with_peers(situation.snapshot)
-    rehearsed = evacuation.rehearse(
-        entries, snapshot, commitments, clusters, numbers.__next__, others=other
-    )
     supposed = [name for name in clusters if name in views and not views[name].draining]
-    return [replace(each, why=_supposing(each.why, supposed)) for each in rehearsed]
+
+    def rehearse_some(entries: Sequence[Entry]) -> list[Rehearsed]:
+        rehearsed = evacuation.rehearse(
+            entries, snapshot, commitments, clusters, numbers.__next__, others=other
+        )
+        return [replace(each, why=_supposing(each.why, supposed)) for each in rehearsed]
+
+    return rehearse_some
 
 
 def _supposing(why: str, clusters: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from federator.embedded import http
 from federator.sandbox.federation import Federation
 from tests.bench import fleets
-from tests.bench.realfleet import processor_s, resident_mb
+from tests.bench.realfleet import children_s, processor_s, resident_mb
 
 ROOT = Path(__file__).parents[2]
 ANSWER_S = 10.0
@@ -126,6 +126,13 @@ class Hub:
         """Processor time that it has taken so far, in seconds."""
         assert self._process is not None
         return processor_s(self._process.pid)
+
+    @property
+    def worker_cpu_s(self) -> float:
+        """Processor time that its snapshot worker and the worker's answers have taken so far, in
+        seconds."""
+        assert self._process is not None
+        return children_s(self._process.pid)
 
     @property
     def moved_bytes(self) -> int:

@@ -36,11 +36,12 @@ REST_S: Final = 0.25
 """Seconds of other work's turn, or longer after a slice that took long."""
 SHARE: Final = 0.01
 """The part of a processor that drills may take on the event loop."""
-WORKER_SHARE: Final = 0.05
-"""The part of the time in which the worker may drill."""
+WORKER_SHARE: Final = 0.015
+"""The part of the time in which the worker may drill. A hub at rest takes at most a fiftieth of a
+processor (H1 in docs/benchmarks.md), with all else that it does."""
 ANSWER_S: Final = 1.0
-"""Seconds that an answer of the worker may take: a question costs the hub a look at every member,
-so with many of them one loss is not worth it."""
+"""Seconds for which losses are asked together: a question costs the hub a look at every member, so
+with many of them one loss is not worth it."""
 TOGETHER: Final = 256
 """Losses of one question, however little time they take."""
 WAIT_S: Final = 45.0
@@ -53,7 +54,8 @@ PUBLISH_S: Final = 1.0
 UNPLACEABLE: Final = "federator_drill_unplaceable_replicas"
 RECOVERY: Final = "federator_drill_recovery_seconds"
 Elsewhere = Callable[[Sequence[Loss]], Awaitable[Sequence[DrillResult] | None]]
-"""Drills losses; None where that is not possible now."""
+"""Drills the first of these losses, as many as it has time for; None where that is not possible
+now."""
 
 
 def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | None:
@@ -136,17 +138,19 @@ class Drilling:
         return (await self._some([loss]))[0]
 
     async def _some(self, losses: Sequence[Loss]) -> Sequence[DrillResult]:
-        """What the first of these losses would come to: as many as one answer of the worker takes,
-        or one on the event loop."""
+        """What the first of these losses would come to: as many as the worker answers; one on the
+        event loop if there is no worker, or the loss is too large for one answer of it."""
         if self.elsewhere is not None:
             some, begun_s = losses[: self._together], self._clock.monotonic()
             outcomes = await self.elsewhere(some)
-            if outcomes is not None:
-                took_s = self._clock.monotonic() - begun_s
-                fit = int(len(some) * ANSWER_S / took_s) if took_s > 0 else TOGETHER
-                self._together = max(1, min(fit, 2 * len(some), TOGETHER))
+            took_s = self._clock.monotonic() - begun_s
+            if outcomes:
+                fit = int(len(outcomes) * ANSWER_S / took_s) if took_s > 0 else TOGETHER
+                self._together = max(1, min(fit, 2 * len(outcomes), TOGETHER))
                 await asyncio.sleep(max(REST_S, took_s / WORKER_SHARE))
                 return outcomes
+            # Without an answer too: a worker that tried in vain has taken the time.
+            await asyncio.sleep(took_s / WORKER_SHARE)
         return [await self._in_slices(losses[0])]
 
     def _snapshot(self) -> FleetSnapshot:

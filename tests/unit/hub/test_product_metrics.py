@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from federator import app
+from federator.advice import drills as worker_drills
 from federator.advice.trials import never
 from federator.hub.cache.state import HubState
 from federator.hub.evacuation import drilling
@@ -18,6 +19,7 @@ from federator.hub.snapshot.places import Full, Kind
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.threads import Stop
+from federator.model.ask import Tier
 from federator.model.decision import Share
 from federator.model.fleet import FleetSnapshot
 from federator.model.steps import ObjectRef
@@ -232,6 +234,43 @@ def test_a_worker_is_asked_for_many_losses_at_once_and_each_costs_no_look_at_the
         with patch.object(type(state), "snapshot", counted):
             await drills.drill(losses)
         assert (looks, set(drills.outcomes)) == (1, {*"abc"})
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer_s", "answered"),
+    [pytest.param(0.0, [0, 0, 0], id="too large"), pytest.param(60.0, [1, 2], id="in parts")],
+)
+def test_a_loss_that_takes_the_worker_too_long_is_drilled_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch, answer_s: float, answered: list[int]
+) -> None:
+    """What an answer says does not depend on the parts in which it is computed."""
+    monkeypatch.setattr(worker_drills, "ANSWER_S", answer_s)
+    monkeypatch.setattr(worker_drills, "PART", 1)
+
+    async def scenario(world: World) -> None:
+        for number in range(3):
+            await world.create(PSVC, "feed", f"w{number}", service(24, cpu="1"))
+        await world.settle()
+        process, asked = world.federation.processes["hub"], list[int]()
+        controller = process.controllers.drilling
+
+        async def compute(work: Callable[[Stop], list[DrillResult]]) -> list[DrillResult]:
+            outcomes = work(never)
+            asked.append(len(outcomes))
+            return outcomes
+
+        beside = InProcess(lambda: process.state, process.clock, compute)
+        controller.elsewhere = app.drilling_with(process, beside, lambda: True)
+        await controller.drill(drill.losses(process.state.snapshot(process.clock)))
+
+        assert asked == answered
+        outcomes = controller.outcomes
+        assert {name: outcomes[name].missing(Tier.ON_DEMAND) for name in outcomes} == dict.fromkeys(
+            "abc", 8
+        )
+        assert {outcomes[name].copies for name in outcomes} == {24}
 
     play(scenario)
 
