@@ -49,6 +49,8 @@ def texts(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | No
     key = ("inputs", number_of(ask.policy))
     cached: Texts | None = memo.get(key) if memo is not None else None
     if cached is None:
+        # Hashed once for each policy: with 1,000 clusters the text is most of what each ask would
+        # hash.
         fleet = names.short_hash(fleet_text(ask, snapshot), length=32)
         cached = policy_text(normal(ask.policy)), fleet
         if memo is not None:
@@ -146,6 +148,8 @@ def normal(policy: Policy) -> Policy:
     division = policy.division
     return replace(
         policy,
+        # An edit that only changes the order of a list must not decide on thousands of workloads
+        # again.
         names=tuple(sorted(policy.names)),
         exclude=tuple(sorted(policy.exclude)),
         tolerations=tuple(sorted(policy.tolerations)),

@@ -159,6 +159,8 @@ def placed(
     else:
         taking, kept = _with(pool, leavers), {}
     back = _given_back(job, outcome, pool, taking)
+    # What stays counts for hard rules and may make others break them, which then stay too. It only
+    # grows, so it ends.
     while remain(ask, pool, outcome.left_out, back):
         outcome = _divide(job, pool, outcome.left_out)
         back = _given_back(job, outcome, pool, taking)
@@ -228,6 +230,7 @@ def _whole_clusters(
     """
     taking, going = pool, leavers
     named = {candidate.name for candidate in pool}
+    # A job set's shards do not move one by one: a cluster keeps all its slots or gives all up.
     while going and (lacking := job.total - sum(outcome.got.values())) > 0:
         staying = leaving.enough(going, lacking)
         going = [candidate for candidate in going if candidate not in staying]
@@ -289,6 +292,7 @@ def _move(job: Job, outcome: DivisionResult, taking: Sequence[Candidate]) -> Non
     if moving <= 0:
         return
     allowed = job.leave(moving, leaving.forced(job.ask, taking, outcome.got, moving))
+    # The budget belongs to the caller, which need not know how many are asked for.
     outcome.moved = min(max(allowed.copies, 0), moving)
     outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
     if outcome.to_move:
@@ -337,6 +341,7 @@ def _divide(
         outcome = _divide_over(job, pool, without)
         if not choice.softly or sum(outcome.got.values()) >= total:
             return outcome
+        # Doubling: a soft bound far from enough is found in a few divisions.
         further = 2 * further + 1
 
 
@@ -348,6 +353,7 @@ def _divide_over(
     if divider.everywhere:
         for candidate in pool:
             candidate.stays = min(candidate.stays, ask.count)
+            # With Duplicate a cluster has the count and no more, however much room it has.
             if candidate.cap > ask.count:
                 candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
@@ -376,6 +382,7 @@ def _divide_over(
         seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True, beside=job.beside)
         parties = seated.parties
         for party, seats in zip(parties, seated.before, strict=True):
+            # All or nothing: what runs stays, and nothing is added to it.
             party.seats = min(party.seats, seats)
         outcome.message = verdicts.all_or_none(outcome.message)
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
@@ -393,6 +400,7 @@ def _stay(pool: Sequence[Candidate], parties: Sequence[Party], missing: int) -> 
     elsewhere they would not run either, and a cluster that adds nodes for pending pods must see
     them. Returns the copies still missing."""
     stays = {candidate.name: candidate.stays for candidate in pool}
+    # The best level keeps its waiting copies first, as it would get them first.
     for party in sorted(parties, key=lambda party: (party.level, party.order, party.name)):
         kept = min(max(stays[party.name] - party.seats, 0), missing)
         party.seats += kept

@@ -87,10 +87,12 @@ def _when_short(ask: Ask, request: Request, divide: Divide) -> Decision:
         request,
         held=_as_held(first),
         previous_hash=first.inputs_hash,
+        # The first division has spent the budget of moves; a second answer would spend it twice.
         leave=_nothing_moves if first.moved or first.to_move else request.leave,
     )
     with ledger.widened():
         second = divide(ask, rest)
+    # Nodes that would help nobody are not asked for: pending pods make an autoscaler add them.
     if _placed(second) <= _placed(first):
         ledger.rollback(after_first)
         return first

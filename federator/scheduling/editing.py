@@ -162,6 +162,7 @@ def _as_new(
     before = {holding.cluster: holding for holding in held}
     for share in decision.shares:
         if (holding := before.get(share.cluster)) is not None:
+            # Those beyond were charged with the new requests when the division gave them.
             stay = min(copies_of(share), copies_of(holding))
             ledger.charge(share.cluster, ask.shape, stay)
     numbered = (
@@ -217,6 +218,8 @@ def judge(
     if not why:
         return EditRuling(under)
     before, profile = besides(edit.before), support.profile if support is not None else ""
+    # The spec is as admitted, so only the profile asks for more, and nothing of the user's is held
+    # back.
     if ask.generation == admitted.generation:
         return EditRuling(before, reason, why, held_profile=profile)
     if (kept := _with_former_profile(ask, edit.before, support, replaced=replaced)) is not None:
@@ -282,6 +285,8 @@ def propose(
 def _with_former(ask: Ask, before: Ask, *, replaced: bool) -> Ask:
     """The ask with the larger request of both while copies may run as they were before. Shards that
     have begun keep their template: for them that is while any run."""
+    # Kubernetes charges a pod under resize by the larger of both as well: the smaller is not in
+    # force yet.
     requests = ask.shape.requests.upper(before.shape.requests)
     if requests == ask.shape.requests or (replaced and ask.unit is not Unit.SHARDS):
         return ask
@@ -317,6 +322,7 @@ def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:
         return sum(mine.values()) if ask.count else 0
     if leaving.everywhere(ask):
         return sum(min(copies, ask.count) for copies in mine.values())
+    # Duplicate placed more than the count, and these run until the new division takes them.
     return sum(mine.values()) if per_cluster and ask.count else min(sum(mine.values()), ask.slots)
 
 
@@ -343,6 +349,7 @@ def shortage(
         if cluster in mine or place.refusal is not None:
             continue
         elsewhere = ledger.room(cluster, ask.shape)
+        # Only the member can say: what might fit is not refused.
         if elsewhere == PENDING:
             return ""
         fit += elsewhere

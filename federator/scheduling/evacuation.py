@@ -113,6 +113,7 @@ def pace(
             f"more than {a_minute} a minute do not move",
         ),
         (
+            # Rounded up, so that a budget of a few copies a minute moves one at all.
             -int(-a_minute * PORTION_S // MINUTE_S) - _since(history, now_s - PORTION_S),
             f"they move evenly, {a_minute} a minute",
         ),
@@ -131,6 +132,8 @@ def pace(
             waits.append(Waits(occupant.key, occupant.copies, occupant.stays, stays=True))
             continue
         may = (
+            # A whole job set goes beyond the budget: the rest of it could not run without what
+            # left.
             (occupant.copies if occupant.whole else min(occupant.copies, budget))
             if budget > 0
             else 0
@@ -225,6 +228,7 @@ def rehearse(
             copies_of(share) for share in decided.decision.shares if share.cluster in clusters
         )
         claim = made.room_claims.get(decided.key)
+        # Others leave for it there, so it would have a place a moment later.
         stays -= min(stays, claim.total) if claim is not None else 0
         if stays and made.room_claims:
             late.append((len(rehearsed), decided))

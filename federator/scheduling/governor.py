@@ -89,6 +89,8 @@ def health(evidence: Evidence, grace_s: float) -> Health:
                 return Health.UNKNOWN
             return Health.DEGRADED if evidence.machines == 0 else Health.LIVE
         case Probed.SILENT:
+            # A watch uses another connection than the probe: news through it proves that the API
+            # server lives.
             tells = evidence.news_s is not None and evidence.news_s < NEWS_S
             if evidence.silent_s < grace_s or tells:
                 return Health.SUSPECT
@@ -167,6 +169,8 @@ def step(
     for name, state in held.items():
         watched = before.of(name)
         goes_on = watched is not None and watched.health is state
+        # The silence may have been the hub's own. Each cluster has to be silent for the whole time
+        # again, or all would fail over at once.
         restarts = state is Health.UNREACHABLE and (returns or short)
         since_s = watched.since_s if watched is not None and goes_on and not restarts else now_s
         clusters[name] = Watched(state, since_s)
@@ -177,6 +181,7 @@ def brake(clusters: Collection[Watched]) -> Brake:
     """The brake for clusters as they are held. A cluster that a person declared dead counts on
     neither side."""
     total, gone = _counted(clusters), _disrupted(clusters)
+    # Before the percentage: with few clusters all may be gone and yet be fewer than PARTIAL_LEAST.
     if gone and gone == total:
         return Brake.FULL
     if gone >= PARTIAL_LEAST and gone * 100 > PARTIAL_PERCENT * total:
@@ -242,6 +247,8 @@ def holds(policy: Policy, lost: Watched, silence: str, last: Move | None, now_s:
     if now_s < lost.since_s + after_s:
         return f"it fails over when that has lasted for {after_s:.0f} s (failover.afterSeconds)"
     rests_s = policy.failover.cooldown_s
+    # Copies of one workload in several clusters that were lost together must not wait for each
+    # other.
     if last is not None and silence not in last.silences and now_s < last.at_s + rests_s:
         return f"it was moved within the last {rests_s} s (failover.cooldownSeconds)"
     return ""

@@ -63,6 +63,8 @@ def issued(decision: Decision, entry: Entry, seq: int) -> Decision:
     """A decision with another seq than `seq`, with one issued by this host: the recorded one when
     no share changes, or `seq`. Shares may have higher seqs in members with higher numbers."""
     recorded = entry.standing.recorded
+    # The seq of a decision says which of the host's own it is; a member's higher one would be taken
+    # for forged by the next leader.
     return replace(decision, seq=recorded.seq if recorded is not None else seq)
 
 
@@ -102,5 +104,6 @@ def epoch(standing: Standing, seq: int) -> int:
     hand, and use up the range of no other cluster.
     """
     numbers = [*standing.marks.values(), *(holding.seq for holding in standing.held)]
+    # A number far from ours is a hand's: to go above it would leave no numbers for later decisions.
     near = seqs.term(seq) + FAR_TERMS
     return max((number for number in numbers if seqs.term(number) <= near), default=0)

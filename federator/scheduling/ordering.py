@@ -36,6 +36,8 @@ def order(
     aged = list(asks)
     if len(aged) < 2:
         return aged
+    # The base of all further sorts, which are stable: equals stay by age whatever the caller's
+    # order is.
     aged.sort(key=_age)
     alike: dict[tuple[int, int], list[Ask]] = {}
     for ask in aged:
@@ -88,6 +90,7 @@ def behind_neighbours(
 
 def _draws(term: WorkloadTerm, ask: Ask) -> bool:
     """Whether the ask has to go where others are."""
+    # One that selects itself may be the first of its group, so it need not wait.
     return not (term.away or term.weight or term.matches(ask.labels, ask.labels))
 
 
@@ -119,6 +122,8 @@ def _bands(equals: list[Ask], ledger: Ledger | None) -> Iterator[dict[str, list[
         _places(equals, ledger) if ledger is not None and len(equals) > 1 else [0] * len(equals)
     )
     for ask, fits in zip(equals, places, strict=True):
+        # Bands go before fair shares: a large shape that is tried after small ones of another
+        # project may find no node, which costs more than the order between projects.
         bands.setdefault(fits, {}).setdefault(ask.project, []).append(ask)
     for fits in sorted(bands):
         yield bands[fits]
@@ -157,6 +162,7 @@ class _Shares:
         total = ZERO
         for amounts in (*self._usage.values(), *map(demand, asks)):
             total = total + amounts
+        # Integers instead of fractions: floats would order equal shares by rounding errors.
         whole = math.lcm(*(amount for amount in total.values() if amount > 0))
         self._scale = {name: whole // amount for name, amount in total.items() if amount > 0}
         least = math.lcm(*(weight for weight in weights.values() if weight))
@@ -171,6 +177,7 @@ class _Shares:
     def of(self, project: str) -> int:
         scale, usage = self._scale, self._usage.get(project, ZERO)
         shares = [amount * scale[name] for name, amount in usage.items() if name in scale]
+        # The dominant resource alone, as in Dominant Resource Fairness (Ghodsi et al., NSDI 2011).
         return max(shares, default=0) * self._by_weight.get(project, self._least)
 
     def queue(self, ask: Ask) -> None:
@@ -211,6 +218,8 @@ def _interleave(queues: Mapping[str, list[Ask]], shares: _Shares) -> list[Ask]:
         _, _, project, at = heads[0]
         queue = queues[project]
         ordered.append(queue[at])
+        # It counts as if it were placed: otherwise the poorest project would have all its asks
+        # first.
         shares.queue(queue[at])
         if at + 1 < len(queue):
             head = (shares.of(project), _age(queue[at + 1]), project, at + 1)

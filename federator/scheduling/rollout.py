@@ -128,6 +128,7 @@ def plan(
         if silences and action.why in (SHRINKS_LATER, LEAVES_LATER):
             action = replace(action, why=f"{action.why}; {silences}")
         if action.kind in (ActionKind.UPDATE, ActionKind.DELETE) and unit is Unit.REPLICAS:
+            # The actions of one plan are written together, so they share the allowance.
             allowance -= max(0, now.ready - action.count) if now.reported else 0
         actions.append(action)
     return tuple(actions)
@@ -189,6 +190,8 @@ def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
             count=now.count,
             why="what its shards completed is not recorded on the host yet",
         )
+    # A shard that moves begins again elsewhere in any case: to wait for readiness would gain
+    # nothing.
     if unit is Unit.SHARDS or now.ready <= allowance:
         return Action(cluster, ActionKind.DELETE)
     if allowance <= 0:
@@ -198,6 +201,7 @@ def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
             count=now.count,
             why=LEAVES_LATER,
         )
+    # A new template would restart copies that are about to go anyway.
     return Action(cluster, ActionKind.UPDATE, count=now.ready - allowance, keep_template=True)
 
 
@@ -217,10 +221,13 @@ def _shrink_allowance(
     if unit is Unit.SHARDS:
         return 0
     growing = any(_waited_for(observed[name], share.count) for name, share in wanted.items())
+    # Nothing is awaited elsewhere, so no copy has to stay as a stand-in.
     if not growing or not wanted:
         return sum(now.ready for now in observed.values() if now.readable)
     ready = sum(_counting(now) for now in observed.values() if now.readable and now.reported)
     if max_unavailable < ANY_NUMBER and has_room(wanted, observed):
+        # A move with room for its replacements takes no copy away that a roll-out might: those of
+        # maxUnavailable are for rolling.
         max_unavailable = min(max_unavailable, max(missing, _missing_anyway(wanted, observed)))
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
@@ -297,6 +304,7 @@ def _rolled_out_to(
     for name in turns:
         if at_once is not None and len(busy) >= max(1, at_once):
             break
+        # Whether it becomes ready would not be seen, and the roll-out would stop there for all.
         if not (observed[name].readable and observed[name].reported):
             continue
         if not bound or not busy or takes[name] <= max(left, 0):
@@ -308,6 +316,7 @@ def _rolled_out_to(
 
 def _turn(unit: Unit, share: Share) -> tuple[int, str]:
     numbered = unit is Unit.REPLICAS and bool(share.ranges)
+    # As a StatefulSet rolls out: from the highest ordinal down.
     return (-share.ranges[-1][1] if numbered else 0, share.cluster)
 
 

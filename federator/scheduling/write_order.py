@@ -109,4 +109,6 @@ def by_effect(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Dec
     groups: dict[Effect, list[Decided]] = {}
     for entry in decided:
         groups.setdefault(effect(entry.before, entry.after), []).append(entry)
+    # If the hub stops in between, what the host has is within quota: a taker that is written before
+    # its giver would be beyond.
     return [(which, groups[which]) for which in sorted(groups)]

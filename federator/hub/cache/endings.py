@@ -50,6 +50,8 @@ class Endings:
     def reached(self, member: Member) -> None:
         """Whether pods of this cluster are charged may have changed."""
         counted = self._counts(member)
+        # Mostly nothing has changed: then only the workloads with pods there are counted, and not
+        # all with a slice there.
         if self._counted.get(member.name, True) == counted:
             self._recount(self._charged_in(member.name))
             return
@@ -73,6 +75,7 @@ class Endings:
         for cluster, seen, had in clusters:
             given = _given(commitment, cluster)
             runs, pods = (had, 0) if seen is None else _report(seen)
+            # What the commitment charges already must not be charged twice.
             copies = max(runs - given, 0)
             if not (copies or pods):
                 continue
@@ -90,6 +93,7 @@ class Endings:
             if self._counts(state.members[seen.cluster]):
                 clusters.append((seen.cluster, seen, 0))
         for record in state.records_of(commitment.key):
+            # Of shards the decision itself says which may still run where.
             if record.workload_uid == commitment.uid and record.terms.unit is not Unit.SHARDS:
                 clusters += (
                     (cluster, None, copies)
@@ -112,6 +116,8 @@ class Endings:
         report = self.state.members[cluster].contents.report
         if not copies or report is None:
             return copies
+        # A compromised member must not use up an account of the fleet with copies that it cannot
+        # hold.
         offered, each = report.capacity.allocatable, _of_one_pod(shape)
         return min([copies, *(offered[name] // each[name] for name in each if each[name] > 0)])
 
@@ -133,6 +139,7 @@ class Endings:
                 less, more = less or not grown, more or grown
         if less:
             self.state.signals.freed()
+        # Nobody can be helped by less room, but figures of accounts have changed.
         elif more:
             self.state.signals.booked()
 
@@ -162,6 +169,7 @@ def _had(record: Record) -> dict[str, int]:
     """Cluster -> copies that it was given by the decision in force, or by those before it."""
     had = {share.cluster: copies_of(share) for share in record.shares}
     for given in record.facts.given:
+        # The larger: it is not known which of the decisions arrived there.
         had[given.cluster] = max(had.get(given.cluster, 0), given.count)
     return had
 
@@ -173,8 +181,11 @@ def _runs(seen: SliceSeen) -> int:
     if observed.nodes is not None:
         return observed.nodes.current
     running = _counted(seen)
+    # During a rollout surge copies come and go: to charge them would refuse others for a moment's
+    # sake.
     if observed.updated < observed.actual:
         running = max(running - observed.surge, 0)
+    # Copies that the slice asks for will run, whether the controller there has made them or not.
     return max(running, seen.due)
 
 

@@ -90,6 +90,7 @@ ROUTES: Final[Mapping[Changed, tuple[Controller, ...]]] = {
     Changed.OVERRIDDEN: (Controller.PLACE, Controller.DISPATCH, Controller.AGGREGATE),
     Changed.QUOTA: (Controller.PLACE,),
     Changed.BINDING: (Controller.PLACE, Controller.AGGREGATE),
+    # Not PLACE: the hub wrote it, or `observe_decision` refuses it and says so.
     Changed.DECISION: (Controller.FINALIZE, Controller.DISPATCH, Controller.AGGREGATE),
     Changed.OTHERWISE: (Controller.PLACE,),
     Changed.LOST: (Controller.PLACE,),
@@ -99,6 +100,7 @@ ROUTES: Final[Mapping[Changed, tuple[Controller, ...]]] = {
     Changed.STRUCK: (Controller.AGGREGATE,),
     Changed.WRITTEN: (Controller.DISPATCH, Controller.AGGREGATE),
     Changed.JUDGED: (Controller.AGGREGATE,),
+    # Placing has judged an edit, so members may get it. The decision itself is the same.
     Changed.IN_FORCE: (Controller.DISPATCH,),
     Changed.STANDS: (Controller.AGGREGATE,),
     Changed.SERVED: (Controller.AGGREGATE,),
@@ -234,6 +236,7 @@ MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
     MemberChanged.CLAIMED: _ALL_BUT_ROOM,
     MemberChanged.OTHER_HOST: _ALL_BUT_ROOM,
     MemberChanged.CLEANED: _ALL_BUT_ROOM,
+    # Not RESYNC: every member reports room often, and its slices do not depend on it.
     MemberChanged.ROOM: (MemberTurn.REPORT, MemberTurn.ASK, MemberTurn.HINT_ROOM),
     MemberChanged.COUNTED: (MemberTurn.FIGURES,),
     MemberChanged.FOLLOWED: (MemberTurn.RELEASE,),

@@ -149,6 +149,8 @@ class HubState:
         now, stale_after_s = clock.now(), self.options.capacity_stale_after_s
         views = {
             name: member.view(now, clock, stale_after_s=stale_after_s, gated=self.gated(member))
+            # Sorted: decisions and hashes of inputs must not depend on the order in which members
+            # came up.
             for name, member in sorted(self.members.items())
             if not member.abandoned
         }
@@ -184,10 +186,13 @@ class HubState:
         """
         most = transitions + TERM_LEAP if transitions > 1 else TERMS_WITHOUT_LEASE
         terms = {seqs.term(record.seq) for record in self.records.values()}
+        # A forged seq near the maximum would otherwise use up all terms at once.
         highest_term = max((term for term in terms if term <= most), default=0)
         self.term = min(max(self.term, transitions, highest_term + 1), seqs.TERM_MAX)
         self._counter = 0
         for name, record in list(self.records.items()):
+            # No leader of this host can have issued it, so it is not obeyed and its number is not
+            # reused.
             if record.seq > self.issued:
                 self.forget_decision(*name, record.uid)
                 self.refused[name] = record
@@ -209,6 +214,7 @@ class HubState:
             return workload
         if not served.serves(workload, record.terms.revision):
             return workload
+        # The count of replicas is taken at once, whatever of the edit is held back.
         spec = {**served.spec, "replicas": sum(share.count for share in record.shares)}
         return workload.serving(
             served.spec,
@@ -224,6 +230,7 @@ class HubState:
         ask, charged = workload.ask, record.terms.charged
         if ask is None or charged is None:
             return False
+        # Placing has seen just this and let it pass, or holds it back itself.
         if self.is_current(workload, record) and record.terms.reason not in REFUSALS:
             return False
         more = not ask.shape.requests.within(charged.shape.requests)
@@ -356,6 +363,7 @@ class HubState:
 
     def observe_namespace(self, name: str, new: Enforced | None) -> None:
         """Stores a namespace of the host; None removes it."""
+        # A new dict: snapshots of cycles under way share the old one.
         levels = {space: level for space, level in self.levels.items() if space != name}
         store.put(self.spaces, name, new)
         if new is not None and new.level is not pod_security.DEFAULT:
@@ -410,6 +418,7 @@ class HubState:
         this term has none left; a new election is requested well before that."""
         seq = seqs.make(self.term, self._counter + 1)
         self._counter += 1
+        # Exactly once, and early: an election takes a while, in which decisions need numbers.
         if seqs.COUNTER_MAX - self._counter == seqs.SPARE:
             self.signals.used_up()
         return seq
@@ -453,16 +462,20 @@ class HubState:
     def read_record(self, obj: Mapping[str, Any]) -> Record:
         """The record of a decision object. A version that is already known is not parsed again."""
         meta = obj["metadata"]
+        # Lists repeat all decisions after every lost watch, and to parse 100,000 of them takes
+        # seconds.
         cached = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
         state = (meta.get("uid"), meta.get("resourceVersion"), raw.at(obj, "spec", "seq"))
         if cached is None or (cached.uid, cached.resource_version, cached.seq) != state:
             return decisions.summarise(obj, self.seals)
+        # It was read before the key was known, so nobody has looked at its seal.
         checked = cached.sealed or not self.seals.usable
         return cached if checked else decisions.summarise(obj, self.seals)
 
     def observe_member(self, member: Member, answer: Mapping[str, Any]) -> None:
         """Stores the response to our own write of a MemberCluster, unless it is outdated."""
         before, after = (obj["metadata"]["resourceVersion"] for obj in (member.obj, answer))
+        # A watch may have brought a later version before the answer to our write.
         if version_number(after) >= version_number(before):
             member.observe_object(answer)
 
@@ -474,6 +487,8 @@ class HubState:
             self._refuse(name, old, new)
             return False
         self.refused.pop(name, None)
+        # Watches and our own answers arrive in any order: the later decision wins, not the later
+        # message.
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
             if new.sealed and not old.sealed and _order(new) == _order(old):
                 self.records[name] = new  # the same, now that the key is known
@@ -509,6 +524,7 @@ class HubState:
         if old is not None and self.seals.complete and not (old.sealed or old.lost):
             self.forget_decision(*name, old.uid)
         last = self.refused.get(name)
+        # Once for each version: every list brings it again, and its author could flood the log.
         if last is None or (last.uid, last.resource_version) != (new.uid, new.resource_version):
             log.warning("the decision %s/%s is not the hub's: %s", *name, self.objection(new))
             if self.metrics is not None:
@@ -552,6 +568,7 @@ class HubState:
         if record is None or record.uid != uid:
             return False
         key, workload_uid = record.key, record.workload_uid
+        # Under another name it was a copy, which nobody needs back.
         if name != decisions.name_of(key, workload_uid):
             return False
         workload = self.workloads.get(key)
@@ -593,6 +610,7 @@ class HubState:
         slices: dict[str, SliceSeen] = {}
         for cluster in self.holders.get(key, ()):
             member = self.members.get(cluster)
+            # Two members that reach the same cluster would show each of its slices twice.
             if member is not None and (member.duplicate_of or member.abandoned):
                 continue
             seen = member.contents.slice_of(key) if member is not None else None
@@ -616,6 +634,8 @@ class HubState:
         new = shape.id not in self.shapes
         self.shapes[shape.id] = shape
         self.shapes.move_to_end(shape.id)
+        # Members count every shape for every report. The one unused for longest goes, and is asked
+        # for again if it is needed.
         while len(self.shapes) > self.options.shapes_max:
             self.shapes.popitem(last=False)
         return new

@@ -139,6 +139,8 @@ def _made(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Class | None:
     most, clusters = policy.division.max_per_cluster, policy.division.max_clusters
     if not crowd.simple_beside_most(ask) or (most is not None and most < 1):
         return None
+    # To choose several of the clusters, or one by spread rules, takes a search: that is the
+    # engine's.
     if clusters not in (None, 1) or (clusters == 1 and policy.spread):
         return None
     if contradictions.contradiction(ask):
@@ -211,6 +213,7 @@ def _shared(terms: Mapping[str, Ints], clusters: int) -> tuple[dict[str, int], .
 def _plain(places: Sequence[Place], terms: int) -> int:
     names = "".join([place.view.name for place in places])
     longest = max([len(place.view.name) for place in places], default=0)
+    # Other characters take more bytes in JSON than in memory, so the bound would not hold.
     if longest > _SHORT or not (names.isascii() and names.isprintable()):
         return 0
     return row_bytes(2 * longest + _FIGURES, terms)

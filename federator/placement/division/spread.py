@@ -27,10 +27,12 @@ def divide(
     clusters that take no part but count (`domains.of_idle`)."""
     before = [party.seats for party in parties]
     missing = division.divide(parties, total)
+    # The plain division is the best one by weights, so rules only matter where it breaks one.
     if not rules or not violations(parties, rules, idle):
         return missing
     _reset(parties, before)
     held = sum(party.seats for party in parties)
+    # Copies only leave then, and floors of clusters that hold none must not pull copies over.
     if held >= total:
         filling.shrink(parties, held - total, rules, idle)
         return 0
@@ -51,6 +53,8 @@ def _with_floors(
     before = [party.seats for party in parties]
     if sum(max(party.floor - party.seats, 0) for party in parties) <= missing:
         left = filling.fill(parties, division.fill_floors(parties, missing), rules, idle)
+        # A hard rule goes before a minimum: a minimum says where copies are worth having, a rule
+        # where they must not be.
         if not filling.overgrown(parties, before, rules, idle):
             return left
         _reset(parties, before)
@@ -96,6 +100,7 @@ def _broken(
 
 def _apart(rule: SpreadRule, measured: Domains) -> str:
     totals = measured.totals
+    # Sorted, so that of equal domains the message names always the same.
     high = max(sorted(totals), key=lambda name: totals[name])
     low = min(sorted(totals), key=lambda name: totals[name])
     return (

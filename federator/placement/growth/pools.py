@@ -39,6 +39,8 @@ class Pool:
         """Copies of a single pod that its nodes hold."""
         if not admits(self.node_class, shape):
             return 0
+        # Promised nodes have room beside the copies for which they were promised, as real ones
+        # will.
         return self.left * height(self.node_class.allocatable, shape) + sum(
             nodes * height(free, shape) for nodes, free in _shared(self, shape)
         )
@@ -76,6 +78,7 @@ def opened(
     return tuple(
         Pool(
             replace(each, allocatable=_usable(each.allocatable, usable_permille)),
+            # A class that did not deliver in time is not counted on again until it does.
             0 if each.late else max(each.most - machines.get(each.instance_type, 0), 0),
         )
         for each in classes
@@ -95,8 +98,11 @@ def charge(pools: Pools, shape: PodShape, copies: int) -> tuple[Pools, int]:
     """The pools after so many more copies of a single pod wait for their nodes, and how many of
     them no node holds."""
     after = list(pools)
+    # By the price of one copy, not of a node: a large node is cheap if it holds many.
     order = sorted(range(len(after)), key=lambda at: _rank(after[at].node_class, shape))
     order = [at for at in order if admits(after[at].node_class, shape)]
+    # An autoscaler binds to nodes that are on their way before it asks for more: further ones would
+    # stay half empty.
     for fill in (_fill_promised, _promise):
         for at in order:
             if copies <= 0:
@@ -132,6 +138,7 @@ def _fill_promised(pool: Pool, shape: PodShape, copies: int) -> tuple[Pool, int]
     sharing = _shared(pool, shape)
     rows: list[tuple[int, Resources]] = [] if sharing else list(pool.promised)
     placed = 0
+    # So that large gaps stay for large copies.
     for nodes, free in sorted(sharing, key=lambda row: (height(row[1], shape), row[1].items())):
         here = min(copies - placed, nodes * height(free, shape))
         rows += _bound(nodes, free, shape, here)
@@ -145,6 +152,7 @@ def _promise(pool: Pool, shape: PodShape, copies: int) -> tuple[Pool, int]:
     each = height(pool.node_class.allocatable, shape)
     if not each or not pool.left:
         return pool, copies
+    # Rounded up: the last node is promised as a whole, although it will not be full.
     nodes = min(-(-copies // each), pool.left)
     placed = min(copies, nodes * each)
     rows = [*pool.promised, *_bound(nodes, pool.node_class.allocatable, shape, placed)]
@@ -180,5 +188,7 @@ def _together(rows: Iterable[tuple[int, Resources]]) -> tuple[tuple[int, Resourc
     for nodes, free in rows:
         counts[free] = counts.get(free, 0) + nodes
     return tuple(
-        (counts[free], free) for free in sorted(counts, key=lambda free: tuple(free.items()))
+        # Sorted: places on promised nodes must not depend on the order of earlier decisions.
+        (counts[free], free)
+        for free in sorted(counts, key=lambda free: tuple(free.items()))
     )

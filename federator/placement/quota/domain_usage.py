@@ -113,6 +113,8 @@ class InDomains:
     def over(self, after: Commitment) -> list[Over]:
         """The domains in which the workload would have more than before, and more than its accounts
         have left for it."""
+        # What it had already stays its own, even above a limit that was lowered since: quota
+        # refuses growth only.
         has, gets = self._had(after), self._cells(after)
         if all(amount <= has.get(name, 0) for name, amount in gets.items()):
             return []
@@ -145,6 +147,7 @@ class InDomains:
     def hold(self, after: Commitment) -> None:
         """The workload holds this from now on, and as long as the cycle lasts what it had; and
         claims what it has not got of what others left for it."""
+        # A claim stands for what is still to come: what it has got is counted as its own below.
         claims, had = self._claimed.pop(after.uid, {}), self._had(after)
         self._count(claims, -1)
         for (project, tier), cells in claims.items():
@@ -158,6 +161,8 @@ class InDomains:
         for key in {**new, **former}:
             has, gets = former.get(key, _NO_CELLS), new.get(key, _NO_CELLS)
             self.leaves |= any(gets.get(name, 0) < amount for name, amount in has.items())
+            # The larger of both, because both may be charged for a while: the decisions of a cycle
+            # are written one after the other.
             both[key] = {name: max(has.get(name, 0), gets.get(name, 0)) for name in {**has, **gets}}
         self._count(former, -1)
         self._count(both)
@@ -189,6 +194,7 @@ class InDomains:
         before, charged = self._commitments.commitment(after.uid), self._tree.charged
         if before is None or before.tier is not after.tier:
             return _NO_CELLS
+        # Another account has given it nothing yet, so all that it gets there is growth.
         same = charged(before.project) == charged(after.project)
         return self._cells(before) if same else _NO_CELLS
 
@@ -226,12 +232,14 @@ class InDomains:
     ) -> Over | None:
         """Of one domain."""
         tightest: tuple[int, str] | None = None
+        # Sorted: of two limits that are equally tight the message names always the same.
         for resource in sorted(domains.limited.get((name, after.tier), ())):
             at, each = cell(resource, name), after.shape.requests[resource]
             had, amount = has.get(at, 0), gets.get(at, 0)
             if amount <= had:
                 continue
             for limit, account in self._limits(after.project, after.tier, at):
+                # Never fewer copies than it has: a limit does not stop what runs.
                 most = max(limit.left, had) // each
                 if amount > limit.left and (tightest is None or most < tightest[0]):
                     tightest = most, _worded(limit, account, resource, name, had)

@@ -98,6 +98,7 @@ class Columns:
         self._last: tuple[PodShape, Asked] | None = None
         """The last answer of `asked`."""
         self._counted: Counted | None = None
+        # In a small fleet a count of all rows costs less than the bookkeeping of what changed.
         self.changes = Changes(len(self.names)) if clusters >= _FOLLOWED else None
         for at, cluster_nodes in enumerate(every):
             self.put(at, cluster_nodes)
@@ -144,6 +145,7 @@ class Columns:
         self._least_most = min(self._least_most, cluster_nodes.most_rows)
         if rows >= before:
             self.top = max(self.top, rows)
+        # Only the fullest cluster can lower the bound, so the others need no look at all of them.
         elif before == self.top:
             self.top = int(self.used.max())
 
@@ -185,6 +187,8 @@ class Columns:
         """Sets the makes of the first rows of one cluster."""
         self.kinds[at, : kinds.size] = kinds
         inverse = self.makes.inverse
+        # With one make all rows have the same column, and broadcasting it is cheaper than to take
+        # it.
         several = inverse.shape[1] > 1
         self._inverse[:, at, : kinds.size] = inverse.take(kinds, axis=1) if several else inverse
 
@@ -194,6 +198,7 @@ class Columns:
         if last is not None and last[0] is shape:
             return last[1]
         kept = self._asked.get(id(shape))
+        # An identity may be used again for another object once the first has gone.
         if kept is None or kept[0] is not shape:
             if len(self._asked) >= _ASKED:
                 self._asked.clear()
@@ -254,6 +259,8 @@ class Columns:
             if heights is None:
                 heights = free[index] // need
             else:
+                # An integer division is the dearest step here, and pods nearly always request one
+                # place.
                 fit = free[index] // need if need > 1 else free[index]
                 np.minimum(heights, fit, out=heights)
         assert heights is not None
@@ -268,6 +275,8 @@ class Columns:
         changes = self.changes
         if changes is None or position < changes.start:
             return None
+        # Each change is looked at twice, before and after, so beyond half of all rows a new count
+        # is less work.
         if 2 * (changes.position - position) > self.used.size * self.top:
             return None
         made, asked = counted.copy(), self.asked(shape)
@@ -310,6 +319,8 @@ class Columns:
     ) -> NodesCharge | Single:
         """Binds `grown[i]` more copies in cluster `at[i]`, which rise, as `Nodes.charge`.
         `packs[i]`: its scheduler fills nodes; None where none does."""
+        # Most decisions bind one copy in a cluster, for which the general way does several times
+        # the work.
         single = self._one_each(shape, at, grown) if packs is None else None
         self._counted = None
         if single is not None:

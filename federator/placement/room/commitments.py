@@ -206,6 +206,7 @@ class Commitments:
         self.record(commitment)
         slices = {holding.cluster: holding.seq for holding in commitment.holdings}
         for holding in before.holdings if before is not None else ():
+            # An unchanged slice has arrived before, and reports that include it stand.
             if slices.get(holding.cluster) == holding.seq:
                 del slices[holding.cluster]
         self.set_out(commitment.uid, slices)

@@ -242,6 +242,8 @@ class Nodes:
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
         if isinstance(rows, Columned):
             return rows.nodes
+        # The order of a report must not decide between equal nodes: one hub after another gives the
+        # same.
         every = sorted((row for row in rows if row.count > 0), key=row_key)
         named: set[str] = set()
         for row in every:
@@ -253,6 +255,8 @@ class Nodes:
         makes = makes_of(tuple(sorted(set(made))))
         index_of = {make: index for index, make in enumerate(makes.every)}
         free = [
+            # Cut, so that sums and products over all rows stay within 64 bits, whatever a member
+            # reports.
             [min(_amount(row, name), UNLIMITED) for row in every]
             if name == PODS
             else [min(row.free[name], UNLIMITED) for row in every]
@@ -286,6 +290,7 @@ class Nodes:
     def with_room(self, shape: PodShape) -> int:
         """On how many nodes one copy fits now."""
         key = shape_id(shape)
+        # Rows never change, so what was counted once holds: a batch asks for few shapes very often.
         cached = self._with_room.get(key)
         if cached is None:
             cached = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
@@ -304,10 +309,15 @@ class Nodes:
         if needs is None or not self.counts.size:
             return np.zeros(self.counts.size, dtype=np.int64)
         heights: binding.Ints = np.full(
-            self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64
+            # A shape without requests would fit without end, and a kubelet takes only so many pods.
+            self.counts.size,
+            1 if shape.one_per_node else MOST_PER_NODE,
+            dtype=np.int64,
         )
         for index, need in needs:
             np.minimum(heights, self.free[index] // need, out=heights)
+        # Overdrawn nodes have negative amounts: they hold nothing, and take no room from others
+        # either.
         np.maximum(heights, 0, out=heights)
         if self.makes.tainted:
             open_to = self.makes.open_to(shape)
@@ -346,6 +356,7 @@ class Nodes:
         if bound.each.any():
             free = free - need[:, None] * bound.each
         if bound.parts:
+            # Equal nodes of which only a part got a copy are equal no more, so the row splits.
             fuller = [self.free[:, row] - need * copies for row, _, copies in bound.parts]
             free = np.concatenate([free, np.array(fuller).T], axis=1)
             counts = np.concatenate([counts, [part for _, part, _ in bound.parts]])
@@ -355,6 +366,7 @@ class Nodes:
         return self._with(counts, free, kinds)
 
     def _with(self, counts: binding.Ints, free: binding.Ints, kinds: binding.Ints) -> "Nodes":
+        # Each charge may split rows; without a bound a long batch would be quadratic in its asks.
         if counts.size > self.most_rows:
             counts, free, kinds = merged(counts, free, kinds, self.most_rows)
         return Nodes(
@@ -412,6 +424,7 @@ def needs_of(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], 
         return None
     wanted = [(index, shape.requests[name], name) for index, name in enumerate(names)]
     return tuple(
+        # Every pod takes one of the node's places for pods, even if it says nothing of them.
         (index, max(need, 1) if name == PODS else need)
         for index, need, name in wanted
         if need > 0 or name == PODS

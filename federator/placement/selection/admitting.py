@@ -33,6 +33,8 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
         for demand in policy.required
     ]
     for field, names, selector in choices:
+        # One field after the other, the simplest first: a person mends the first that admits
+        # nobody, not all.
         if names and not any(cluster.name in names for cluster in clusters):
             instead = _instead("", names, [cluster.name for cluster in clusters])
             return f"{field('clusters.names')} names {_listed(names)}, {instead}"
@@ -134,6 +136,7 @@ def _instead(what: str, wanted: Iterable[str], there: Iterable[str]) -> str:
 
 def _listed(texts: Iterable[str]) -> str:
     every = list(texts)
+    # A status has bounded messages, and a fleet may have a thousand clusters.
     rest = len(every) - LISTED
     return ", ".join(every[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
 

@@ -298,6 +298,8 @@ def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
     """It is open to other projects only (`spec.projects`)."""
     if cluster.projects is None or is_probe(ask.key):
         return None
+    # The project is the workload's own word. Only a quota that binds the namespace to it makes it
+    # true.
     if ask.project in cluster.projects:
         claims = f"is open to project {ask.project} (spec.projects), and no FederatedQuota binds"
         return None if ask.project_bound else f"{claims} namespace {ask.key.namespace} to it"
@@ -403,6 +405,8 @@ def openness(ask: Ask, cluster: ClusterView, refused: Refusal | None) -> Opennes
         return Openness.OPEN
     if barring(ask, cluster):
         return Openness.BARRED
+    # Shards there may still be running, and what is only not heard may be heard again: they stay
+    # its own for longer.
     unheard = refused.reason in (Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)
     return Openness.UNHEARD if unheard else Openness.CLOSED
 

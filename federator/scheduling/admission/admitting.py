@@ -274,6 +274,7 @@ class Round:
     def _most(self, uid: str, want: Want) -> _Nominee:
         """With as many copies as can be had; while the order is by borrowing, only with those that
         the guarantee of its account holds, if there are any."""
+        # First what the guarantee holds: all of it borrows, and comes after all that does not.
         own = self._own(want)
         if want.least <= own < want.copies:
             assignment, chosen = self._tried(want, own)
@@ -321,6 +322,7 @@ class Round:
         assignment = domains.assign(want, copies, self.usage, self._victims)
         if assignment.mode in (Mode.FREE, Mode.NEVER):
             return assignment, ()
+        # Those that it follows only if no others help: without them it could begin nowhere.
         for follows in (True, False) if want.follows else (False,):
             preemptor = want.preemptor(assignment.needs, assignment.short, follows=follows)
             leave = self._victims(preemptor) or self._beyond_budgets(want, preemptor)
@@ -332,6 +334,7 @@ class Round:
         return assignment, ()
 
     def _next(self, nominees: Sequence[_Nominee]) -> _Nominee:
+        # What is free was freed for them: any other order gives it back to the victims.
         if claiming := [
             nominee
             for nominee in nominees
@@ -388,6 +391,7 @@ class Round:
         if assignment.mode is not Mode.FREE and not chosen:
             self._keep_for(nominee)
             return Judged(Status.PENDING, assignment)
+        # Kueue skips overlapping preemption targets likewise: what one frees cannot be given twice.
         if any(victim.holder.uid in self.leaving for victim in chosen) or self._strands(nominee):
             return Judged(Status.PENDING, assignment, later=True)
         if not self._still_fits(nominee) or self._takes_guarantee(nominee):

@@ -53,6 +53,7 @@ def allowed(
     before = {name: copies + gone.get(name, 0) for name, copies in held.items()}
     budgets = {name: budget.of(copies) for name, copies in before.items()}
     if not any(budgets.values()) and not any(gone.values()) and held:
+        # A budget that rounds to none everywhere would make the workload immovable.
         budgets[max(sorted(held), key=held.__getitem__)] = 1
     left = {name: min(budgets[name] - gone.get(name, 0), copies) for name, copies in held.items()}
     return {name: copies for name, copies in left.items() if copies > 0}
@@ -61,6 +62,7 @@ def allowed(
 def spread(most: Mapping[str, int], copies: int) -> dict[str, int]:
     """So many copies over clusters that may give up `most` each: from where most may leave."""
     left, given = dict(most), dict[str, int]()
+    # One by one from the fullest: the clusters keep their proportions as far as possible.
     for _ in range(min(copies, sum(most.values()))):
         name = max(sorted(left), key=left.__getitem__)
         left[name] -= 1

@@ -82,6 +82,8 @@ def _within_invariants(search: "_CeilingSearch", under: Kept) -> "_CeilingSearch
     if not missing:
         return search
     best = under
+    # First only so much beyond the invariant as is missing; all bounds fall only if that is not
+    # enough.
     for more in (missing, UNLIMITED):
         wider = under.beyond(more)
         ledger.rulings = wider.rulings(rulings)
@@ -184,6 +186,7 @@ class _CeilingSearch:
             name: more for name, copies in gets.items() if (more := copies - has.get(name, 0)) > 0
         }
         leaves = sum(max(copies - gets.get(name, 0), 0) for name, copies in has.items())
+        # What leaves the domain in this decision is room for what enters it.
         room = max(over.copies - sum(has.values()) + leaves, 0)
         if over.domain in self.divided:
             self.closed.add(over.domain)
@@ -200,9 +203,11 @@ class _CeilingSearch:
         if ask.shape.every_node or leaving.everywhere(ask):
             for name in in_turn:
                 fits = min(growth[name], room)
+                # A daemon is on all nodes of a cluster or on none, so a part of them is of no use.
                 given[name] = fits if fits == growth[name] or not ask.shape.every_node else 0
                 room -= given[name]
             return given
+        # The smallest wish first: what it does not need is divided among the others.
         in_turn.sort(key=growth.__getitem__)
         for at, name in enumerate(in_turn):
             given[name] = min(growth[name], room // (len(in_turn) - at))

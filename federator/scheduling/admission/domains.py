@@ -124,6 +124,7 @@ def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assig
     """The best domains for so many copies."""
     account = usage.tree.accounts[usage.account[want.node]]
     search = _DomainSearch(want, usage, victims, account)
+    # No victim helps: the tree gives the resource in domains only, and copies do not move to one.
     if want.outside:
         return Assignment(copies, Mode.NEVER, 0, {}, frozenset(), ())
     if want.cells is not None:
@@ -137,6 +138,7 @@ def assign(want: Want, copies: int, usage: TreeUsage, victims: Victims) -> Assig
         if not names and not any(_by_domain(name, usage) for name in resources):
             options = [""]
         parts.append(search.best(amounts, options))
+    # A copy needs all groups of resources, so the worst of them decides.
     modes = [part.mode for part in parts]
     return Assignment(
         copies=copies,
@@ -183,6 +185,7 @@ class _DomainSearch:
             option = self._option(amounts, name)
             if _enough(option, rules):
                 return option
+            # Of equals the earlier stays: the order of the account's domains is its wish.
             if best.domain == "" or _better(option, best, rules):
                 best = option
         return best
@@ -211,11 +214,15 @@ class _DomainSearch:
     def _judged(self, subject: str, amount: int) -> tuple[Mode, int]:
         """How so much of one cell could be had, and how far up the tree it is borrowed."""
         usage, want, account = self.usage, self.want, self.account
+        # First, as Kueue's NoFit: nobody may leave for what can never fit, however much is free.
         if amount > usage.ever(want.node, subject):
             return Mode.NEVER, 0
         height, within = usage.lowest(want.node, subject, amount)
         if amount <= usage.available(want.node, subject):
+            # Where nobody is guaranteed anything of it, nothing is borrowed from anybody.
             return Mode.FREE, height if usage.promised(subject) else 0
+        # Kueue's rule: within its guarantee an account always preempts, beyond it only if its rules
+        # say so.
         guaranteed = amount <= usage.bounds[subject][want.node].pool
         if not (guaranteed or within or _while_borrowing(account, usage)):
             return Mode.NEVER, height

@@ -61,6 +61,7 @@ def proposed(entry: Entry, ledger: Ledger, *, domains: bool) -> Proposed | None:
     if edit is None or not (wants_more(edit, ledger) or (domains and goes_over(edit, ledger))):
         return None
     refused = ledger.edit(edit.edit)
+    # For what an account forbids nobody need leave: no victim makes it allowed.
     return edit if refused is None or refused.reason is Reason.QUOTA_EXCEEDED else None
 
 
@@ -263,6 +264,7 @@ class Lack:
     def _needed(self, cluster: str, requests: Resources) -> int:
         """How many copies of these requests make the room that is lacking in a cluster."""
         lacks = self._lacks.get(cluster, Resources()).items()
+        # Rounded up: a copy leaves as a whole.
         needed = (-(-lack // requests[of]) for of, lack in lacks if requests[of])
         return max(needed, default=0)
 
@@ -270,6 +272,7 @@ class Lack:
         self, left: int, may_leave: Mapping[str, int], requests: Resources
     ) -> Mapping[str, int]:
         leaves = dict[str, int]()
+        # Where the preemptor's copies are, freed room may be of use to it; elsewhere it is of none.
         order = sorted(may_leave, key=lambda name: (name not in self._near, -may_leave[name], name))
         for name in order:
             if taken := min(may_leave[name], left, self._needed(name, requests)):

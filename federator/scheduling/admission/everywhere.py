@@ -86,6 +86,7 @@ def lacking(ask: Ask, held: Mapping[str, int], ledger: Ledger) -> dict[str, int]
         # Quota is asked for where the copies will go: clusters with more room score higher.
         joining_first = sorted(opened, key=lambda name: (-ledger.room(name, ask.shape), name))
         free = max(bounds.max_clusters - len(held.keys() & judged.keys()), 0)
+        # Clusters that have it stay among them, whatever room others have: its copies do not move.
         others = [name for name in joining_first if name not in held][:free]
         opened = [name for name in opened if name in held or name in others]
     lacks = {name: _most(ask, judged[name]) - held.get(name, 0) for name in opened}

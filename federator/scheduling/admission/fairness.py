@@ -98,6 +98,7 @@ class _FairSearch:
                 return True
         left = [holder for holder in candidates if self.trial.left(holder)]
         others = [holder for holder in left if holder.node != self.preemptor.node]
+        # Own work that leaves lowers the own share, so rivals that did not pass may pass now.
         return own and bool(others) and self.first(others, strategy)
 
     def second(self, candidates: Sequence[Holder]) -> bool:
@@ -120,6 +121,7 @@ class _FairSearch:
             if strategy == INITIAL:
                 passes = ours < theirs
             else:
+                # LessThanOrEqualToFinalShare compares with what the account has without this copy.
                 self.trial.move(holder, -1)
                 passes = ours <= self._shares(leaf)[1]
                 self.trial.move(holder, 1)

@@ -65,6 +65,8 @@ class Following:
             if commitment is None:
                 continue
             held = {each.cluster: n for each in commitment.holdings if (n := copies_of(each))}
+            # What a disruption budget says of where copies leave goes before what would be best
+            # here.
             most = held if commitment.whole else dict(victim.holder.clusters) or held
             copies = sum(most.values()) if commitment.whole else victim.copies
             if copies < sum(most.values()):
@@ -74,5 +76,6 @@ class Following:
 
 def _but_one(most: Mapping[str, int], opened: Collection[str]) -> dict[str, int]:
     """One copy less where most are, of the clusters in which the preemptor can begin."""
+    # Sorted first, so that the name decides between equals and not the order of the holdings.
     keeps = max(sorted(most), key=lambda name: (name in opened, most[name]))
     return {name: copies - (name == keeps) for name, copies in most.items()}

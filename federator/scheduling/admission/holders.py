@@ -178,6 +178,7 @@ def order(holder: Holder) -> tuple[int, int, str]:
 
 def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
     """The least number from low to high that is enough, where more is never less enough."""
+    # The largest first: if that is not enough, the search below it is wasted.
     if low > high or not enough(high):
         return None
     # By halves: each question counts the usage of a whole tree.
@@ -223,6 +224,7 @@ class Trial:
     def fill_back(self) -> tuple[Victim, ...]:
         """Gives back what was not needed in the end, the last taken first, so that nothing can be
         left out of what remains. The usage is as before the trial afterwards."""
+        # Reversed: the first taken are the first that shall leave, so they are given back last.
         for victim in reversed(list(self.taken.values())):
             keeps = least(
                 0,

@@ -57,6 +57,7 @@ def victims(
     ]
     candidates = [
         candidate
+        # Kueue's order: what is owed to the preemptor first, its own account's work last.
         for group in (near, other, own)
         for candidate in sorted(group, key=lambda entry: order(entry.holder))
     ]
@@ -85,6 +86,8 @@ def _attempts(
     below = all(usage.excess(preemptor.node, cell) < 0 for cell in preemptor.short)
     if not (near or other) or (forbidden and not below):
         return (True,)
+    # The attempts of Kueue, in its order: where the preemptor is nearer to a guarantee, or
+    # may preempt while it borrows, borrowing is tried first.
     return (False, True) if forbidden and not near else (True, False)
 
 
@@ -102,6 +105,7 @@ def _attempt(
         return usage.fits(preemptor.node, preemptor.needs)
 
     trial = Trial(usage, fits)
+    # First only copies with room of use too; quota alone decides only if these are too few.
     for where in (place, None) if place is not None else (None,):
         for candidate in candidates:
             if candidate.no_borrowing and borrowing:
@@ -137,6 +141,7 @@ def _most(candidate: _Candidate, preemptor: Preemptor, trial: Trial) -> int:
     between = path[: path.index(candidate.above)]
 
     def over() -> bool:
+        # An account between them that is within its guarantee protects all below it.
         return not any(usage.within(name, preemptor.short) for name in between)
 
     if not over():
@@ -164,6 +169,8 @@ def _others(
                     candidate = _classified(holder, preemptor, rules, above, nearer=nearer)
                     (near if nearer else other).append(candidate)
         holds, left = _holds(usage, above, left, preemptor)
+        # From here up the preemptor takes back what is its own, so later candidates are borrowers
+        # from it.
         nearer, done = nearer or holds, above
     return near, other
 
@@ -173,6 +180,7 @@ def _classified(
 ) -> _Candidate:
     if nearer:
         return _Candidate(holder, Why.RECLAIM, above)
+    # Kueue's maxPriorityThreshold: work above it is safe from preemptors that borrow.
     over = rules.threshold is not None and holder.priority > rules.threshold
     if rules.while_borrowing is Take.NEVER or holder.priority >= preemptor.priority or over:
         return _Candidate(holder, Why.RECLAIM, above, no_borrowing=True)
@@ -201,6 +209,8 @@ def _borrowers(usage: TreeUsage, above: str, done: str, preemptor: Preemptor) ->
     """The leaves below an account that hold more than their guarantee, with those between, without
     the part that is done."""
     for child in usage.children[above]:
+        # A child within its guarantee has borrowed nothing, even if accounts below it have from
+        # each other.
         if child in (done, preemptor.node) or usage.within(child, preemptor.short):
             continue
         if usage.children[child]:

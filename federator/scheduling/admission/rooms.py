@@ -121,6 +121,7 @@ class _Occupied:
 
     def frees(self, count: int) -> Iterator[tuple[str, Resources]]:
         for cluster, copies in self.clusters.items():
+            # Of a whole workload `count` is 0 or 1: one takes all its copies with it.
             share = copies * count if self.commitment.whole else count
             yield cluster, self.commitment.shape.requests * share
 
@@ -205,11 +206,13 @@ def victims(
     }
     promised = 0
     if not lent and of(ask, ledger.tree) is TakesRoom.BORROWED:
+        # What it borrows is no reason for OnDemand work to leave.
         promised = min(_promised(ask, ledger), lacks)
     whole = ask.whole or ask.policy.require_all
     followed = neighbours.followed(ask, ledger)
     trial, taken = _Trial(ask.shape.requests, there, followed), list[tuple[_Occupied, int]]()
     before = trial.fits()
+    # Preemptible first: it agreed to leave at any time, and OnDemand work keeps its place then.
     for tier, wanted in ((Tier.PREEMPTIBLE, lacks), (Tier.ON_DEMAND, promised)):
         if trial.fits() >= wanted:
             continue
@@ -222,6 +225,7 @@ def victims(
         parts = _parts(held, opened, _Guarantees(ledger, tier), spare, trial)
         _take_from(parts, ask, wanted, trial, taken)
     reached = min(trial.fits(), lacks)
+    # Copies must not stop for room that a preemptor which starts as a whole cannot use.
     if reached <= before or (whole and reached < lacks):
         return []
     return [
@@ -244,6 +248,7 @@ def _take_from(
         if before >= wanted:
             break
         most = min(trial.with_more(part, part.most), wanted)
+        # Small copies make room for one large copy only together, so they stay in the trial.
         if most <= before and not _small(part, ask):
             continue
         enough = least(1, part.most, lambda n, of=part, to=most: trial.with_more(of, n) >= to)  # type: ignore[misc]
@@ -283,6 +288,7 @@ def _kept(
 ) -> Iterator[tuple[_Occupied, int]]:
     """Without what is not needed in the end, the last taken first."""
     kept: list[tuple[_Occupied, int]] = []
+    # The last taken are the ones that the order wants to keep most.
     for part, count in reversed(taken):
         trial.give_back(part, count)
         needed = least(0, count, lambda n, of=part: trial.with_more(of, n) >= reached)  # type: ignore[misc]

@@ -109,6 +109,7 @@ def run(
     edited: dict[str, Proposed] = {}
     barred: list[Entry] = []
     due = {entry.ask.uid for entry in entries}
+    # Claims are judged although they are not due: a head would take what was freed for them.
     beside = [entry for entry in claims if entry.ask.uid not in due]
     claiming = frozenset(entry.ask.uid for entry in claims)
     for entry in (*entries, *beside):
@@ -137,6 +138,8 @@ def run(
             continue
         if managed(tree, root):
             judged.setdefault((root, entry.ask.tier), {})[entry.ask.uid] = entry
+    # Trees and tiers share no quota; sorted only so that messages and evictions come in the same
+    # order.
     for (root, tier), heads in sorted(judged.items()):
         contest = _Tree(root, tier, heads, commitments, ledger, spare=spare, edited=edited)
         contest.round.claiming = claiming
@@ -333,6 +336,8 @@ class _Tree:
         if not victims:
             return True
         ask, opened = following.ask, following.open_clusters(victims)
+        # Empty clusters: whether present copies make room is not known before victims are decided
+        # on. Only what could never begin is ruled out.
         takes = [self.ledger.could_take(name, ask.shape) for name in opened]
         together = ask.policy.division.max_clusters == 1
         return (max(takes, default=0) if together else sum(takes)) >= least
@@ -352,6 +357,7 @@ class _Tree:
             for name, place in judged.items()
             if place.refusal is None
         ]
+        # Only the member can tell whether there is room, so room is not all that it lacks.
         if PENDING in rooms:
             return False
         if want.there:
@@ -370,6 +376,7 @@ class _Tree:
             places[""] = frozenset(name for name, place in judged.items() if place.refusal is None)
         within = self.within.get(domain, frozenset())
         holds = {holding.cluster for holding in entry.standing.held if copies_of(holding)}
+        # Copies do not move for quota: those that run decide the domain.
         return holds <= within if holds else bool(within & places[""])
 
     def _note(self, uid: str, want: Want, verdict: Judged, staged: Admissions) -> None:

@@ -114,6 +114,7 @@ class TreeHolders:
             if parts:
                 yield make(uid=commitment.uid, each=total)
             return
+        # Sorted: names of parts must not depend on the order of the shares.
         for number, (at, copies) in enumerate(sorted(parts.items())):
             uid = commitment.uid if not number else f"{commitment.uid} {number}"
             holder = make(uid=uid, each=self._cells(requests, at), copies=copies)

@@ -69,6 +69,8 @@ class TreeUsage:
             for name in self.paths[node]:
                 before, kept = use[name], bounds[name].kept
                 use[name] = before + more
+                # What an account keeps for itself (lendingLimit) is no use of its parent: only what
+                # is beyond it is passed on, as in Kueue's resource nodes.
                 more = max(before + more - kept, 0) - max(before - kept, 0)
                 if not more:
                     break
@@ -81,6 +83,7 @@ class TreeUsage:
         use, best, kept = self._use[cell], UNLIMITED, 0
         for name in self.paths[node]:
             bound = bounds[name]
+            # What it keeps and does not use is had without a question to the accounts above.
             own = max(bound.kept - use[name], 0)
             if bound.most is not None:
                 best = min(best, kept + max(own, bound.most - use[name]))
@@ -138,6 +141,7 @@ class TreeUsage:
         path = self.paths[node]
         if self.excess(node, cell, amount) <= 0 or len(path) == 1:
             return 0, len(path) > 1
+        # On the way up each account asks its parent only for what it does not keep itself.
         left = amount - self.kept_free(node, cell)
         for name in path[1:]:
             if self.excess(name, cell, left) <= 0:
@@ -153,6 +157,8 @@ class TreeUsage:
             return NO_SHARE
         borrowed: dict[str, int] = {}
         for cell in self.bounds:
+            # All domains of a resource add up: an account must not look poor because it borrows in
+            # many.
             if (over := self.excess(node, cell)) > 0:
                 resource = resource_of(cell)
                 borrowed[resource] = borrowed.get(resource, 0) + over
@@ -168,6 +174,7 @@ class TreeUsage:
             default=Fraction(0),
         )
         weight = self.tree.accounts[self.account[node]].weight if node in self.tree.accounts else 1
+        # Kueue: weight 0 means infinite share. The first element says so without a division.
         return (1, part) if weight == 0 else (0, part / weight)
 
     def borrows(self, node: str) -> bool:

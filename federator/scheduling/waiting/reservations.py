@@ -81,6 +81,8 @@ def in_one_cluster(ask: Ask) -> bool:
         return True
     division = ask.policy.division
     bounds = [division.max_per_cluster, *(each.of(ask.at_once) for each in division.per_cluster)]
+    # It is divided then, and would start with parts in several clusters: one reservation is no
+    # help.
     if any(most is not None and most < ask.at_once for most in bounds):
         return False
     alone = ask.policy.require_all and division.max_clusters == 1
@@ -124,6 +126,8 @@ class Reservations:
         if any(account.backfills for account in quotas):
             tree = self._tree = commitments.tree(quotas)
             some = (ask for ask in waiting if ask.key not in due and reserves(ask, tree))
+            # A reservation looks at every cluster's future, so a long queue of them would take the
+            # cycle.
             self.waiting = tuple(heapq.nsmallest(MOST, some, key=ordering.standing))
 
     @property
@@ -157,6 +161,8 @@ class Reservations:
         late = {
             self._ledger.world.at[kept.cluster]: kept
             for kept in self._made.values()
+            # Backfilling: work that surely ends before the reserved start delays nobody, and needs
+            # no room beside it.
             if ask.run_s is None or self._ledger.snapshot.as_of + ask.run_s > kept.start_s
         }
         if late or self._claimed or self._buffer:
@@ -172,6 +178,8 @@ class Reservations:
             if future is not None:
                 most = future.beside(kept.start_s, kept.pods, shape.pods, int(left[at]))
             if most < left[at]:
+                # The array is the ledger's own, which counts it once for all workloads of the
+                # shape.
                 left = left if left is not rooms else np.array(rooms)
                 left[at] = most
         return left
@@ -211,6 +219,8 @@ class Reservations:
         """Keeps room for a workload that waits, where it is there first. `now`: also where it has
         room already."""
         pods, best = wanted(ask), (math.inf, "")
+        # By a lower bound that is cheap: the search of a future costs much more, and most are never
+        # made.
         for soonest_s, name, future in sorted(self._choices(ask, pods, now=now), key=_SOONEST):
             if (soonest_s, name) >= best:
                 break  # what follows is not there before it either
@@ -272,6 +282,7 @@ class Reservations:
         for commitment in running:
             if commitment.ends_s is None:
                 continue
+            # One that is overdue still runs, so it ends now at the earliest.
             at_s = max(commitment.ends_s, now_s)
             for holding in commitment.holdings:
                 if holding.cluster == cluster and (copies := copies_of(holding)):

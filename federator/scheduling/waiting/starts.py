@@ -209,6 +209,8 @@ class _Play:
         """uid -> when it has all it lacks."""
         queue = [self.waiter(ask, missing[ask.uid]) for ask in ordered]
         starts: dict[str, float] = {}
+        # Bounded: with thousands of running jobs later ends would change figures that nobody relies
+        # on.
         for _ in range(MOST):
             full: set[object] = set()
             queue = [waiter for waiter in queue if not self._starts(waiter, full)]
@@ -228,6 +230,7 @@ class _Play:
         room at this instant."""
         ask = waiter.ask
         pods = reservations.wanted(ask) if waiter.together else ((ask.shape, 1),)
+        # Nothing ends within an instant, so what had no room has none for an equal one either.
         like = (pods, waiter.clusters)
         if like in full:
             return False
