@@ -10,7 +10,7 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,11 @@ SILENT_S: Final = 2.0
 """A store that could not be reached is not asked again for so many seconds."""
 MEMORY_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the files that are kept in memory, as they are and as they were read."""
+SMALL_BYTES: Final = 4096
+"""A workflow of no more bytes is filled in without a thread: that takes a fraction of a millisecond,
+and some milliseconds with the longest parameters."""
+SHOWN_MAX: Final = 4
+"""Policies of which the outcome is kept with a version."""
 _NAMES_MAX: Final = 4096
 
 
@@ -57,6 +62,8 @@ class _Held:
 
     kept: Kept
     workflow: Workflow
+    shown: list[tuple[Policy, Provenance]] = field(default_factory=list)
+    """What its statements show under the last policies, where that is all that they ask for."""
 
     @property
     def size(self) -> int:
@@ -117,7 +124,7 @@ class Artifacts:
     ) -> Rendered:
         """See `ports.Versions`."""
         asked = artifact.workflow, parameters, namespace
-        if artifact.bytes <= SMALL_BYTES:
+        if artifact.small:
             objects, values = workflows.render(*asked)
         else:
             objects, values = await asyncio.to_thread(workflows.render, *asked)
@@ -137,7 +144,7 @@ class Artifacts:
         held, new = await self._version(ref, version, digest, allowing[0])
         policy = _policy_for(held.workflow, namespace, allowing)
         try:
-            shown = await _shown(held.kept.envelopes, digest, policy)
+            shown = await _shown(held, policy)
             again = bool(shown.problems)
         except ArtifactRefused as problem:
             if new or cached or problem.reason is not Reason.PROVENANCE:
@@ -146,7 +153,8 @@ class Artifacts:
         if again and not new and not cached:
             shown = await self._checked_again(ref, version, held, policy)
         _check_build(held.workflow, shown)
-        return Artifact(ref, version, digest, held.workflow, policy, shown, cached)
+        small = len(held.kept.fetched.file) <= SMALL_BYTES
+        return Artifact(ref, version, digest, held.workflow, policy, shown, cached, small)
 
     async def _digest(self, ref: Reference, version: str, policy: Policy) -> tuple[str, bool]:
         """The digest of a version, and whether it is the one last seen."""
@@ -220,17 +228,23 @@ class Artifacts:
         store = self.store(ref)
         envelopes = await store.envelopes(ref, version, digest, policy)
         if envelopes != held.kept.envelopes:
-            held = replace(held, kept=replace(held.kept, envelopes=envelopes))
+            held = _Held(replace(held.kept, envelopes=envelopes), held.workflow)
             self._hold((str(ref), digest), held)
             await self._keep(ref, version, held.kept)
-        return await _shown(envelopes, digest, policy)
+        return await _shown(held, policy)
 
 
-async def _shown(envelopes: Sequence[bytes], digest: str, policy: Policy) -> Provenance:
-    """In a thread: signatures and JSON of sixteen statements take a tenth of a second."""
-    if policy.mode is Mode.OFF:
-        return provenance.check(envelopes, digest, policy)
-    return await asyncio.to_thread(provenance.check, envelopes, digest, policy)
+async def _shown(held: _Held, policy: Policy) -> Provenance:
+    """In a thread: signatures and JSON of sixteen statements take a tenth of a second. The outcome
+    follows from the statements and the policy alone."""
+    for known, shown in held.shown:
+        if known == policy:
+            return shown
+    envelopes, digest = held.kept.envelopes, held.kept.fetched.digest
+    shown = await asyncio.to_thread(provenance.check, envelopes, digest, policy)
+    if not shown.problems:
+        held.shown[:] = [(policy, shown), *held.shown[: SHOWN_MAX - 1]]
+    return shown
 
 
 def _reference(source: str, version: str) -> Reference:

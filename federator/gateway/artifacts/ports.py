@@ -160,6 +160,8 @@ class Artifact:
     cached: bool = False
     """Whether the store could not be asked, so that the digest is the one last seen for this
     version."""
+    small: bool = False
+    """Whether its objects take no thread to fill in."""
 
 
 @dataclass(frozen=True, slots=True)

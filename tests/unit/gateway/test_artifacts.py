@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from federator.api.submissionpolicy import Policy
-from federator.gateway.artifacts.artifacts import FRESH_S, SILENT_S, Artifacts
+from federator.gateway.artifacts.artifacts import FRESH_S, SILENT_S, SMALL_BYTES, Artifacts
 from federator.gateway.artifacts.cache import Cache
 from federator.gateway.artifacts.images import Images
 from federator.gateway.artifacts.ports import (
@@ -98,6 +98,17 @@ async def test_a_signed_version_is_pinned_and_rendered(store: Store) -> None:
     assert list(rendered.images) == list(rendered.images.values())
 
 
+async def test_a_large_file_is_filled_in_like_a_small_one(store: Store) -> None:
+    small = await store.resolve(await _signed(store))
+    digest = await store.put("v2", made.WORKFLOW + b"\n# " + b"x" * SMALL_BYTES + b"\n")
+    await store.attach(digest, *made.good(digest))
+    large = await store.resolve("v2")
+
+    assert (small.small, large.small) == (True, False)
+    filled = [await store.artifacts.render(each, {"replicas": 3}, "ads") for each in (small, large)]
+    assert filled[0].objects == filled[1].objects
+
+
 @pytest.mark.parametrize(
     ("source", "version", "reason", "path"),
     [
@@ -183,6 +194,16 @@ async def test_a_review_that_was_signed_later_is_found(store: Store) -> None:
     await store.attach(digest, reviewed)
 
     assert (await store.resolve()).provenance.verified
+
+
+async def test_signatures_are_checked_once_for_each_policy(store: Store) -> None:
+    await _signed(store)
+    policies = [made.policy(), made.policy(name="other")]
+
+    shown = [(await store.resolve("v1", each)).provenance for each in policies * 3]
+
+    assert all(each.verified for each in shown)
+    assert len({id(each) for each in shown}) == len(policies)
 
 
 async def test_a_policy_that_stops_trusting_a_key_counts_from_the_next_submission(
