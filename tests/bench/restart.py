@@ -126,7 +126,9 @@ async def _run(count: int, room: Path) -> list[Result]:
 
 
 async def _copied(federation: Federation, count: int) -> None:
-    """Places one workload with a hub and copies what came of it."""
+    """Places one workload with a hub and copies what came of it. That hub stands for election, so
+    that it leaves a released Lease, as each hub that is stopped in order."""
+    federation.election = True
     federation.start_hub()
     host = federation.client("host")
     await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")

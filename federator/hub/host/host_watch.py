@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.api import clusterstandard, federatedquota, membercluster, raw
@@ -68,6 +68,7 @@ class Hosting:
         clock: Clock,
         rng: random.Random,
         on_member: Callable[[str, Mapping[str, Any] | None], None],
+        looked: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.state = state
         self.host = host
@@ -75,6 +76,10 @@ class Hosting:
         self.clock = clock
         self.rng = rng
         self.on_member = on_member
+        self._looked = looked
+        """Returns once the Lease of the hubs was looked at: decisions are listed after that."""
+        self._decisions_since_s = float("-inf")
+        """From when on, on `Clock.elapsed()`, all decisions were read with the present key."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue(
             "refreshing", rng=rng, metrics=state.metrics
         )
@@ -98,12 +103,13 @@ class Hosting:
         self._standards = self._reflector(
             clusterstandard.KIND, clusterstandard.to_probe_rule, self._standard_changed
         )
+        self._decisions = self._reflector(
+            "PlacementDecision", state.read_record, self._record_changed, own_version
+        )
         self._others = [
             self._invariants,
             self._standards,
-            self._reflector(
-                "PlacementDecision", state.read_record, self._record_changed, own_version
-            ),
+            self._decisions,
             policies,
             self._reflector(
                 "ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")
@@ -131,6 +137,10 @@ class Hosting:
             for reflector in self._workloads:
                 _begin(group, reflector)
             await self._take_key()
+            if self._looked is not None:
+                await self._looked()
+            if self.state.seals.usable:
+                self._decisions_since_s = self.clock.elapsed()
             for reflector in self._others:
                 _begin(group, reflector)
             group.create_task(self._pause_reflector.run(), name="host pause")
@@ -206,13 +216,30 @@ class Hosting:
                 except errors.ApiError as trouble:
                     log.info("the next leader looks at the decisions again: %s", trouble)
 
+    def key_changed(self) -> None:
+        """The key of decisions is another one: what was read before was not checked with it."""
+        self._decisions_since_s = float("-inf")
+
+    def have_read_all(self, vacant_s: float) -> bool:
+        """Whether all that the former leader wrote has been read, if none has led since
+        `vacant_s`: the list was begun later, and its watch has stood since."""
+        watched = self._decisions.store.synced and self._decisions.trouble is None
+        return watched and self._decisions_since_s >= vacant_s
+
+    async def catch_up(self, vacant_s: float) -> None:
+        """Before this hub leads, where no other has led since `vacant_s`: lists the decisions again
+        if the former leader may have written some since they were listed. Watches that wait to be
+        reopened are opened now."""
+        read = self.have_read_all(vacant_s)
+        for reflector in self.reflectors:
+            reflector.hurry()
+        if not read:
+            await self.reread_decisions()
+
     async def reread_decisions(self) -> None:
         """Lists all decisions, stores them and forgets those that are gone: the last writes of the
         former leader may not have come by watch yet. Decisions must be charged before anything is
-        decided, and members must not get what the host no longer records. Watches that wait to be
-        reopened are opened now."""
-        for reflector in self.reflectors:
-            reflector.hurry()
+        decided, and members must not get what the host no longer records."""
         kind = registry.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 

@@ -117,7 +117,13 @@ class Controllers:
         self.asking = Asking(state, clock=clock, rng=rng)
         self._make_leaving(around)
         self.hosting = Hosting(
-            state, client, around.documents, clock=clock, rng=rng, on_member=on_member
+            state,
+            client,
+            around.documents,
+            clock=clock,
+            rng=rng,
+            on_member=on_member,
+            looked=around.elector.looked.wait if around.elector is not None else None,
         )
 
     def _make_deciding(self, around: Surroundings, applier: Applier) -> None:

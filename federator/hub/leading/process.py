@@ -235,6 +235,8 @@ class HubProcess:
             await asyncio.sleep(0.02)
         self.on_warm()
         self._warmed.set()
+        if self.elector is not None:
+            self.elector.hurry()
         log.info(
             "hub is warm: %d workloads, %d members",
             len(self.state.workloads),
@@ -261,7 +263,10 @@ class HubProcess:
             await self._insist("the key of decisions", self._take_key)
             if self.elector is not None:
                 self.state.inherit(self.elector.inherited)
-                await self._insist("the decisions", self.controllers.hosting.reread_decisions)
+                vacant_s = self.elector.vacant_s
+                await self._insist(
+                    "the decisions", lambda: self.controllers.hosting.catch_up(vacant_s)
+                )
             await self._insist("the clusters that decisions name", self._meet_named)
             term = self.state.begin_term(transitions)
             if self.elector is not None and term > transitions:
@@ -308,7 +313,8 @@ class HubProcess:
 
     async def _take_key(self) -> None:
         """Reads the key by which our decisions are recognised; the first leader makes it."""
-        await self.state.seals.load(self.host, self.options.system_namespace, make=True)
+        if await self.state.seals.load(self.host, self.options.system_namespace, make=True):
+            self.controllers.hosting.key_changed()
 
     async def _announce(self, elector: Elector) -> None:
         """Publishes this hub's address at once, not with the next renewal."""

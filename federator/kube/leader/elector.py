@@ -7,6 +7,7 @@ it can send anything (F10).
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -77,6 +78,11 @@ class Elector:
         leader."""
         self.seen: ObservedLease | None = None
         """The Lease as last read while observing."""
+        self.looked = asyncio.Event()
+        """The first try on the Lease is over, whatever it showed."""
+        self.vacant_s = float("inf")
+        """From when on, on `Clock.elapsed()`, no other candidate can have led before this process
+        began to lead."""
         self._client = client
         self._ref = ObjectRef(lease.API_VERSION, "leases", namespace, name, "Lease")
         self._clock = clock
@@ -97,7 +103,7 @@ class Elector:
         """Annotations of the Lease as it was taken."""
         self._asking: list[asyncio.Future[bool]] = []
         """Tasks that wait for a renewal with the present notes."""
-        self._asked = asyncio.Event()
+        self._asked, self._hurried = asyncio.Event(), asyncio.Event()
         if metrics is not None:
             metrics.leading(False)
 
@@ -119,6 +125,10 @@ class Elector:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal
         on."""
         self.term = max(self.term, min(term, lease.TRANSITIONS_MAX))
+
+    def hurry(self) -> None:
+        """This process is a candidate now: the next look at the Lease does not wait."""
+        self._hurried.set()
 
     async def note(self) -> bool:
         """Renews without delay so that the Lease carries `notes` as they are now, for the next
@@ -165,6 +175,7 @@ class Elector:
             begun = self._clock.elapsed()
             event = await self._try(lambda: self._stand(candidate), self.options.standing_s(failed))
             failed = failed + 1 if event is LeaseEvent.FAILED else 0
+            self.looked.set()
             if (
                 event is LeaseEvent.WON
                 and self._clock.elapsed() < begun + self.options.renew_deadline_s
@@ -173,9 +184,11 @@ class Elector:
                 self._move(event)
                 log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
                 return
-            await asyncio.sleep(
-                self._pause(begun, expectant=event is not LeaseEvent.FAILED and candidate())
-            )
+            expectant = event is not LeaseEvent.FAILED and candidate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause(begun, expectant=expectant)):
+                    await self._hurried.wait()
+            self._hurried.clear()
 
     def _pause(self, begun: float, *, expectant: bool) -> float:
         """Until the next look: sooner when the Lease becomes free before that."""
@@ -199,7 +212,7 @@ class Elector:
         stamp = self._clock.rfc3339_micro()
         if self._clock.elapsed() < self._free_at(self.seen):
             return await self._mark(obj, stamp) if lease.unheld(self.seen) else LeaseEvent.TAKEN
-        self._claimed = stamp
+        self._claimed, self.vacant_s = stamp, self._free_at(self.seen)
         body, term = lease.claim(
             obj, self._ref, identity=self.identity, stamp=stamp, options=self.options
         )

@@ -36,10 +36,14 @@ class Pair(World):
         super().__init__(small_fleet(), HubOptions(), seed, hubs=2)
         self.written: list[tuple[float, str, str, str, str, int]] = []
         """What hubs have written besides leases: (time, hub, cluster, method, resource, status)."""
+        self.listed: Counter[str] = Counter()
+        """How often each hub has listed the decisions."""
 
     def heard(self, process: str, cluster: str, request: Request, status: int) -> None:
         super().heard(process, cluster, request, status)
         sending = Sending(process, cluster, request)
+        if request.path.endswith("/placementdecisions") and request.method == "GET":
+            self.listed[process] += "watch" not in dict(request.query)
         if sending.writes and is_hub(process) and "/leases" not in request.path:
             now = asyncio.get_running_loop().time()
             self.written.append((now, *spoken(sending), status))
@@ -341,5 +345,50 @@ def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_and_none_newer_th
         newer = alike("newer", "1000000")
         await hub.controllers.hosting.reread_decisions()
         assert set(hub.state.records) == {there, newer}
+
+    play(scenario)
+
+
+def test_a_hub_that_starts_after_an_orderly_stop_lists_the_decisions_once() -> None:
+    async def scenario(pair: Pair) -> None:
+        await pair.serve("web")
+        await pair.settle()
+        for name in pair.federation.hub_names:
+            await pair.federation.kill(name)
+        pair.listed.clear()
+        pair.federation.start_hub("hub-0")
+        assert await pair.until("hub-0") < 5.0
+        assert pair.listed == {"hub-0": 1}
+        await pair.scale("web", 9)
+        await pair.settle()
+
+    play(scenario)
+
+
+def test_a_hub_that_follows_a_leader_lists_the_decisions_again() -> None:
+    """The former leader may have written decisions since the first list."""
+
+    async def scenario(pair: Pair) -> None:
+        await pair.serve("web")
+        await pair.settle()
+        stopped, heir = pair.leader(), pair.standby()
+        assert pair.listed[heir] == 1
+        await pair.federation.kill(stopped)
+        await pair.until(heir)
+        assert pair.listed[heir] == 2
+
+    play(scenario)
+
+
+def test_a_hub_that_starts_while_a_crashed_leader_holds_the_lease_lists_them_again() -> None:
+    async def scenario(pair: Pair) -> None:
+        await pair.serve("web")
+        await pair.settle()
+        await pair.federation.kill(pair.standby())
+        await pair.crash(pair.leader())
+        pair.listed.clear()
+        pair.federation.start_hub("hub-0")
+        await pair.until("hub-0")
+        assert pair.listed == {"hub-0": 2}
 
     play(scenario)

@@ -308,3 +308,41 @@ async def test_a_first_start_where_nobody_can_have_led_does_not_wait() -> None:
     await asyncio.sleep(3)
     assert isinstance(one.died_of(), LeaseLost)
     await world.end()
+
+
+@on_virtual_time
+async def test_a_process_that_becomes_a_candidate_takes_a_free_lease_without_a_pause() -> None:
+    world = LeaseWorld()
+    (former,) = await world.begin("former")
+    await world.until("former", FIRST_S)
+    await former.stop()
+    able: list[bool] = []
+    heir = world.candidate("heir")
+    task = asyncio.create_task(heir.elector.lead(heir.work, candidate=lambda: bool(able)))
+    await heir.elector.looked.wait()
+    await asyncio.sleep(5.1)
+    begun = heir.clock.elapsed()
+    able.append(True)
+    heir.elector.hurry()
+    await asyncio.sleep(0.05)
+    assert heir.leading
+    assert heir.elector.vacant_s < begun - 5.0
+    task.cancel()
+    await asyncio.wait([task])
+    await world.end()
+
+
+@on_virtual_time
+async def test_a_lease_that_ran_out_is_vacant_only_from_its_end_on() -> None:
+    """Its holder may have led until then."""
+    world = LeaseWorld()
+    (former,) = await world.begin("former")
+    await world.until("former", FIRST_S)
+    await former.kill()
+    heir = world.candidate("heir").start()
+    begun = heir.clock.elapsed()
+    await world.until("heir", LONGEST_S)
+    duration_s = heir.elector.options.duration_s
+    assert begun + duration_s <= heir.elector.vacant_s <= heir.clock.elapsed()
+    await heir.stop()
+    await world.end()
