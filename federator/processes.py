@@ -20,6 +20,10 @@ from federator.settings import Settings
 
 log = logging.getLogger(__name__)
 
+RETURN_S = 30.0
+"""Seconds from one return of freed memory to the next: connections, lists and bursts of events
+leave pages free for a long time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -48,7 +52,7 @@ async def serve(
     if settings.serve.enabled:
         port = await status.start(settings.serve.host, settings.serve.port)
         log.info("serving /metrics, /healthz and /readyz on %s:%d", settings.serve.host, port)
-    task = asyncio.ensure_future(work)
+    task, returning = asyncio.ensure_future(work), asyncio.ensure_future(_return_memory())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
@@ -57,7 +61,16 @@ async def serve(
     except asyncio.CancelledError:
         log.info("stopped")
     finally:
+        returning.cancel()
         await status.close()
+
+
+async def _return_memory() -> None:
+    """Gives freed memory back to the system now and then. In a thread: where much is free it takes
+    some milliseconds."""
+    while True:
+        await asyncio.sleep(RETURN_S)
+        await asyncio.to_thread(malloc.return_free_pages)
 
 
 async def run_member(

@@ -36,6 +36,29 @@ def test_pages_that_are_forgotten_leave_no_gaps() -> None:
     assert resident_kb("returned") < resident_kb("kept") - 30 * 1024
 
 
+FREED = """
+from federator.process import malloc
+def resident():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+freed, kept = [], []
+for _ in range(300):
+    freed.append(bytearray(100 << 10))
+    kept.append(bytes(600))
+freed.clear()
+before = resident()
+assert malloc.return_free_pages()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps free pages")
+def test_free_pages_between_blocks_in_use_go_back() -> None:
+    command = [sys.executable, "-c", FREED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) > 20 * 1024
+
+
 KEPT = """
 import gc
 from federator.process import malloc
