@@ -263,30 +263,6 @@ def test_nothing_is_sent_twice_when_a_kept_connection_turns_out_to_be_dead(run: 
     run(main())
 
 
-def test_requests_one_by_one_stay_on_the_connection_that_was_used_last(run: Run) -> None:
-    """So that those that a burst has opened rest, and are closed."""
-    burst, used = 3, list[object]()
-    together = asyncio.Event()
-
-    async def handler(_asked: Asked, writer: asyncio.StreamWriter) -> None:
-        used.append(writer.get_extra_info("peername"))
-        if len(used) == burst:
-            together.set()
-        await together.wait()
-        writer.write(answer(OBJECT))
-
-    async def main() -> None:
-        async with serving(handler) as server, Speaking(server) as client:
-            await asyncio.gather(*(client.get(REF) for _ in range(burst)))
-            assert len(set(used)) == burst
-            for _ in range(burst + 1):
-                await client.get(REF)
-            assert len(set(used[burst:])) == 1
-            assert server.connections == burst
-
-    run(main())
-
-
 def test_a_refused_connection_is_unreachable(run: Run) -> None:
     async def main() -> None:
         async with serving(replying(b"")) as server:

@@ -33,7 +33,8 @@ HEADER_BYTES = 16 * 1024
 HEADERS_MAX = 100
 KEPT_S = 15.0
 """How long a connection is kept that no request uses, in seconds: longer than from one probe of a
-member to the next."""
+member to the next, and shorter than from one to the next but one. aiohttp takes the connection that
+has rested longest, so two that probes use in turn would both stay otherwise, 45 KB each."""
 _CHUNK_BYTES = 1024 * 1024
 
 
@@ -212,7 +213,7 @@ class HttpTransport:
             # Not by the loop's threads: uvloop has two lookups at once for all members, and the
             # names of a lost zone would keep those of all others waiting.
             self._resolver = aiohttp.AsyncResolver()
-        connector = _LastFirst(
+        connector = aiohttp.TCPConnector(
             ssl=self.endpoint.tls if self.endpoint.tls is not None else True,
             limit=limit,
             keepalive_timeout=KEPT_S,
@@ -255,18 +256,6 @@ class HttpTransport:
     def _spared(self) -> int:
         """How many descriptors its connections leave alone."""
         return shortage.reserve() if self.endpoint.spares else 0
-
-
-class _LastFirst(aiohttp.TCPConnector):
-    """Takes the connection that was used last. aiohttp takes the one that has rested longest: what
-    a burst of requests has opened is then used in turn, and none is ever idle for long enough to be
-    closed. A connection takes 45 KB, and a hub has a thousand members."""
-
-    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        super()._release(key, protocol, should_close=should_close)
-        kept = self._conns.get(key)
-        if kept and kept[-1][0] is protocol:
-            kept.rotate(1)  # aiohttp takes the first
 
 
 class _GuardRefused(OSError):
