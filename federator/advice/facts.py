@@ -20,7 +20,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds.natives import NATIVES, POD_GROUP, qualified
 from federator.kube import clock as clocks
-from federator.model import shards
+from federator.model import plaintext, shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share, Verdict
 from federator.model.fleet import copies_of
@@ -33,7 +33,6 @@ from federator.placement.explain import Explanation
 from federator.placement.policy import mentions
 from federator.placement.quota import quota
 from federator.placement.selection import filters
-from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
 UNHEARD: Final = "ClusterUnknown"
@@ -156,8 +155,8 @@ def _waits(situation: Situation, workload: Workload, missing: int) -> dict[str, 
             expected = waiter.expected
             place = {"position": position, "from": "", "to": ""}
             if expected is not None:
-                place["from"] = reservations.moment(expected.low_s)
-                place["to"] = reservations.moment(expected.high_s)
+                place["from"] = plaintext.moment(expected.low_s)
+                place["to"] = plaintext.moment(expected.high_s)
     return {"missing": missing, "waits": place}
 
 

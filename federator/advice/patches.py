@@ -27,7 +27,6 @@ class Patch:
 
     @property
     def command(self) -> str:
-        """The command for a shell."""
         where = f" -n {self.namespace}" if self.namespace else ""
         text = json.dumps(self.body, separators=(",", ":"))
         if self.type == "create":
@@ -120,7 +119,7 @@ def _steps(before: Any, after: Any, path: str, *, inside: bool = False) -> list[
         isinstance(before, list)
         and isinstance(after, list)
         and len(before) == len(after)
-        and _holds_objects(before)
+        and all(isinstance(entry, Mapping) for entry in before)
     ):
         return [
             step
@@ -128,10 +127,6 @@ def _steps(before: Any, after: Any, path: str, *, inside: bool = False) -> list[
             for step in _steps(old, new, f"{path}/{index}", inside=True)
         ]
     return [_Step({"op": "replace", "path": path, "value": after}, inside)]
-
-
-def _holds_objects(entries: list[Any]) -> bool:
-    return all(isinstance(entry, Mapping) for entry in entries)
 
 
 def _merge(before: Obj, after: Obj) -> dict[str, Any]:

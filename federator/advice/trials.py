@@ -5,6 +5,7 @@ A `HostState` is the host's objects with some of them changed, and what placing 
 by the same code as for the present objects. Off the hot path.
 """
 
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -88,7 +89,6 @@ class HostState:
         return replace(world, rules=rules)
 
     def with_view(self, view: ClusterView) -> "HostState":
-        """The world with this view of a cluster."""
         clusters = {**self.snapshot.clusters, view.name: view}
         return replace(self, snapshot=replace(self.snapshot, clusters=clusters))
 
@@ -241,13 +241,7 @@ def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:
 
 def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
     """The smallest value in low..high for which `enough` holds; `high` is assumed to be enough."""
-    while low < high:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return low + bisect.bisect_left(range(low, high), True, key=enough)
 
 
 def most(low: int, high: int, enough: Callable[[int], bool], guess: int) -> int:

@@ -151,7 +151,6 @@ def covers(obj: Obj, labels: Mapping[str, str]) -> bool:
 
 
 def to_standard(obj: Obj) -> Standard:
-    """What it asks for."""
     return Standard(
         name=raw.text(obj, "metadata", "name"),
         manifests=tuple(raw.objects(obj, "spec", "manifests")),

@@ -10,12 +10,13 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import Final
 
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.model import plaintext
 from federator.model.schedule import YEARS_AHEAD, BadSchedule, Schedule, parse, zone_of
 
 WINDOWS_MAX: Final = 8
@@ -182,15 +183,10 @@ def _windows(
     return tuple(windows), problems
 
 
-def stamp(moment_s: int) -> str:
-    """The time of a window, as people write it."""
-    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def closed(obj: Obj, now_s: float) -> str:
     """Why nothing new is sent there, as a part of a sentence; "" where no window is near."""
     now = of(obj, now_s).now
     if not now.closed:
         return ""
-    begins, ends = stamp(now.begins_s), stamp(now.ends_s)
+    begins, ends = plaintext.moment(now.begins_s), plaintext.moment(now.ends_s)
     return f"is to be worked on from {begins} to {ends} (spec.maintenance)"

@@ -37,7 +37,7 @@ from federator.api.memberfields import Credentials, ProbeStatus, StatedFields, S
 from federator.api.raw import Obj
 from federator.api.schedulefields import BeforeText, LastsText, ScheduleText, ZoneName
 from federator.api.tainttimes import HubTaint, TaintTime
-from federator.model import names
+from federator.model import names, plaintext
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 from federator.model.kubernetes.taints import UNREACHABLE_TAINT
@@ -141,7 +141,7 @@ class Spec(StatedFields):
                 "!has(oldSelf.clusterUID)"
                 " || (has(self.clusterUID) && self.clusterUID == oldSelf.clusterUID)",
                 "clusterUID is pinned when the cluster joins:"
-                " remove the MemberCluster and join the other cluster anew",
+                " remove the MemberCluster and join the other cluster again",
             )
         )
     )
@@ -374,7 +374,7 @@ def drain_wish(obj: Obj, now_s: float) -> DrainWish | None:
     now = maintenance.of(obj, now_s).now
     wishes = [raw.at(raw.objects(obj, "spec", "maintenance")[n], "drain") for n in now.closing]
     asked = next((wish for wish in wishes if isinstance(wish, dict)), None)
-    return _wish(asked, maintenance.stamp(now.begins_s)) if asked is not None else None
+    return _wish(asked, plaintext.moment(now.begins_s)) if asked is not None else None
 
 
 def _wish(asked: Obj, window: str) -> DrainWish:

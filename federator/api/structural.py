@@ -137,7 +137,7 @@ def _string(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
         yield FieldError(
             path,
             f"must be one of {', '.join(map(str, allowed))}, not {value[:40]!r}"
-            f"{_guess_in(value, allowed)}",
+            f"{_guess(value, dict.fromkeys(map(str, allowed)))}",
         )
         return
     if len(value) > schema.get("maxLength", len(value)):
@@ -148,10 +148,6 @@ def _string(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
     if len(value) < schema.get("minLength", 0):
         yield FieldError(path, "must not be empty")
     yield from _pattern(value, schema, path)
-
-
-def _guess_in(value: str, allowed: list[str]) -> str:
-    return _guess(value, dict.fromkeys(map(str, allowed)))
 
 
 def _pattern(value: str, schema: Schema, path: str) -> Iterator[FieldError]:

@@ -41,7 +41,6 @@ async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) ->
 
 
 def text(facts: Mapping[str, Any]) -> str:
-    """The facts as lines of text."""
     facts = plaintext.every(facts)
     identity, ready = facts["workload"], facts["ready"]
     reason = f" ({ready['reason']})" if ready["reason"] else ""

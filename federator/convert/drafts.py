@@ -148,7 +148,6 @@ class Draft:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of its pods."""
         return raw.text_map(self.spec, "template", "metadata", "labels")
 
     @property
@@ -306,7 +305,7 @@ def item_of(obj: Obj, origin: str) -> Item:
         if obj.get(field_name) is not None and not isinstance(obj[field_name], Mapping):
             problems.append(FieldError(field_name, "must be an object"))
     named = raw.text(obj, "metadata", "name") or raw.text(obj, "metadata", "generateName")
-    if not named and not _is_configuration(obj):
+    if not named and not raw.text(obj, "apiVersion").startswith("config.kueue.x-k8s.io/"):
         problems.append(FieldError("metadata.name", "is required"))
     if problems:
         raise BadInput(origin, shown, problems)
@@ -322,11 +321,6 @@ def item_of(obj: Obj, origin: str) -> Item:
             del meta["annotations"]
     clean.pop("status", None)
     return Item(clean, origin, live, obj)
-
-
-def _is_configuration(obj: Obj) -> bool:
-    """Whether it is a file of settings, which has no name."""
-    return raw.text(obj, "apiVersion").startswith("config.kueue.x-k8s.io/")
 
 
 def without_nulls(value: Any) -> Any:

@@ -11,9 +11,8 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.kinds import registry
 from federator.kinds.service import schema
-from federator.model import names
-from federator.model.names import WorkloadKey
 from federator.placement.policy import hostclaims
 from federator.placement.policy.hostclaims import HostClaims
 
@@ -187,7 +186,7 @@ def note_taken_hosts(drafts: Drafts) -> None:
     made = [*(item.obj for item in drafts.kept), *(draft.obj for draft in drafts.made)]
     for number, obj in enumerate(made):
         for _, host in _hosts(obj):
-            claims.put(host, _workload_key(obj), (0.0, number))
+            claims.put(host, registry.key_of(obj), (0.0, number))
     for draft in drafts.made:
         taken = _host_of_others(draft.obj, claims)
         if taken is not None:
@@ -202,20 +201,8 @@ def note_taken_hosts(drafts: Drafts) -> None:
 
 
 def _host_of_others(obj: Obj, claims: HostClaims) -> tuple[str, str, str] | None:
-    key = _workload_key(obj)
-    return hostclaims.taken_by(_hosts(obj), lambda host: claims.rival(host, key, _alike))
-
-
-def _alike(_: WorkloadKey) -> int:
-    return 0
-
-
-def _workload_key(obj: Obj) -> WorkloadKey:
-    return names.key(
-        raw.text(obj, "kind"),
-        raw.text(obj, "metadata", "namespace"),
-        raw.text(obj, "metadata", "name"),
-    )
+    key = registry.key_of(obj)
+    return hostclaims.taken_by(_hosts(obj), lambda host: claims.rival(host, key, lambda _: 0))
 
 
 def _hosts(obj: Obj) -> Iterator[tuple[str, str]]:

@@ -133,8 +133,6 @@ def _parent(item: Item) -> str:
 
 
 class Account:
-    """One account in the making."""
-
     def __init__(
         self, name: str, family: Family, flavors: Flavors, settings: Settings, *, by_domain: bool
     ) -> None:

@@ -29,8 +29,6 @@ MOST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Flavors:
-    """The flavors of all queues."""
-
     groups: Mapping[str, int]
     """Flavor -> the group of resources in which it is, from 0."""
     items: Mapping[str, Item]

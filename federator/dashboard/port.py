@@ -178,7 +178,6 @@ class Port:
         route: Route | None,
         parameters: Mapping[str, str],
     ) -> dict[str, Any]:
-        """What every page has."""
         live = parameters.get("live", "") != "off"
         follows = route is not None and route.live is not None and live
         rest = {name: text for name, text in parameters.items() if name not in listing.COMMON}

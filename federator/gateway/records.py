@@ -25,7 +25,6 @@ BASE_CHARS: Final = 43
 
 
 def identifier(namespace: str, workflow: str, key: str) -> str:
-    """The identifier of a submission."""
     return short_hash("submission", namespace, workflow, key, length=ID_CHARS)
 
 

@@ -499,7 +499,6 @@ class Metrics:
         self._lanes[cluster] = (limit, running, waiting)
 
     def task_broke(self, task: str) -> None:
-        """A supervised task broke."""
         self.child("federator_task_restarts_total", task).inc()
 
     def leading(self, leads: bool) -> None:

@@ -173,7 +173,6 @@ class Store(Generic[T]):
     # -- reading --------------------------------------------------------------
 
     def get(self, key: Key) -> T | None:
-        """The projection, or None."""
         return self._rows.get(key)
 
     def items(self) -> Mapping[Key, T]:
@@ -392,7 +391,6 @@ class Listing(Generic[T]):
         return rows, self._versions if self._version_of is None else {}, self._bytes
 
     def get(self, key: Key) -> tuple[Version, T | None]:
-        """Version and row of an object that is in the list."""
         row = self._rows[key]
         if row is None or self._version_of is None or key in self._versions:
             return self._versions[key], row

@@ -55,7 +55,6 @@ class Token:
 
 
 def is_bearer(token: str) -> bool:
-    """Whether it has the form of a bearer token."""
     return (
         0 < len(token) <= TOKEN_MAX and token.isascii() and token.isprintable() and " " not in token
     )

@@ -19,6 +19,7 @@ from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
+from federator.kube.store import version_number
 from federator.member import everynode, gangs, nativefigures, terminating
 from federator.member.cache import jobs, rows
 from federator.member.cache.rows import NativeRow, SliceRow
@@ -161,7 +162,9 @@ class RollUp:
         written = self._written.get(row.key)
         if written is None:
             return row
-        if written.uid == row.uid and _version(written) > _version(row):
+        if written.uid == row.uid and version_number(written.resource_version) > version_number(
+            row.resource_version
+        ):
             return written
         del self._written[row.key]
         return row
@@ -470,10 +473,6 @@ def _ready(seen: SliceObservation) -> Condition:
 
 def _latest_s(natives: list[NativeRow], field: str) -> int:
     return max((int(raw.epoch_s(raw.text(native.status, field))) for native in natives), default=0)
-
-
-def _version(row: SliceRow) -> int:
-    return int(row.resource_version) if row.resource_version.isdigit() else -1
 
 
 def _epoch_s(stamp: str) -> float:

@@ -26,7 +26,6 @@ class Manifest:
         return f"{self.origin}, document {self.document}" if self.document else self.origin
 
     def where_of(self, path: str) -> str:
-        """Where a field is."""
         line = self.line(path)
         return f"{self.where}, line {line}" if line else self.where
 

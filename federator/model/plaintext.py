@@ -9,6 +9,7 @@ escapes of its own syntax.
 
 import unicodedata
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -49,6 +50,11 @@ def clipped(text: str, limit: int = SENTENCE_MAX) -> str:
 def counted(number: int, noun: str, plural: str) -> str:
     """`1 copy`, `2 copies`."""
     return f"{number} {noun if number == 1 else plural}"
+
+
+def moment(epoch_s: float) -> str:
+    """A time in UTC as people read it, in whole seconds."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def unsafe(char: str) -> bool:

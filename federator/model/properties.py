@@ -152,7 +152,6 @@ def find(name: str) -> Property | None:
 
 
 def names() -> list[str]:
-    """All names, for messages."""
     return [*PROPERTIES, *(f"{prefix}.KEY" for prefix in PREFIXES)]
 
 

@@ -140,10 +140,14 @@ def cell(resource: str, domain: str) -> str:
 
 
 def resource_of(name: str) -> str:
-    """The resource of a cell."""
     return name.partition(_IN)[0]
 
 
 def domain_of(name: str) -> str:
     """The domain of a cell; "" for a resource over all clusters."""
     return name.partition(_IN)[2]
+
+
+def total(parts: Iterable[Resources]) -> Resources:
+    """The sum of some vectors."""
+    return sum(parts, ZERO)

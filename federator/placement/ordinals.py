@@ -322,7 +322,6 @@ def _worded(  # noqa: PLR0917 what `decide` knows by then
     mine: Mapping[str, Holding],
     seq: int,
 ) -> Decision:
-    """The decision with its sentences."""
     ask, wanted = plan.ask, max(plan.ask.count, 0)
     placed = sum(share.count for share in shares)
     counts = {share.cluster: share.count for share in shares}

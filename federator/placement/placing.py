@@ -17,8 +17,6 @@ from federator.placement.selection.candidates import Candidate, Place
 
 @dataclass(slots=True)
 class DivisionResult:
-    """Result of one division."""
-
     got: dict[str, int]
     """cluster -> copies or slots."""
     wanted: int

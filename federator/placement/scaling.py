@@ -70,7 +70,7 @@ def _when_short(ask: Ask, request: Request, divide: Divide) -> Decision:
     first = divide(ask, request)
     if not _lacks(ask, first, request.finished) or ask.policy.scale_up is ScaleUp.NEVER:
         return first
-    if _apart(ask):
+    if ask.ordinals is not None or ask.exclusive or ask.shape.parts:
         # Blocks, gangs and shards that run once are given in one piece.
         if first.moved or first.to_move:
             return first
@@ -112,10 +112,6 @@ def _lacks(ask: Ask, decision: Decision, finished: Ranges) -> bool:
 def _placed(decision: Decision) -> int:
     """Copies or slots that have a place under the policy."""
     return sum(share.slots for share in decision.shares) - decision.held
-
-
-def _apart(ask: Ask) -> bool:
-    return bool(ask.ordinals is not None or ask.exclusive or ask.shape.parts)
 
 
 def _nothing_moves(_: int, __: Mapping[str, int]) -> Allowance:

@@ -138,7 +138,7 @@ class Operators:
         if not self._stores["Job"].synced:
             return RequeueAfter(key, _RETRY_S, "Jobs are not listed yet")
         own = [job for _, job in self._stores["Job"].by_index("owner", obj["metadata"]["uid"])]
-        ended = _ended(obj)
+        ended = _is(obj, "Completed") or _is(obj, "Failed")
         verdict = None if ended else _verdict(obj, own)
         if ended or verdict is not None:
             for job in own:
@@ -234,10 +234,6 @@ def _owners(obj: dict[str, Any]) -> tuple[str, ...]:
 
 def _is(obj: Mapping[str, Any], type_: str) -> bool:
     return conditions.is_true(raw.items(obj, "status", "conditions"), type_)
-
-
-def _ended(obj: Mapping[str, Any]) -> bool:
-    return _is(obj, "Completed") or _is(obj, "Failed")
 
 
 def _verdict(obj: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> Condition | None:

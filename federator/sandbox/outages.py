@@ -38,7 +38,6 @@ class Outages:
         self._lost.discard(cluster)
 
     async def once(self, cluster: str, *, after_s: float, lasting_s: float) -> None:
-        """Loses the cluster once."""
         await asyncio.sleep(after_s)
         await self.lose(cluster)
         try:

@@ -62,8 +62,6 @@ which was under way has not arrived."""
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Result of one cycle."""
-
     decided: tuple[Decided, ...]
     """In decision order; each builds on those before it."""
     inadmissible: Mapping[WorkloadKey, Waiting]

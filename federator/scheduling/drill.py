@@ -113,7 +113,6 @@ def rank(ask: Ask) -> tuple[int, int]:
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries in that order."""
     return sorted(entries, key=lambda entry: (rank(entry.ask), entry.key))
 
 

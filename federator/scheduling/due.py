@@ -26,8 +26,6 @@ class Presence(NamedTuple):
 
 
 class TurnAction(StrEnum):
-    """What to do with a workload that has its turn."""
-
     FORGET = "Forget"
     """There is nothing to decide on it, and nothing to remember of it."""
     LEAVE = "Leave"

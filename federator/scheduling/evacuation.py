@@ -169,7 +169,6 @@ def _since(history: Sequence[Moved], since_s: float) -> int:
 
 
 def emptied(snapshot: FleetSnapshot, clusters: Collection[str]) -> FleetSnapshot:
-    """The fleet with these clusters being emptied."""
     views = {
         name: replace(view, draining=True) if name in clusters else view
         for name, view in snapshot.clusters.items()

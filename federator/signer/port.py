@@ -91,8 +91,8 @@ async def _csr(request: Incoming) -> x509.CertificateSigningRequest:
         return x509.load_pem_x509_csr(asked.csr.encode())
 
 
-def _document(document: Mapping[str, Any], status: int = 200) -> Outgoing:
-    return Outgoing(status, msgspec.json.encode(document))
+def _document(document: Mapping[str, Any]) -> Outgoing:
+    return Outgoing(200, msgspec.json.encode(document))
 
 
 def _refused(status: int, reason: str, detail: str, *, retry_s: int = 0) -> Outgoing:

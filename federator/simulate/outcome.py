@@ -258,8 +258,6 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure with its bounds."""
-
     name: str
     figure: str
     """Key of a figure of the report."""
@@ -273,8 +271,6 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """Result of one simulation."""
-
     name: str
     seed: int
     start_s: int

@@ -137,7 +137,6 @@ def document(
 
 
 def key_of(kind: str, obj: Obj) -> WorkloadKey:
-    """The key of a workload of that kind."""
     return names.key(
         kind, raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.status import conditions
+from federator.status import conditions, reasons
 from federator.status.conditions import Condition
 
 Status = Mapping[str, Any]
@@ -78,11 +78,11 @@ def deployment_conditions(
 
 def load_balanced(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
     """All addresses of all members, each once."""
-    if obj.get("kind") == "Service" and _get(obj, "spec", "type") != "LoadBalancer":
+    if obj.get("kind") == "Service" and reasons.get(obj, "spec", "type") != "LoadBalancer":
         return {}
     addresses: list[Any] = []
     for member in members:
-        for address in _list(_get(member.status, "loadBalancer", "ingress")):
+        for address in reasons.listed(reasons.get(member.status, "loadBalancer", "ingress")):
             if address not in addresses:
                 addresses.append(address)
     return {"loadBalancer": {"ingress": addresses}} if addresses else {"loadBalancer": {}}
@@ -103,12 +103,12 @@ def job(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, An
     failed = [
         m.cluster
         for m in members
-        if conditions.is_true(_list(m.status.get("conditions")), "Failed")
+        if conditions.is_true(reasons.listed(m.status.get("conditions")), "Failed")
     ]
     complete = [
         m.cluster
         for m in members
-        if conditions.is_true(_list(m.status.get("conditions")), "Complete")
+        if conditions.is_true(reasons.listed(m.status.get("conditions")), "Complete")
     ]
     verdicts: list[dict[str, Any]] = []
     if failed:
@@ -155,19 +155,9 @@ def _sums(members: Sequence[MemberStatus], names: Iterable[str]) -> dict[str, An
 
 
 def _finished(status: Status) -> bool:
-    live = _list(status.get("conditions"))
+    live = reasons.listed(status.get("conditions"))
     return conditions.is_true(live, "Complete") or conditions.is_true(live, "Failed")
 
 
 def _verdict(kind: str, reason: str, message: str) -> dict[str, Any]:
     return {"type": kind, "status": conditions.TRUE, "reason": reason, "message": message}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _get(obj: Any, *path: str) -> Any:
-    for name in path:
-        obj = obj.get(name) if isinstance(obj, Mapping) else None
-    return obj

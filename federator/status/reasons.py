@@ -79,20 +79,20 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
         return None
     if (preempted := _preempted(status)) is not None:
         return preempted
-    if _get(pod, "metadata", "deletionTimestamp"):
+    if get(pod, "metadata", "deletionTimestamp"):
         return None
     troubles = [*_container_troubles(status)]
     if status.get("phase") == "Pending":
-        for condition in _list(status.get("conditions")):
+        for condition in listed(status.get("conditions")):
             if (
-                _get(condition, "type") == "PodScheduled"
-                and _get(condition, "status") == "False"
-                and _get(condition, "reason") == UNSCHEDULABLE
+                get(condition, "type") == "PodScheduled"
+                and get(condition, "status") == "False"
+                and get(condition, "reason") == UNSCHEDULABLE
             ):
-                since = str(_get(condition, "lastTransitionTime") or "")
+                since = str(get(condition, "lastTransitionTime") or "")
                 troubles.append(
                     Trouble(
-                        _RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since
+                        _RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(get(condition, "message")), since
                     )
                 )
     if status.get("phase") == "Failed":
@@ -105,14 +105,14 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
 def _preempted(status: Mapping[str, Any]) -> Trouble | None:
     """Of a pod that its scheduler evicted for one of a higher priority: that is no failure of its
     own, however it ends."""
-    for condition in _list(status.get("conditions")):
+    for condition in listed(status.get("conditions")):
         if (
-            _get(condition, "type") == "DisruptionTarget"
-            and _get(condition, "status") == "True"
-            and _get(condition, "reason") == "PreemptionByScheduler"
+            get(condition, "type") == "DisruptionTarget"
+            and get(condition, "status") == "True"
+            and get(condition, "reason") == "PreemptionByScheduler"
         ):
-            since = str(_get(condition, "lastTransitionTime") or "")
-            detail = _text(_get(condition, "message"))
+            since = str(get(condition, "lastTransitionTime") or "")
+            detail = _text(get(condition, "message"))
             return Trouble(_RANK_UNSCHEDULABLE, PREEMPTED, detail, since, over=True)
     return None
 
@@ -137,28 +137,28 @@ def of_refusal(message: str) -> str:
 
 def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
     for group in ("initContainerStatuses", "containerStatuses"):
-        for container in _list(status.get(group)):
-            waiting = _get(container, "state", "waiting")
-            row = _WAITING.get(str(_get(waiting, "reason")))
+        for container in listed(status.get(group)):
+            waiting = get(container, "state", "waiting")
+            row = _WAITING.get(str(get(waiting, "reason")))
             if row is None:
                 continue
             rank, reason = row
-            name = str(_get(container, "name") or "?")
-            if reason == "ContainerConfigError" and ABSENT.search(str(_get(waiting, "message"))):
+            name = str(get(container, "name") or "?")
+            if reason == "ContainerConfigError" and ABSENT.search(str(get(waiting, "message"))):
                 reason = MISSING
-            text = _text(_get(waiting, "message")) or str(_get(waiting, "reason"))
+            text = _text(get(waiting, "message")) or str(get(waiting, "reason"))
             if reason == "CrashLooping":
                 text = _crash(container, text)
-            elif reason == "ImagePullFailed" and _get(container, "image"):
-                text = f"{_get(container, 'image')}: {text}"
+            elif reason == "ImagePullFailed" and get(container, "image"):
+                text = f"{get(container, 'image')}: {text}"
             yield Trouble(rank, reason, _text(f"container {name}: {text}"))
 
 
 def _crash(container: Any, text: str) -> str:
-    ended = _get(container, "lastState", "terminated")
+    ended = get(container, "lastState", "terminated")
     if not isinstance(ended, Mapping):
         return text
-    restarts = _get(container, "restartCount") or 0
+    restarts = get(container, "restartCount") or 0
     why = f"{ended.get('reason') or 'Error'} with exit code {ended.get('exitCode', 0)}"
     ended_so = f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"
     said = _text(ended.get("message"))  # the termination message: the runtime leaves its reason so
@@ -207,11 +207,11 @@ def _text(value: Any) -> str:
     return text if len(text) <= DETAIL_LIMIT else text[: DETAIL_LIMIT - 3] + "..."
 
 
-def _list(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _get(obj: Any, *path: str) -> Any:
+def get(obj: Any, *path: str) -> Any:
     for name in path:
         obj = obj.get(name) if isinstance(obj, Mapping) else None
     return obj

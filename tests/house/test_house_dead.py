@@ -29,7 +29,6 @@ REVIEWED: Final[Mapping[str, str]] = {
     "restore": _TESTS + "a server that comes back with an older state",
     "for_kind": _TESTS + "what an embedded server serves",
     "install_crds": _TESTS + "real clusters",
-    "with_room": _TESTS + "the room of nodes",
 }
 """Name -> why it stays although nothing in the package calls it. This list only gets shorter."""
 

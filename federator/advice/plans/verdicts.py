@@ -18,12 +18,12 @@ from federator.api import raw
 from federator.hub.placing.offline import Situation
 from federator.hub.query.verdicts import VerdictMakers
 from federator.hub.records.workloads import Workload
+from federator.model import plaintext
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
 from federator.scheduling.queueing_hints import FOR_ROOM
-from federator.scheduling.waiting import reservations
 from federator.scheduling.write_order import Decided
 
 FIXES_TRIED: Final = 24
@@ -159,7 +159,6 @@ class _Judge:
         return self._fit[workload.key]
 
     def row(self, workload: Workload, ask: Ask | None) -> dict[str, Any]:
-        """The verdict on one workload."""
         key = workload.key
         row: dict[str, Any] = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if ask is None:
@@ -217,7 +216,7 @@ def _waits(situation: Situation, key: WorkloadKey, why: Reason) -> dict[str, Any
         place: dict[str, Any] = {"position": position, "ahead": position - 1}
         if waiter.expected is not None:
             low_s, high_s = waiter.expected.low_s, waiter.expected.high_s
-            place |= {"from": reservations.moment(low_s), "to": reservations.moment(high_s)}
+            place |= {"from": plaintext.moment(low_s), "to": plaintext.moment(high_s)}
         return {"queue": place}
     return {}
 

@@ -166,7 +166,6 @@ async def host_files(archive: Archive, client: "Client") -> None:
 
 
 async def member_files(archive: Archive, client: "Client", folder: str) -> None:
-    """What a member holds of it."""
     from federator.kinds import registry
 
     await _version(archive, client, folder)

@@ -224,7 +224,6 @@ def sentence(text: str) -> str:
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    """The findings as a JSON list."""
     rows = [
         {
             "result": finding.result,

@@ -36,7 +36,6 @@ async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) ->
 
 
 def text(facts: Mapping[str, Any]) -> str:
-    """The facts as lines of text."""
     facts = plaintext.every(facts)
     return "\n".join(_of_policy(facts) if "policy" in facts else _of_cluster(facts))
 

@@ -107,8 +107,6 @@ class Answer:
 
 @dataclass(slots=True)
 class Gateway:
-    """The gateway as one user."""
-
     address: str
     namespace: str
     token: str = field(repr=False)
@@ -244,7 +242,6 @@ def refuse(answer: Answer) -> NoReturn:
 
 
 def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
-    """A verdict for people."""
     lines = []
     for each in verdict.get("workloads", []):
         where = ", ".join(f"{c['copies']} in {c['name']}" for c in each.get("clusters", []))
@@ -275,7 +272,6 @@ def queue_text(queue: Mapping[str, Any]) -> str:
 
 
 def submission_lines(shown: Mapping[str, Any]) -> list[str]:
-    """A submission for people."""
     lines = [
         f"{shown['id']}  {shown['state']}  {shown['workflow']} {shown['version']}"
         f"  ({shown['submittedBy']}, {shown['submittedAt']})",

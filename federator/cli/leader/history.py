@@ -102,7 +102,6 @@ def _path(
 
 
 def row(entry: Mapping[str, Any]) -> list[str]:
-    """The cells of one entry."""
     kind = str(entry.get("kind", ""))
     texts = (
         (entry.get("evidence"),)

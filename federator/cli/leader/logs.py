@@ -77,9 +77,7 @@ class Query(Protocol):
     """Something that has pods with logs."""
 
     @property
-    def title(self) -> str:
-        """What it is, for messages."""
-        ...
+    def title(self) -> str: ...
 
     async def answer(
         self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False

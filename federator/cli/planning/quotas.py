@@ -13,6 +13,7 @@ import click
 
 from federator.cli import common
 from federator.cli.planning import situations
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.advice.quotas import Account, Held, Waiter
@@ -229,7 +230,6 @@ def _account(account: "Account") -> dict[str, Any]:
 
 
 def _waiter(at: int, waiter: "Waiter") -> dict[str, Any]:
-    from federator.scheduling.waiting import reservations
 
     ask = waiter.ask
     return {
@@ -243,8 +243,8 @@ def _waiter(at: int, waiter: "Waiter") -> dict[str, Any]:
         "expected": None
         if waiter.expected is None
         else {
-            "from": reservations.moment(waiter.expected.low_s),
-            "to": reservations.moment(waiter.expected.high_s),
+            "from": plaintext.moment(waiter.expected.low_s),
+            "to": plaintext.moment(waiter.expected.high_s),
         },
         "reason": waiter.reason,
         "message": waiter.message,

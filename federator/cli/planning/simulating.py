@@ -210,7 +210,6 @@ def made(path: Path, document: dict[str, Any], asked: Changes) -> "tuple[Inputs,
 
 
 def run(built: "Inputs", *, quiet: bool) -> "Measures":
-    """The measures of one simulation."""
     from federator.simulate.engine import run as engine
     from federator.simulate.report import measures
 

@@ -79,12 +79,10 @@ async def of_federation(sources: Sources, request: Request) -> list[dict[str, st
 
 
 async def on_workload(sources: Sources, request: Request) -> Shown:
-    """A button of a workload."""
     return await _action(sources, request, workload(*await gathering.allowed(sources, request)))
 
 
 async def on_cluster(sources: Sources, request: Request) -> Shown:
-    """A button of a cluster."""
     name = await gathering.cluster_name(sources, request)
     return await _action(sources, request, cluster(name))
 

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import unquote
 
 from federator.dashboard.sessions import Session
 from federator.dashboard.sources.changes import Topic
@@ -16,6 +15,7 @@ from federator.dashboard.sources.trend import Trend
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.errors import FieldError
+from federator.process import webpaths
 
 T = TypeVar("T")
 
@@ -109,13 +109,4 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The parts of a percent-encoded path by name; None when it is another page."""
-        wanted, parts = self.path.split("/"), path.split("/")
-        if len(wanted) != len(parts):
-            return None
-        given: dict[str, str] = {}
-        for pattern, part in zip(wanted, parts, strict=True):
-            if pattern.startswith("{"):
-                given[pattern[1:-1]] = unquote(part)
-            elif pattern != part:
-                return None
-        return given
+        return webpaths.matched(self.path, path)

@@ -144,7 +144,6 @@ class FleetCache:
         return [(registry.WORKLOADS[kind], space) for kind, space in self._spaces]
 
     def workloads(self) -> Iterator[WorkloadRow]:
-        """All workloads."""
         for store in self._workloads.values():
             yield from store.items().values()
 

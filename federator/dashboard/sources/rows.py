@@ -63,8 +63,6 @@ class SubmissionRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRow:
-    """One workload."""
-
     kind: str
     namespace: str
     name: str
@@ -369,7 +367,6 @@ _BAD: Final[Mapping[str, str]] = {
 
 
 def cluster(obj: Obj) -> ClusterRow:
-    """The row of a MemberCluster."""
     condition = raw.condition(obj, "Ready")
     is_ready = condition.get("status") == "True"
     capacity = capacityfields.to_capacity(raw.mapping(obj, "status", "capacity"))

@@ -27,8 +27,6 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One change."""
-
     at: float
     """Epoch seconds."""
     what: str
@@ -149,7 +147,6 @@ def turns(clusters: Iterable[ClusterRow], since_s: float) -> Iterator[ChangeRow]
 
 
 def line(row: ChangeRow, now_s: float) -> dict[str, Any]:
-    """A row for the template."""
     subject = row.subject
     href = ""
     if subject[:1] == ("MemberCluster",):

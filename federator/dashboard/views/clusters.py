@@ -63,7 +63,6 @@ COLUMNS: Final = (
 
 
 def line(row: ClusterRow, now_s: float) -> dict[str, Any]:
-    """One row of a table of clusters."""
     level = risk(row)[0]
     return {
         "name": row.name,

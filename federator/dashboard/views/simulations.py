@@ -34,7 +34,6 @@ def _line(report: Report, now_s: float) -> dict[str, Any]:
 
 
 def single(report: Report, now_s: float) -> dict[str, Any]:
-    """One report."""
     facts, inputs = report.facts, raw.mapping(report.facts, "inputs")
     return {
         **_line(report, now_s),

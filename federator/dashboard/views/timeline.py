@@ -33,8 +33,6 @@ BAD: Final = frozenset({"Stalled", "Failed", "DeletionBlocked"})
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """One line."""
-
     at: float
     """Epoch seconds."""
     what: str
@@ -89,7 +87,6 @@ def uid_of(obj: Obj) -> str:
 
 
 def shown(entry: TimelineLine, now_s: float) -> dict[str, Any]:
-    """An entry for the template."""
     stamp = clock.stamp(entry.at) if entry.at > 0 else ""
     return {
         "at": stamp,

@@ -183,7 +183,6 @@ def time_of(each: Obj) -> str:
 
 
 def event(obj: Obj, now_s: float) -> dict[str, Any]:
-    """An Event."""
     seen = time_of(obj)
     return {
         "type": raw.text(obj, "type"),
@@ -199,7 +198,8 @@ def event(obj: Obj, now_s: float) -> dict[str, Any]:
 def objects(kind: Kind, namespace: str, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """The native objects of a workload, cluster by cluster, from the leader's answer to `tree`."""
     natives = sorted(
-        raw.objects(answer, "natives"), key=lambda row: (raw.text(row, "cluster"), _order(row))
+        raw.objects(answer, "natives"),
+        key=lambda row: tuple(raw.text(row, field) for field in ("cluster", "kind", "name")),
     )
     grouped = {
         cluster: [
@@ -239,10 +239,6 @@ NATIVE_TONES: Final[Mapping[str, str]] = {
     "Degraded": "bad",
     "Missing": "bad",
 }
-
-
-def _order(row: Obj) -> tuple[str, str]:
-    return raw.text(row, "kind"), raw.text(row, "name")
 
 
 RUNTIME_COUNTS: Final = ("identity", "secrets", "config", "registry", "left", "troubled")

@@ -51,7 +51,6 @@ def _clusters(decision: DecisionRow | None) -> tuple[str, ...]:
 
 
 def line(row: WorkloadRow, decision: DecisionRow | None, now_s: float) -> dict[str, Any]:
-    """One row of a table of workloads."""
     return {
         "kind": row.kind,
         "namespace": row.namespace,

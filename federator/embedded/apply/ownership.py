@@ -327,7 +327,6 @@ def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Con
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:
-    """The message of the 409."""
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []

@@ -21,7 +21,6 @@ _ROLES: Final[Mapping[str, JsonObject]] = facts.of("bootstrapRoles")
 
 
 def furnish(store: Store, registry: Registry) -> None:
-    """Creates all of it."""
     namespaces = registry.get("", "namespaces")
     for name in NAMESPACES:
         store.create(

@@ -49,7 +49,6 @@ class Rbac:
         self._registry = registry
 
     def decide(self, caller: Caller, wanted: Attributes) -> Decision:
-        """Whether the caller may."""
         if caller.is_master:
             return Decision(True)
         missing: list[str] = []

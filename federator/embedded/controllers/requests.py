@@ -28,7 +28,6 @@ def amount(resource: str, text: str | int) -> int:
 
 
 def amounts(quantities: Mapping[str, str | int]) -> Amounts:
-    """A map of quantities."""
     return tuple(sorted((name, amount(name, text)) for name, text in quantities.items()))
 
 

@@ -90,7 +90,8 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     grace = _grace(request, body)
     propagation = body.get("propagationPolicy") or request.param("propagationPolicy")
     orphan = body.get(
-        "orphanDependents", request.flag("orphanDependents") if _says_orphan(request) else None
+        "orphanDependents",
+        request.flag("orphanDependents") if "orphanDependents" in request.query else None,
     )
     causes = []
     if propagation and propagation not in _PROPAGATION:
@@ -113,10 +114,6 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
 
 def _listed(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
-
-
-def _says_orphan(request: ApiRequest) -> bool:
-    return "orphanDependents" in request.query
 
 
 def _grace(request: ApiRequest, body: dict[str, Any]) -> int | None:

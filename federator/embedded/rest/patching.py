@@ -43,7 +43,7 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     old = reading.existing(ctx.store, target)
     document = bodies.patch_document(request, media, value)
     patched = patched_tree(old.obj, document, media, info)
-    same_kind = _same_kind(patched, info)
+    same_kind = isinstance(patched, dict) and patched.get("kind") == info.kind
     if same_kind:
         identities.check_kind(patched, info, b"")
     fresh, warnings = _decode(patched, document, media, info, opts)
@@ -70,10 +70,6 @@ def patched_tree(old: JsonObject, document: Any, media: str, info: ResourceInfo)
     except patches.BadPatch as error:
         details: dict[str, Any] | None = {} if error.status == 422 else None
         raise refusals.Refusal(error.status, error.reason, str(error), details) from None
-
-
-def _same_kind(patched: Any, info: ResourceInfo) -> bool:
-    return isinstance(patched, dict) and patched.get("kind") == info.kind
 
 
 def _decode(

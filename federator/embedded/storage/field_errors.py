@@ -58,7 +58,6 @@ def required(field: str, detail: str = "") -> FieldError:
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value that may not be."""
     return FieldError(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
 
 

@@ -116,10 +116,8 @@ def warning_value(text: str) -> str:
 
 
 def json_answer(body: Any, status: int = 200, warnings: tuple[str, ...] = ()) -> Answer:
-    """An answer with `body` as JSON."""
     return Answer(status=status, body=_encode(body), warnings=warnings)
 
 
 def text_answer(text: str, status: int = 200) -> Answer:
-    """A plain text answer."""
     return Answer(status=status, body=text.encode(), content_type="text/plain; charset=utf-8")

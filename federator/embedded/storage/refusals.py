@@ -103,14 +103,12 @@ def bad_request(message: str) -> Refusal:
 
 
 def forbidden(group: str, plural: str, name: str, why: str) -> Refusal:
-    """403."""
     named = f' "{name}"' if name else ""
     message = f"{qualified(group, plural)}{named} is forbidden: {why}"
     return Refusal(403, "Forbidden", message, _details(group, plural, name))
 
 
 def method_not_allowed() -> Refusal:
-    """405."""
     return Refusal(
         405,
         "MethodNotAllowed",

@@ -38,7 +38,6 @@ def _is_zone(name: str) -> bool:
 
 
 def cron_job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    """A CronJob."""
     spec = obj.get("spec") or {}
     zone = spec.get("timeZone")
     if zone is not None and not _is_zone(zone):

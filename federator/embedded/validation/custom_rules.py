@@ -130,7 +130,7 @@ def _go(value: Any) -> str:
 
 def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Iterator[FieldError]:
     """Embedded resources must say what they are and have sound metadata."""
-    if not _has_embedded(node):
+    if not node.any_below("has_embedded", lambda each: each.embedded):
         return
     if type(value) is dict:
         if node.embedded and not root:
@@ -149,10 +149,6 @@ def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Itera
     elif type(value) is list and node.items is not None:
         for index, item in enumerate(value):
             yield from _embedded(item, node.items, f"{path}[{index}]")
-
-
-def _has_embedded(node: Node) -> bool:
-    return node.any_below("has_embedded", lambda each: each.embedded)
 
 
 def _has_unique_lists(node: Node) -> bool:

@@ -378,14 +378,12 @@ def _probes(container: Struct, at: str) -> Iterator[FieldError]:
 
 
 def taint(value: Struct, path: str) -> Iterator[FieldError]:
-    """A taint of a node."""
     yield from named(value.get("key", ""), qualified_name, f"{path}.key")
     yield from named(value.get("value", ""), label_value, f"{path}.value")
     yield from one_of(value.get("effect"), _EFFECTS, f"{path}.effect")
 
 
 def tolerations(values: list[Struct], path: str) -> Iterator[FieldError]:
-    """Tolerations of a pod."""
     for index, toleration in enumerate(values):
         at, key, operator = (
             f"{path}[{index}]",

@@ -222,7 +222,6 @@ def ip_of(text: str, family: str, path: str) -> Iterator[FieldError]:
 
 
 def ingress(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    """An Ingress."""
     spec = obj.get("spec") or {}
     if not spec.get("rules") and "defaultBackend" not in spec:
         # A real server prints the empty list of rules it looked at.

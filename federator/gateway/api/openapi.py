@@ -39,7 +39,6 @@ _RETRY: Final = frozenset({429, 503})
 
 @functools.cache
 def document() -> dict[str, Any]:
-    """The document."""
     shown = {model for route in ROUTES for model in (route.request, *route.answers.values())}
     listed = sorted(
         (model for model in shown | {models.Problem} if model is not None),

@@ -62,9 +62,8 @@ def of_fields(title: str, bad: Iterable[Field], status: int = 422) -> Problem:
     return Problem(status, title, detail, fields=listed)
 
 
-def of_error(bad: FieldError, title: str = "InvalidRequest", status: int = 400) -> Problem:
-    """For one field."""
-    return of_fields(title, [Field(bad.path, bad.message)], status)
+def of_error(bad: FieldError) -> Problem:
+    return of_fields("InvalidRequest", [Field(bad.path, bad.message)], 400)
 
 
 def of_host(trouble: errors.ApiError, what: str) -> Problem:

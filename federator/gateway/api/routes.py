@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote_to_bytes
+from urllib.parse import parse_qsl
 
 from federator.api.common import Model
 from federator.gateway.api import models, problems
 from federator.gateway.api.problems import Field, Problem
+from federator.process import webpaths
 
 QUERY_MAX: Final = 2048
 LIMIT_MAX: Final = 200
@@ -76,16 +77,7 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The parts of a percent-encoded path by name; None when it is another one."""
-        wanted, parts = self.path.split("/"), path.split("/")
-        if len(wanted) != len(parts):
-            return None
-        given: dict[str, str] = {}
-        for pattern, text in zip(wanted, parts, strict=True):
-            if pattern.startswith("{"):
-                given[pattern[1:-1]] = unquote_to_bytes(text).decode("utf-8", "replace")
-            elif pattern != text:
-                return None
-        return given
+        return webpaths.matched(self.path, path)
 
 
 ROUTES: Final[tuple[Route, ...]] = (

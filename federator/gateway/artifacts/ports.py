@@ -208,13 +208,9 @@ class ArtifactStore(Protocol):
     """One kind of store, under the rules of a policy. The gateway reads; `federator workflow push`
     and `attest` write, with a person's rights. Raises ArtifactRefused."""
 
-    async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str:
-        """The digest that a version has now."""
-        ...
+    async def digest_of(self, ref: Reference, version: str, policy: Policy) -> str: ...
 
-    async def fetch(self, ref: Reference, version: str, digest: str, policy: Policy) -> Fetched:
-        """The version with exactly this digest."""
-        ...
+    async def fetch(self, ref: Reference, version: str, digest: str, policy: Policy) -> Fetched: ...
 
     async def envelopes(
         self, ref: Reference, version: str, digest: str, policy: Policy

@@ -81,7 +81,7 @@ class EventBatcher:
             return
         alone = self._takes(now_s)
         if not alone and batch is not None:
-            if _bytes(about, [*batch.ids, identity]) <= NOTE_MAX:
+            if len(_note(about, [*batch.ids, identity]).encode()) <= NOTE_MAX:
                 batch.regarding, batch.uid = regarding, uid
                 batch.ids.append(identity)
                 return
@@ -148,10 +148,6 @@ class EventBatcher:
         if self._missing:
             log.warning("%d submissions have no Event, because there are too many", self._missing)
             self._missing = 0
-
-
-def _bytes(about: SubmissionEvent, ids: list[str]) -> int:
-    return len(_note(about, ids).encode())
 
 
 def _note(about: SubmissionEvent, ids: list[str]) -> str:

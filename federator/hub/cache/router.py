@@ -187,8 +187,6 @@ LEADERS: Final = frozenset(
 
 
 class MemberChanged(StrEnum):
-    """What changed about a member."""
-
     APPEARED = "its MemberCluster is new, or it is met anew"
     EDITED = "its MemberCluster"
     DISPUTED = "its MemberCluster, while another host is recorded there"
@@ -267,8 +265,6 @@ class SliceTurn(StrEnum):
 
 
 class SliceChanged(StrEnum):
-    """What changed about a slice."""
-
     HEARD = "it, as its member shows it"
     LACKING = "it is as decided and says that it misses something"
     RESYNCED = "its member came up, fell silent or was judged"

@@ -87,11 +87,9 @@ class Signals:
             listener(what, key)
 
     def on_member(self, turn: MemberTurn, listener: MemberListener) -> None:
-        """Adds a listener for this turn of members."""
         self.of_member.setdefault(turn, []).append(listener)
 
     def on_slice(self, turn: SliceTurn, listener: SliceListener) -> None:
-        """Adds a listener for this turn of slices."""
         self.of_slice.setdefault(turn, []).append(listener)
 
     def member_changed(self, what: MemberChanged, member: Member) -> None:

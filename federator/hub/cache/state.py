@@ -320,7 +320,6 @@ class HubState:
         store.put(self.profiles, name, profile)
 
     def observe_pause(self, pause: Pause | None) -> None:
-        """There is a pause, or there is none."""
         self.pause = pause
 
     def observe_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:

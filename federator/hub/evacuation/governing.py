@@ -255,7 +255,6 @@ class Governing:
         return governor.may_return(failover, home, self._moves.get(key), now_s)
 
     def forget(self, key: WorkloadKey) -> None:
-        """A workload is gone."""
         self._moves.pop(key, None)
 
 

@@ -17,7 +17,7 @@ from federator.hub.cache.router import MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.members.member import Member
-from federator.kube.clock import Clock, in_slices, stamp
+from federator.kube.clock import Clock, in_slices
 from federator.model import plaintext
 from federator.status.conditions import FALSE, TRUE, Condition
 
@@ -70,7 +70,7 @@ def condition_of(maintained: Maintained) -> Condition | None:
     now, problems = maintained.now, maintained.problems
     if now.phase is Phase.NONE:
         return None
-    begins, ends = stamp(now.begins_s), stamp(now.ends_s)
+    begins, ends = plaintext.moment(now.begins_s), plaintext.moment(now.ends_s)
     wrong = f" {'; '.join(problems)}." if problems else ""
     match now.phase:
         case Phase.ANNOUNCED:

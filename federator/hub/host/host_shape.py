@@ -29,8 +29,6 @@ class HostMeta(decode.Meta):
 
 
 class HostShape(msgspec.Struct):
-    """An object of the host."""
-
     metadata: HostMeta
     apiVersion: Any = None
     kind: Any = None

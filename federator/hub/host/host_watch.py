@@ -484,7 +484,6 @@ class Hosting:
             self.requeueing.everything()
 
     def _reflector_of_pause(self) -> Reflector[Pause]:
-        """The reflector of the pause object."""
         return Reflector(
             self.host,
             "v1",

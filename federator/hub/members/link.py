@@ -64,7 +64,6 @@ class Link:
     def observe_probe(
         self, result: ProbeResult, why: str, reason: str, now_s: float, grace_s: float
     ) -> None:
-        """A probe has ended."""
         self.probes += 1
         self.reachability = reachability.after(self.reachability, result, why, now_s, grace_s)
         if reachability.explains(self.reachability.state, result):

@@ -30,8 +30,6 @@ class Reachability(StrEnum):
 
 
 class ProbeResult(StrEnum):
-    """The result of one probe."""
-
     HEARD = "Heard"
     SILENT = "Silent"
     GRACE_OVER = "GraceOver"

@@ -88,7 +88,6 @@ class Figures:
             self._readiness.clear()
 
     async def read(self) -> dict[str, dict[Labels, float]]:
-        """One reading of everything."""
         workloads, short = Counter[Labels](), Counter[Labels]()
         copies = Counter[Labels]()
         for number, workload in enumerate(list(self._state.workloads.values())):

@@ -61,8 +61,6 @@ class _Bucket:
 
 
 class MoveBuckets:
-    """The buckets of all policies."""
-
     def __init__(
         self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]
     ) -> None:
@@ -244,7 +242,6 @@ class MoveBuckets:
             self._look_at_next(self._buckets[before])
 
     def forget(self, key: WorkloadKey) -> None:
-        """A workload is gone."""
         self._by_force.pop(key, None)
         self._short.pop(key, None)
         self._granted.pop(key, None)

@@ -137,7 +137,6 @@ class Situation:
                 self._asks.keep(workload, self.rules, now, ask)
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
-        """The RuntimeProfile of this name."""
         return self.objects.get(("RuntimeProfile", "", name))
 
     def standing(self, workload: Workload) -> Standing:

@@ -236,7 +236,6 @@ class UnschedulableCaps:
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     def drop(self, key: WorkloadKey) -> None:
-        """A workload is gone."""
         self._caps.pop(key, None)
         self._waiting.pop(key, None)
 

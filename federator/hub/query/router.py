@@ -7,12 +7,13 @@ be made.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from msgspec import Raw
 
 from federator.hub.snapshot.places import Kind
 from federator.model.errors import FieldError
+from federator.process import webpaths
 
 LARGE_BYTES = 256 * 1024
 """Bodies up to this length are read as soon as the caller is known."""
@@ -106,16 +107,7 @@ class Route:
 
     def match(self, path: str) -> dict[str, str] | None:
         """The parts of a percent-encoded path by name, or None when it asks something else."""
-        wanted, parts = self.path.split("/"), path.split("/")
-        if len(wanted) != len(parts):
-            return None
-        given: dict[str, str] = {}
-        for pattern, text in zip(wanted, parts, strict=True):
-            if pattern.startswith("{"):
-                given[pattern[1:-1]] = unquote(text)
-            elif pattern != text:
-                return None
-        return given
+        return webpaths.matched(self.path, path)
 
 
 def parameters(route: Route, query: str) -> dict[str, Any]:

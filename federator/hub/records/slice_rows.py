@@ -24,7 +24,6 @@ _DIGEST_BYTES: Final = 12
 
 
 def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
-    """A store for the slices of one kind."""
     packing = SlicePacking()
     return Store(
         name,
@@ -71,7 +70,6 @@ class SlicePacking:
         return figures, (self._form(value), value.observation, value.native)
 
     def unpack(self, key: Key, figures: tuple[Any, ...], shared: list[Any]) -> SliceSeen:
-        """The row of the slice with this key."""
         uid, number, owner, seq, generation, amount, live = figures
         (kind, cluster, deleting, plain, marked), observation, native = shared
         mark = None

@@ -222,7 +222,6 @@ class Workload:
         )
 
     def live_status(self) -> dict[str, Any]:
-        """The live status, decoded."""
         return packing.unpacked(self.status)
 
     def with_status(self, status: Mapping[str, Any], resource_version: str) -> "Workload":
@@ -300,10 +299,6 @@ def cascade(meta: Mapping[str, Any]) -> str:
     return next((name for name in (ORPHAN, FOREGROUND) if name in held), "")
 
 
-def _scaled(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> bool:
-    return verbs.bounds is not None and verbs.bounds(obj) is not None
-
-
 def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
     return interning.listed(
@@ -379,7 +374,7 @@ def summarise(
             placement,
             interning.text(verbs.profile(obj)),
             verbs.max_unavailable(obj),
-            _scaled(verbs, obj),
+            verbs.bounds is not None and verbs.bounds(obj) is not None,
             problem,
             verbs.by_number(obj),
             verbs.halted(obj),

@@ -39,7 +39,6 @@ _MAKERS: Final[list[Callable[..., Any]]] = [quickly(kind) for kind in MANY]
 
 
 def dumps(value: Any) -> bytes:
-    """The value as a pickle."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
     pickler.dispatch_table = _REDUCED

@@ -227,7 +227,6 @@ class Heads:
     _profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def next(self, state: HubState, clock: Clock) -> Head:
-        """The head of the next question."""
         snapshot, before = state.snapshot(clock), self._sent
         known, now = before.clusters, snapshot.clusters
         views, capacities = dict[str, ClusterView](), dict[str, Capacity | None]()

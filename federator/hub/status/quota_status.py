@@ -6,7 +6,7 @@ Use is a sum over decisions; it is summed once until decisions change, and writt
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from federator.api import federatedquota, memberfields, raw
@@ -18,6 +18,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
+from federator.model import resources
 from federator.model.accounts import QuotaAccount
 from federator.model.ask import Tier
 from federator.model.kubernetes import diffs
@@ -131,7 +132,7 @@ class QuotaStatus:
     def _validity(self, account: QuotaAccount, tree: Tree) -> Condition:
         """The condition that says what is wrong with an account: the gravest reason, and all
         sentences."""
-        capacity = sum_of(self._offered.get(member, ZERO) for member in self.state.members)
+        capacity = resources.total(self._offered.get(member, ZERO) for member in self.state.members)
         troubles = accounts.troubles(account, tree, capacity)
         if not troubles:
             return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
@@ -150,10 +151,3 @@ class QuotaStatus:
         if self._offered.get(member.name, ZERO) != offered:
             self._offered[member.name] = offered
             self.count_all()
-
-
-def sum_of(parts: Iterable[Resources]) -> Resources:
-    total = ZERO
-    for part in parts:
-        total = total + part
-    return total

@@ -336,14 +336,11 @@ class StatusAggregation:
                     waiting.add(cluster)
         return observations, refusals, in_flight, waiting
 
-    def _its_own(self, seen: SliceSeen, workload: Workload) -> bool:
-        return seen.serves(self.state.options.fleet, workload.uid)
-
     def _observed(
         self, workload: Workload, record: Record | None, cluster: str, seen: SliceSeen | None
     ) -> SliceObservation:
         member = self.state.members[cluster]
-        if seen is None or not self._its_own(seen, workload):
+        if seen is None or not self.view.is_this(seen, workload):
             self.state.hold_against(member, workload.key, None, self.clock.monotonic())
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark, profile = seen.mark, self.view.profile_of(workload)
@@ -401,7 +398,7 @@ class StatusAggregation:
         members = [
             aggregate.MemberStatus(cluster, cutting.counters(workload, record, seen))
             for cluster, seen in self.state.slices_of(workload.key).items()
-            if self.state.members[cluster].heard and self._its_own(seen, workload)
+            if self.state.members[cluster].heard and self.view.is_this(seen, workload)
         ]
         counters = aggregate.of({"kind": workload.key.kind}, members) or {}
         return {name: count for name, count in counters.items() if count}

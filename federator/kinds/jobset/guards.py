@@ -64,7 +64,7 @@ def refusal(obj: Obj) -> FieldError | None:
     for field in ("initContainers", "containers"):
         for at, container in enumerate(raw.objects(pod, field)):
             path = f"{_TEMPLATE}.{field}[{at}]"
-            if field == "initContainers" and not _stays(container):
+            if field == "initContainers" and raw.text(container, "restartPolicy") != "Always":
                 return FieldError(path, NO_STEPS)
             if (bad := _unfit(container, path)) is not None:
                 return bad
@@ -97,10 +97,6 @@ def _unfit(container: Obj, path: str) -> FieldError | None:
             if raw.text(probe, way, "host"):
                 return FieldError(f"{path}.{name}.{way}.host", "the guard asks its own pod only")
     return None
-
-
-def _stays(container: Obj) -> bool:
-    return raw.text(container, "restartPolicy") == "Always"
 
 
 def _grace_s(pod: Obj) -> int:

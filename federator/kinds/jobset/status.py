@@ -11,7 +11,6 @@ from federator.kinds.shared import workloads
 from federator.model import shards
 from federator.model.ending import FAILURE_POLICY
 from federator.model.observation import SliceObservation
-from federator.model.shards import Ranges
 from federator.status.fold import Fold
 
 
@@ -46,7 +45,7 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
     status = workloads.base_slice_status(seen, conditions)
     status |= {"shards": seen.desired, "running": seen.active, "done": done, "failed": failed}
     status["summary"] = f"{done}/{seen.desired} done, {seen.active} running"
-    return status | _index_fields(seen.completed, seen.failed)
+    return status | workloads.index_fields(seen.completed, seen.failed)
 
 
 def host_status(
@@ -68,14 +67,7 @@ def host_status(
         "clusterStatuses": rows,
     }
     status |= raw.present({"stopped": fold.stopped, "startTime": fold.start_time})
-    return status | _index_fields(fold.completed, fold.failed)
+    return status | workloads.index_fields(fold.completed, fold.failed)
 
 
 _INDEXES = ("completedIndexes", "failedIndexes")
-
-
-def _index_fields(completed: Ranges, failed: Ranges) -> dict[str, str]:
-    return {
-        "completedIndexes": workloads.index_text(completed),
-        "failedIndexes": workloads.index_text(failed),
-    }

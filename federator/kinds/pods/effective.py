@@ -6,7 +6,7 @@ Kubernetes scheduler.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from federator.api.raw import Obj
 from federator.kinds.pods import alike
 from federator.kinds.pods import inject as injection
 from federator.kinds.pods.alike import Question
+from federator.model import resources
 from federator.model.ask import Container, PodShape, StatedPod
 from federator.model.errors import FieldError
 from federator.model.kubernetes import quantity, selectors, taints
@@ -100,7 +101,7 @@ def pod_requests(pod: Obj) -> Resources:
 
     Requests given for the pod as a whole stand in place of the sum, resource by resource.
     """
-    together = _sum(
+    together = resources.total(
         _requests(c, f"{POD}.containers[{i}]") for i, c in enumerate(raw.objects(pod, "containers"))
     )
     running, widest = ZERO, ZERO
@@ -145,13 +146,6 @@ def _whole_pod(pod: Obj, total: Resources) -> Resources:
     limits = _vector(raw.mapping(pod, "resources", "limits"), f"{path}.limits")
     for_the_rest = {name: amount for name, amount in limits.items() if name not in total}
     return Resources({**total, **for_the_rest, **asked})
-
-
-def _sum(parts: Iterable[Resources]) -> Resources:
-    total = ZERO
-    for part in parts:
-        total = total + part
-    return total
 
 
 def node_selector(pod: Obj) -> str:

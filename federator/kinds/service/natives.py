@@ -34,7 +34,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
         *_disruption_budget(obj, mark),
         _deployment(obj, mark, profile),
         *_autoscaler(obj, mark),
-        *_services(obj, mark),
+        *(_service(obj, mark, name, fields) for name, fields in _asked(obj)),
         *_exports(obj, mark),
         *_routes(obj, mark, profile),
         *_ingress(obj, mark, profile),
@@ -125,10 +125,6 @@ def _asked(obj: Obj) -> list[tuple[str, Obj]]:
         ),
     ]
     return [(name, fields) for name, fields in asked if raw.items(fields, "ports")]
-
-
-def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
-    return [_service(obj, mark, name, fields) for name, fields in _asked(obj)]
 
 
 def _exports(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:

@@ -98,7 +98,6 @@ def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[s
 
 
 def rendered(kind: str, obj: Obj, mark: SliceMark, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The slice with this spec."""
     metadata = verbs.slice_metadata(obj, mark)
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
@@ -213,3 +212,8 @@ def trouble(row: Row) -> dict[str, Any]:
         "known": row.known,
         **raw.present({"reason": row.reason, "message": row.message[:1024]}),
     }
+
+
+def index_fields(completed: shards.Ranges, failed: shards.Ranges) -> dict[str, str]:
+    """The status fields that name ended shards."""
+    return {"completedIndexes": index_text(completed), "failedIndexes": index_text(failed)}

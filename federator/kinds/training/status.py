@@ -77,7 +77,7 @@ def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str,
         }
     running, wanted = status["running"], status["wanted"]
     status["summary"] = _ended(seen.completed, seen.failed) or f"{running}/{wanted} pods running"
-    return status | _index_fields(seen.completed, seen.failed)
+    return status | workloads.index_fields(seen.completed, seen.failed)
 
 
 def host_status(
@@ -97,7 +97,7 @@ def host_status(
         where = shared[0].cluster
         status["summary"] = f"{status['running']}/{status['wanted']} pods running in {where}"
     status |= {"unknown": fold.unknown, "clusterStatuses": rows}
-    return status | _index_fields(fold.completed, fold.failed)
+    return status | workloads.index_fields(fold.completed, fold.failed)
 
 
 def _pods(roles: Iterable[RoleFigures]) -> dict[str, Any]:
@@ -115,10 +115,3 @@ def _role_fields(role: RoleFigures) -> dict[str, Any]:
 
 def _ended(completed: Ranges, failed: Ranges) -> str:
     return "completed" if completed else "failed" if failed else ""
-
-
-def _index_fields(completed: Ranges, failed: Ranges) -> dict[str, str]:
-    return {
-        "completedIndexes": workloads.index_text(completed),
-        "failedIndexes": workloads.index_text(failed),
-    }

@@ -109,5 +109,4 @@ def _conditioned(step: Patch | Apply) -> Mapping[str, Any]:
 
 
 def target(step: Step) -> ObjectRef:
-    """The object that a step is about."""
     return step.regarding if isinstance(step, EmitEvent) else step.ref

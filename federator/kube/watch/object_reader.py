@@ -19,8 +19,6 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """What an object is."""
-
     key: Key
     version: Version
     resource_version: str

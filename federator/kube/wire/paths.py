@@ -33,7 +33,6 @@ def collection(api_version: str, plural: str, namespace: str = "") -> str:
 
 
 def single(ref: ObjectRef, subresource: str = "") -> str:
-    """The path of one object, or of one of its subresources."""
     path = f"{collection(ref.api_version, ref.plural, ref.namespace)}/{segment(ref.name)}"
     return f"{path}/{segment(subresource)}" if subresource else path
 

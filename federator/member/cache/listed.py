@@ -52,7 +52,6 @@ class Carried:
         return self._natives.resource_version
 
     def get(self, key: Key) -> SliceRow | None:
-        """The slice, or None."""
         return self._rows.get(key)
 
     def items(self) -> Mapping[Key, SliceRow]:

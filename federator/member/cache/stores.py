@@ -98,7 +98,6 @@ class Stores:
                 yield store[key]
 
     def lives(self, slice_uid: str) -> bool:
-        """Whether a slice with this uid exists."""
         return slice_uid in self._slice_keys
 
     def native(self, key: NativeKey) -> NativeRow | None:

@@ -17,6 +17,7 @@ from federator.api import raw
 from federator.kinds.labels import MADE_OF_ANNOTATION, bounds_of
 from federator.kinds.natives import NATIVES
 from federator.kube.control.write_fights import WriteFightDetector
+from federator.kube.store import version_number
 from federator.member.cache import jobs, rows
 from federator.member.cache.rows import NativeKey, NativeRow
 from federator.member.cache.stores import native_ref
@@ -179,7 +180,13 @@ class Verdicts:
         """This state is what the wish leads to; the bytes are not needed until it changes. `shown`:
         it is from the caches."""
         self._verdicts[row.key] = _Compared(
-            row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown
+            row.uid,
+            row.owner_uid,
+            row.live,
+            want,
+            version_number(row.resource_version),
+            again_s,
+            shown,
         )
         row.document = row.applied = None
 
@@ -214,7 +221,11 @@ class Verdicts:
         """The wish that our last write has fulfilled, when the caches show an older state than
         that; None when they show the newest that is known."""
         verdict = self._verdicts.get(row.key)
-        behind = verdict is not None and verdict.uid == row.uid and verdict.version > _version(row)
+        behind = (
+            verdict is not None
+            and verdict.uid == row.uid
+            and verdict.version > version_number(row.resource_version)
+        )
         return verdict.want if verdict is not None and behind else None
 
     def shown(self, row: NativeRow | None) -> bool:
@@ -538,11 +549,6 @@ def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
         name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta
     }
     return compared
-
-
-def _version(row: NativeRow) -> int:
-    """-1 for one without an order."""
-    return int(row.resource_version) if row.resource_version.isdigit() else -1
 
 
 # -- CronJobs -----------------------------------------------------------------

@@ -64,7 +64,6 @@ class QuotaLeft:
 
     @property
     def bounded(self) -> Bounded:
-        """Which resources it bounds."""
         return Bounded(
             self.name,
             tuple(name for name, _ in self.requests),

@@ -34,8 +34,6 @@ _FIGURES: Final = 150
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """A soft spread rule."""
-
     rule: SpreadRule
     domains: tuple[str, ...]
     """[C]: the domain of each cluster."""

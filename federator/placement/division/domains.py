@@ -92,7 +92,6 @@ class Domains:
         return lacking(self.wants, self.total, self.used)
 
     def broken(self) -> bool:
-        """Whether the rule is broken."""
         return self.excess() > 0 or self.lacking() > 0
 
     def breach(self, domain: str, block: int, unit: int = 1) -> int:

@@ -36,7 +36,7 @@ def divide(
     if held >= total:
         filling.shrink(parties, held - total, rules, idle)
         return 0
-    if not any(_unfilled(party) for party in parties):
+    if not any(party.seats < min(party.floor, party.cap) for party in parties):
         return filling.fill(parties, total - held, rules, idle)
     return _with_floors(parties, total - held, rules, idle)
 
@@ -108,10 +108,6 @@ def _apart(rule: SpreadRule, measured: Domains) -> str:
         f"{_named(low)} {totals[low]}, "
         f"{measured.excess()} more apart than maxSkew {rule.max_skew} allows"
     )
-
-
-def _unfilled(party: Party) -> bool:
-    return party.seats < min(party.floor, party.cap)
 
 
 def _reset(parties: Sequence[Party], seats: Sequence[int]) -> None:

@@ -78,7 +78,6 @@ class Promises:
 
 
 def late_after_s(node_class: NodeClass) -> float:
-    """Seconds after which nodes of the class are late."""
     return float(LATE_TIMES * node_class.minutes * 60)
 
 

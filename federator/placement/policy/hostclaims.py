@@ -19,8 +19,6 @@ Claim = tuple[int, Age, WorkloadKey, str]
 
 @dataclass(slots=True)
 class HostClaims:
-    """The claims of all workloads."""
-
     _claims: dict[str, dict[WorkloadKey, Age]] = field(default_factory=dict)
     _covered: dict[str, set[str]] = field(default_factory=dict)
     """Wildcard -> the claimed names that it would cover."""

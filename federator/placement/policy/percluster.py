@@ -29,7 +29,6 @@ class Bounds(NamedTuple):
 
 
 def general(policy: Policy) -> Bounds:
-    """The bounds on every cluster."""
     division, demand = policy.division, enforcing.bounding(policy, "maxPerCluster")
     return Bounds(
         max(division.min_per_cluster, 0),
@@ -56,7 +55,6 @@ def bounds(ask: Ask, entries: Sequence[PerCluster], all_clusters: Bounds) -> Bou
 
 
 def of(ask: Ask, view: ClusterView) -> Bounds:
-    """The bounds of one cluster."""
     entries = ask.policy.division.bounds_of(view.name, view.labels)
     return bounds(ask, entries, general(ask.policy))
 

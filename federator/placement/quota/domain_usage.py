@@ -230,7 +230,6 @@ class InDomains:
     def _over(
         self, after: Commitment, name: str, domains: "_Domains", has: _Amounts, gets: _Amounts
     ) -> Over | None:
-        """Of one domain."""
         tightest: tuple[int, str] | None = None
         # Sorted: of two limits that are equally tight the message names always the same.
         for resource in sorted(domains.limited.get((name, after.tier), ())):

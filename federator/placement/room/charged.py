@@ -52,7 +52,6 @@ class News:
     """uid -> cluster -> the seq from which on its steps are not charged yet."""
 
     def clear(self) -> None:
-        """All of it is known."""
         self.heard.clear()
         self.anew.clear()
         self.grown.clear()
@@ -199,15 +198,12 @@ class Charged:
         return any_charged
 
     def confirm(self, cluster: str, uid: str, seq: int) -> bool:
-        """As `InFlight.confirm`."""
         return self._in_flight.confirm(cluster, uid, seq)
 
     def is_in_flight(self, cluster: str, uid: str, seq: int) -> bool:
-        """As `InFlight.holds`."""
         return self._in_flight.holds(cluster, uid, seq)
 
     def reported(self, cluster: str, includes_seq: int) -> None:
-        """As `InFlight.report`."""
         if self._in_flight.report(cluster, includes_seq):
             self._changed(cluster)
 

@@ -121,8 +121,6 @@ def _growth(after: Commitment, before: Commitment | None) -> dict[tuple[str, str
 
 
 class LedgerView(Protocol):
-    """What is read of the ledger."""
-
     snapshot: FleetSnapshot
     limits: Charges
     ceilings: Mapping[str, Ceiling]

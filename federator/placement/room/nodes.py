@@ -147,7 +147,6 @@ class Nodes:
         "_arrays",
         "_block",
         "_heights",
-        "_with_room",
         "bounded",
         "listed",
         "makes",
@@ -179,7 +178,6 @@ class Nodes:
         """[R + 2][r]: free amounts, counts and kinds of what was given as lists, until an array is
         made of them: the next report may come before one is read."""
         self._heights: dict[str, binding.Ints] = {}
-        self._with_room: dict[str, int] = {}
 
     @classmethod
     def of_lists(
@@ -195,7 +193,7 @@ class Nodes:
         made.names, made.listed, made.makes = names, listed, makes
         made.most_rows, made.bounded = most_rows, bounded
         made._arrays = made._block = None
-        made._heights, made._with_room = {}, {}
+        made._heights = {}
         return made
 
     @property
@@ -286,15 +284,6 @@ class Nodes:
     def copies(self, shape: PodShape) -> int:
         """How many copies fit now."""
         return min(int(self.counts @ self.heights(shape)), UNLIMITED)
-
-    def with_room(self, shape: PodShape) -> int:
-        """On how many nodes one copy fits now."""
-        key = shape_id(shape)
-        # Rows never change, so what was counted once holds: a batch asks for few shapes very often.
-        cached = self._with_room.get(key)
-        if cached is None:
-            cached = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
-        return cached
 
     def heights(self, shape: PodShape) -> binding.Ints:
         """Copies that fit per node, by row."""

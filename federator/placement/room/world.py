@@ -178,7 +178,6 @@ class World:
 
     @property
     def nodes(self) -> Columns:
-        """The nodes of all clusters."""
         if self._late:
             for at in self._late:
                 opened = self.opened[at]

@@ -432,7 +432,6 @@ def _levels(clusters: Clusters, at: Ints) -> Ints:
 
 
 def _least(here: Ints, keys: Callable[[Ints], NDArray[Any]]) -> Ints:
-    """The clusters with the least key."""
     if here.size < 2:
         return here
     values = keys(here)

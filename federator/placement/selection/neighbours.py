@@ -112,7 +112,6 @@ class _Judge:
                 yield term
 
     def selected(self, term: WorkloadTerm) -> list[Peer]:
-        """The other workloads that a term selects."""
         mine = self.ask
         return [
             peer

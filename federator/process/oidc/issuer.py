@@ -189,8 +189,6 @@ class Issuer:
 
 
 class Issuers:
-    """All issuers that are trusted."""
-
     def __init__(self, issuers: Iterable[Issuer]) -> None:
         self._issuers = {issuer.trust.issuer: issuer for issuer in issuers}
 

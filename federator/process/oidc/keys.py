@@ -70,8 +70,6 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """The keys of one issuer."""
-
     keys: tuple[Key, ...] = ()
 
     def fitting(self, kid: str, algorithm: str) -> list[Key]:

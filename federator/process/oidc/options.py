@@ -4,11 +4,11 @@ options `--oidc-*` of kube-apiserver mean.
 Read by every process, so it needs no library of tokens.
 """
 
-import ipaddress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from federator.kube.tlsserver import is_loopback
 from federator.model.errors import FieldError
 
 RESERVED: Final = "system:"
@@ -65,7 +65,7 @@ class OidcOptions:
     def _check_redirect(self) -> None:
         try:
             parts = urlsplit(self.redirect_url)
-            plain = parts.scheme == "http" and _is_loopback(parts.hostname or "")
+            plain = parts.scheme == "http" and is_loopback(parts.hostname or "")
             usable = bool(parts.hostname) and (parts.scheme == "https" or plain)
         except ValueError:
             usable = False
@@ -75,10 +75,3 @@ class OidcOptions:
                 f"must be https://HOST{CALLBACK}, with the address by which people reach the"
                 " dashboard (http on loopback only)",
             )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

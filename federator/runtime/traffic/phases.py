@@ -94,7 +94,6 @@ class Standing:
     """Why the last one failed; "" after a success."""
 
     def after(self, sign: Sign, now_s: float) -> "Standing":
-        """The standing after a sign."""
         phase = MOVES.get((self.phase, sign), self.phase)
         answered = sign in (Sign.WRITTEN, Sign.REMOVED)
         # A registry that refuses has to be waited for in the next phase too; a drain is urgent.
@@ -118,7 +117,6 @@ class Standing:
         return replace(self, failures=self.failures + 1, why=why, due_s=due_s)
 
     def effect(self, now_s: float) -> Effect | None:
-        """What is to be asked for now."""
         return EFFECTS.get(self.phase) if now_s >= self.due_s else None
 
     def hurried(self, now_s: float, chance: float) -> "Standing":

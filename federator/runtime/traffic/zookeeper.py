@@ -95,8 +95,6 @@ class _Trusting(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class ZooKeeperRegistry:
-    """One session in ZooKeeper."""
-
     def __init__(self, server: Server) -> None:
         self._server = server
         self._client: Any = None

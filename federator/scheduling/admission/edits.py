@@ -30,8 +30,6 @@ AFTER: Final = Admission(
 
 @dataclass(frozen=True, slots=True)
 class TierDomains:
-    """The domains of a tree, in one tier."""
-
     of: Callable[[str], tuple[str, ...]]
     """Cluster -> the domains in which it is."""
     limited: Mapping[str, Collection[str]]

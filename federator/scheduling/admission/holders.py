@@ -1,6 +1,7 @@
 """Candidates for preemption: holders of quota, the rules of an account, and the victims of one
 preemptor."""
 
+import bisect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -182,13 +183,7 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int | None:
     if low > high or not enough(high):
         return None
     # By halves: each question counts the usage of a whole tree.
-    while low < high:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return low + bisect.bisect_left(range(low, high), True, key=enough)
 
 
 class Trial:

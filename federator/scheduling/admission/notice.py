@@ -7,9 +7,9 @@ Times are epoch seconds.
 import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Final
 
+from federator.model import plaintext
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.placement.quota.tree import Tree
@@ -165,10 +165,5 @@ def sentence(noticed: Noticed) -> str:
     leave = "1 copy leaves" if noticed.copies == 1 else f"{noticed.copies} copies leave"
     return (
         f"{leave} for {noticed.by} of project {noticed.project} ({noticed.why})"
-        f" at {moment(noticed.due_s)}"
+        f" at {plaintext.moment(noticed.due_s)}"
     )
-
-
-def moment(epoch_s: float) -> str:
-    """A time as people read it."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from federator.model import plaintext
 from federator.model.ask import Ask, Unit
 from federator.model.decision import TAKES, Decision, Preempted, Reason
 from federator.model.fleet import Commitment, Holding, copies_of, remaining
@@ -109,7 +110,7 @@ def turns(
         elif pending := notice.pending(victims, entries, terms.tree, terms.now_s):
             evictions.notices += pending
             evictions.later[key] = max(notice.until(pending) - terms.now_s, MOMENT_S)
-            at = notice.moment(notice.until(pending))
+            at = plaintext.moment(notice.until(pending))
             _wait(preemptor, staged, f"at {at}, after their notice (spec.reclaimNoticeSeconds)")
         elif not pace.allows(count):
             evictions.undecided.add(key)

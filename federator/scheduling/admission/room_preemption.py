@@ -7,6 +7,7 @@ no more in a minute than the pace of the hub and their own disruption budgets al
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from federator.model import plaintext
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.placement.room.commitments import Commitments
@@ -71,7 +72,7 @@ def make(
     if later and (pending := notice.pending(later, entries, terms.tree, terms.now_s)):
         until_s = notice.until(pending)
         made.notices, made.later_s = pending, until_s - terms.now_s
-        made.when = f"at {notice.moment(until_s)}, after its notice (spec.reclaimNoticeSeconds)"
+        made.when = f"at {plaintext.moment(until_s)}, after its notice (spec.reclaimNoticeSeconds)"
     elif later and not terms.pace.allows(count):
         made.undecided, made.when = True, notice.PACED
         made.later_s = terms.pace.next_s

@@ -190,8 +190,6 @@ def _no_more(entry: Entry, copies: int, staged: Admissions, *, soon: bool = True
 
 
 class _Tree:
-    """One tree in one tier."""
-
     def __init__(
         self,
         root: str,

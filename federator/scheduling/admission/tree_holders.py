@@ -24,8 +24,6 @@ from federator.scheduling.admission.tree_usage import Amounts, leaf
 
 @dataclass(frozen=True, slots=True)
 class TreeHolders:
-    """One tree in one tier."""
-
     tree: Tree
     tier: Tier
     projects: frozenset[str]

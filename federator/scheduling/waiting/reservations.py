@@ -20,13 +20,13 @@ import math
 import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from federator.model import plaintext
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Decision
 from federator.model.fleet import Commitment, copies_of
@@ -211,7 +211,7 @@ class Reservations:
         return replace(
             decision,
             message=f"{decision.message}; in {first.cluster}{also} room is kept, from"
-            f" {moment(first.start_s)} on, for what is before it in the order (queueing:"
+            f" {plaintext.moment(first.start_s)} on, for what is before it in the order (queueing:"
             " Backfilling)",
         )
 
@@ -299,11 +299,6 @@ def _kept_out(decision: Decision, clusters: Iterable[str], why: str) -> Decision
 
 def _sentence(kept: Reservation) -> str:
     return (
-        f"room is kept for it in {kept.cluster}, where it starts by {moment(kept.start_s)} if"
-        " others end as they say (queueing: Backfilling)"
+        f"room is kept for it in {kept.cluster}, where it starts by"
+        f" {plaintext.moment(kept.start_s)} if others end as they say (queueing: Backfilling)"
     )
-
-
-def moment(epoch_s: float) -> str:
-    """UTC in whole seconds, as people read it."""
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

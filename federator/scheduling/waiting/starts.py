@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from federator.model import plaintext
 from federator.model.ask import Ask, PodShape, Unit
 from federator.model.fleet import Capacity, Commitment, copies_of
 from federator.model.resources import PODS, Resources
@@ -45,8 +46,6 @@ class Interval:
 
 @dataclass(slots=True)
 class _Waiter:
-    """One of the queue."""
-
     ask: Ask
     clusters: tuple[str, ...]
     together: bool
@@ -120,7 +119,7 @@ def _kept_out_until(ask: Ask, kept: Reservations, ledger: Ledger) -> float | Non
 
 def text(expected_at: Interval) -> str:
     """The interval as people read it."""
-    low, high = (reservations.moment(at_s) for at_s in (expected_at.low_s, expected_at.high_s))
+    low, high = (plaintext.moment(at_s) for at_s in (expected_at.low_s, expected_at.high_s))
     return f"{low} to {high}"
 
 

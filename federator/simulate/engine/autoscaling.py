@@ -38,8 +38,6 @@ CAPPED_S: Final = 600
 
 @dataclass(slots=True)
 class _Node:
-    """One node from its order on."""
-
     at: int
     """Number of its class in the cluster."""
     life: GrownNode

@@ -211,7 +211,6 @@ class _Gauge:
         self._peak_since_s = [begin_s] * width
 
     def resize(self, capacity: list[int], now_s: int) -> None:
-        """Its capacity is another one from now on."""
         lasted_s = max(min(now_s, self._horizon_s) - max(self._resized_s, self._begin_s), 0)
         self._there_s += lasted_s if self.there else 0
         if self.price and self.member is not None:

@@ -109,7 +109,6 @@ class Running:
         return self._waiting.reason if self._waiting is not None else ""
 
     def copies(self, cluster: str) -> int:
-        """Copies that are bound in a cluster."""
         here = self.bound.get(cluster)
         if here is None:
             return 0
@@ -166,7 +165,6 @@ class Running:
         )
 
     def decided(self, decision: Decision, now_s: int) -> None:
-        """A decision is in force."""
         self.decision, self.shares, self.inputs = decision, decision.shares, decision.inputs_hash
         self._under = decision.under or self.ask
         if self._more:

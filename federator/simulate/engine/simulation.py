@@ -102,7 +102,6 @@ class Simulation:
 
     @property
     def is_held(self) -> bool:
-        """Whether reports are held."""
         return self._held is not None
 
     def hold_reports(self) -> None:

@@ -24,8 +24,6 @@ HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodeClassUse:
-    """One class of one cluster."""
-
     cluster: str
     node_class: str
     ordered: int

@@ -210,12 +210,8 @@ def measure(outcome: SimulationResult) -> Measures:
         lacks=_lacks(lives, outcome.horizon_s),
         scarce=_scarce(outcome, begin),
         grown=growing.classes(outcome),
-        **_summed(lives),
+        **{name: sum(getattr(life, name) for life in lives) for name in SUMMED},
     )
-
-
-def _summed(lives: Sequence[Life]) -> dict[str, Any]:
-    return {name: sum(getattr(life, name) for life in lives) for name in SUMMED}
 
 
 def waits(group: str, lives: Sequence[Life]) -> Waiting:

@@ -142,7 +142,6 @@ NODES: Final = {
 
 
 def of(measures: Measures) -> tuple[Table, ...]:
-    """Every table of a report."""
     lives = range(len(measures.outcome.lives))
     return (
         Table("works", WORKS, (_work(measures, at) for at in lives)),

@@ -70,7 +70,6 @@ class Summary:
 
 
 def summarize(plan: Plan, results: Mapping[str, Mapping[str, Any]]) -> Summary:
-    """From the results of all tasks that have one."""
     groups: dict[tuple[tuple[str, str], ...], list[Mapping[str, float]]] = defaultdict(list)
     for task in plan.tasks:
         if task.id in results:

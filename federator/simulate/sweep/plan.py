@@ -28,8 +28,6 @@ TASKS_MAX: Final = 100_000
 
 
 class Sweep(BaseModel):
-    """The file of a sweep."""
-
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     scenario: Annotated[str, Field(min_length=1)]

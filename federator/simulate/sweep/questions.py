@@ -415,7 +415,6 @@ _ANSWERS: Final[Mapping[str, Callable[[_Bench, Question], str]]] = {
 
 
 def document_of(answered: Answer) -> dict[str, Any]:
-    """An answer for programs."""
     return {
         "answer": answered.sentence,
         "tried": [

@@ -10,7 +10,6 @@ from pathlib import Path
 from federator.simulate.demand import Work
 from federator.simulate.reference import AT_HOME, ReferenceJob, ReferencePolicy
 from federator.simulate.traces import loading
-from federator.simulate.traces.nodes import NodeGroup
 from federator.simulate.traces.problems import TraceError
 
 
@@ -35,8 +34,8 @@ def read(path: Path, policy: ReferencePolicy) -> Pools:
     gpu = any(group.gpu for group in fleet.groups) and any(work.gpu for work in trace.works)
     capacity: dict[str, int] = {}
     for group in fleet.groups:
-        capacity[group.cluster] = capacity.get(group.cluster, 0) + group.count * _offered(
-            group, gpu=gpu
+        capacity[group.cluster] = capacity.get(group.cluster, 0) + group.count * (
+            group.gpu if gpu else (group.cpu_milli or 0) // 1000
         )
     jobs = []
     for work, row in zip(trace.works, trace.rows, strict=True):
@@ -45,10 +44,6 @@ def read(path: Path, policy: ReferencePolicy) -> Pools:
         jobs.append(_job(work, gpu=gpu))
     notes = (*fleet.problems.lines(), *trace.problems.lines())
     return Pools(tuple(jobs), capacity, "gpu" if gpu else "core", notes)
-
-
-def _offered(group: NodeGroup, *, gpu: bool) -> int:
-    return group.gpu if gpu else (group.cpu_milli or 0) // 1000
 
 
 def _lacks(

@@ -76,7 +76,7 @@ class Cluster:
         return max(fit, 0)
 
     def nodes_with_room(self, shape: PodShape) -> int:
-        fit = self.nodes.with_room(shape)
+        fit = int(self.nodes.counts @ (self.nodes.heights(shape) > 0))
         if self.headroom is None and nodes.shape_id(shape) not in self.base.capacity.copies:
             return fit  # nothing else limits it: its room is not smaller, or unknown
         room = self.room(shape)

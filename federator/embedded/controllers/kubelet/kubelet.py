@@ -33,8 +33,6 @@ _Due = tuple[str, Key, str]
 
 
 class Kubelet:
-    """The kubelets of a cluster."""
-
     def __init__(
         self,
         tools: Tools,

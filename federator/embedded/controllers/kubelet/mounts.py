@@ -32,7 +32,7 @@ def unmounted(tools: Tools, pod: JsonObject) -> Missing | None:
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"].get("volumes") or ():
         for kind, name in _of_volume(volume):
-            if not _exists(tools, kind, namespace, name):
+            if _data(tools, kind, namespace, name) is None:
                 text = (
                     f'MountVolume.SetUp failed for volume "{volume["name"]}" :'
                     f' {kind} "{name}" not found'
@@ -88,10 +88,6 @@ def _of_container(container: Mapping[str, Any]) -> Iterator[tuple[str, str, str]
             named = (variable.get("valueFrom") or {}).get(field) or {}
             if named.get("name") and not named.get("optional"):
                 yield kind, named["name"], named.get("key", "")
-
-
-def _exists(tools: Tools, kind: str, namespace: str, name: str) -> bool:
-    return _data(tools, kind, namespace, name) is not None
 
 
 def _data(tools: Tools, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:

@@ -87,7 +87,6 @@ class NeighbourRules:
 
 
 def neighbour_rules_of(pod: Mapping[str, Any]) -> NeighbourRules:
-    """The rules of a pod about its neighbours."""
     affinity = pod["spec"].get("affinity") or {}
     return NeighbourRules(
         apart=terms_of(pod, affinity.get("podAntiAffinity")),

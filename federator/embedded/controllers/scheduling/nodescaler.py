@@ -165,7 +165,6 @@ def _is_of(name: str, pool: NodePool) -> bool:
 
 
 def _blank(pool: NodePool, name: str) -> Node:
-    """A node of the pool with nothing on it."""
     node = Node(name)
     node.describe(node_object(pool, name, 1, ""))
     return node

@@ -61,8 +61,6 @@ class ShapeQueue:
 
 
 class Scheduler:
-    """One scheduler for a cluster."""
-
     def __init__(
         self, tools: Tools, pods: PodIndex, nodes: NodeIndex, neighbours: Neighbours, gangs: Gangs
     ) -> None:

@@ -210,7 +210,6 @@ class JobState:
 
 
 def index_of(pod: Pod) -> int | None:
-    """The completion index of a pod."""
     text = pod.annotations.get(INDEX_ANNOTATION, "")
     return int(text) if text.isdecimal() else None
 

@@ -161,7 +161,7 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
     elif (
         current is not None
         and current["reason"] not in (TIMED_OUT, COMPLETE)
-        and _expired(current, seconds, now)
+        and clocks.parse(current["lastUpdateTime"]) + seconds < clocks.parse(now)
     ):
         put(
             status,
@@ -228,7 +228,3 @@ def trimmed(status: Status) -> Status:
         for name, value in status.items()
         if value or name not in (*_COUNTS, "conditions")
     }
-
-
-def _expired(current: dict[str, Any], seconds: int, now: str) -> bool:
-    return clocks.parse(current["lastUpdateTime"]) + seconds < clocks.parse(now)
