@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "history": (
         "federator.cli.leader.history",
-        "List the decisions about a workload, and what came of them.",
+        "List the decisions about a workload, and their results.",
     ),
     "rollout": ("federator.cli.rollouts.rollout", "Follow, list, undo and restart rollouts."),
     "wait": (
@@ -120,7 +120,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon, drain and remove members."),
     "probe": (
         "federator.cli.clusters.probing",
-        "Probe clusters with workloads, and show what came of it.",
+        "Probe clusters with workloads, and show the results.",
     ),
     "fence": (
         "federator.cli.clusters.draining",

@@ -144,12 +144,15 @@ class FleetHealth:
             case Brake.NORMAL:
                 return ""
             case Brake.OWN:
-                return "OwnShortage: the hub lacks something of its own, and judges nobody by that"
+                return "OwnShortage: the hub lacks local resources, so failed probes do not count"
             case Brake.FULL:
-                return f"FullDisruption: none of {total} clusters is heard, which may be our fault"
+                return (
+                    f"FullDisruption: none of {total} clusters is reachable, so the cause may be"
+                    " the network of the hub"
+                )
             case Brake.PARTIAL:
-                pace = "slowly" if total > SMALL_FLEET else "nothing"
-                return f"PartialDisruption: {gone} of {total} clusters are gone, {pace} moves"
+                pace = "copies move slowly" if total > SMALL_FLEET else "nothing moves"
+                return f"PartialDisruption: {gone} of {total} clusters are unreachable, {pace}"
 
 
 def step(

@@ -149,7 +149,7 @@ async def test_a_drain_that_leaves_somebody_without_a_place_is_refused_and_forgo
 
 async def test_a_cluster_that_is_heard_is_not_declared_dead(shell: Shell) -> None:
     _, err = await shell.run("cluster", "declare-dead", "b", code=1)
-    assert "b is heard, so it is not dead; to empty it: federator cluster drain b" in err
+    assert "to move its workloads, run: federator cluster drain b" in err
     _, err = await shell.run("cluster", "declare-dead", "nosuch", code=1)
     assert "there is no member nosuch" in err
     out, _ = await shell.run("cluster", "declare-dead", "b", "--undo")

@@ -51,9 +51,9 @@ MORE: Final[Mapping[str, str]] = {
 HEAD: Final = """\
 # Commands
 
-Every command is also `kubectl federator ...`: pip installs the plugin. `-h` prints what stands here.
-Options that a command shares with kubectl have kubectl's names. Exit 0: it was done, or is so. Exit 1: it was not, and
-stderr says why. Other codes are told where a command has them.
+Every command is also `kubectl federator ...`: pip installs the plugin. `-h` prints the same text.
+Options that a command shares with kubectl have kubectl's names. Exit 0: the
+command succeeded. Exit 1: it failed, and stderr has the reason. The help of a command lists its other codes.
 """
 
 

@@ -236,8 +236,9 @@ def renew(
 @click.option("--all", "all_members", is_flag=True, help="Every member of the host.")
 @common.connection_options
 def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: str) -> None:
-    """Let the hub read and renew the Secrets of these members, each by name: for MemberClusters
-    that were written by hand, and for those that joined before `add` did this."""
+    """Let the hub read and renew the Secrets of these members, each by name. Needed for
+    MemberClusters that were written by hand, or that joined with a release in which `add` did not
+    grant this."""
     from federator.cli.clusters import granting
     from federator.kinds import registry
     from federator.kube import errors
@@ -351,7 +352,7 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
     default="0",
     help="Stop waiting after this time, such as 30m; the removal continues. 0: never.",
 )
-@click.option("--no-wait", is_flag=True, help="Return at once; the removal continues by itself.")
+@click.option("--no-wait", is_flag=True, help="Return immediately. The removal continues.")
 @common.connection_options
 def remove(
     name: str,
@@ -443,8 +444,8 @@ async def _await_removal(host: "Client", obj: Mapping[str, Any], timeout_s: floa
 )
 @common.connection_options
 def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
-    """Declare that this host has replaced another for good: it then owns that host's slices
-    there."""
+    """Declare that this host has permanently replaced another host. It then owns the slices of that
+    host in the cluster."""
     from federator.cli.clusters import joining
     from federator.kinds import registry
 

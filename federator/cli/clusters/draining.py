@@ -31,7 +31,7 @@ def _watching(what: str) -> Callable[[common.F], common.F]:
 
     def options(command: common.F) -> common.F:
         command = click.option(
-            "--no-wait", is_flag=True, help=f"Return at once; the {what} goes on by itself."
+            "--no-wait", is_flag=True, help=f"Return immediately. The {what} continues."
         )(command)
         return click.option(
             "--timeout",
@@ -64,8 +64,8 @@ def _watching(what: str) -> Callable[[common.F], common.F]:
     "--jobs-finish",
     type=waiting.Duration(),
     default=None,
-    help="Job sets run on there for so long and are then restarted elsewhere; 0: at once"
-    " (default: 1h).",
+    help="How long running job sets may finish there before they restart in other clusters; 0"
+    " restarts them immediately (default: 1h).",
 )
 @_watching("drain")
 @common.connection_options
@@ -130,8 +130,8 @@ def drain(
 )
 @common.connection_options
 def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str) -> None:
-    """End the drain of clusters, whether or not they are empty: nothing more leaves, and new work
-    is welcome again. What has left stays where it is."""
+    """End the drain of clusters, also of clusters that are not empty yet. No more copies leave, and
+    the clusters accept new copies again. Copies that have left do not come back."""
 
     async def undrained(host: "Client", obj: Mapping[str, Any]) -> None:
         if (obj.get("spec") or {}).get("drain") is None:
@@ -167,15 +167,15 @@ def _why_not_undrained(obj: Mapping[str, Any]) -> str:
 
 @click.command(name="declare-dead")
 @click.argument("name")
-@click.option("--undo", is_flag=True, help="Take the word back: nothing more moves.")
+@click.option("--undo", is_flag=True, help="Withdraw the declaration: no more copies move.")
 @_watching("failover")
 @common.connection_options
 def declare_dead(
     name: str, undo: bool, timeout: float, no_wait: bool, kubeconfig: str, context: str
 ) -> None:
-    """Declare that nothing runs any more in a cluster that is not heard: its copies get another
-    place, at the pace of drains. It stays a member. When it is heard again, nothing more moves, and
-    what got another place is removed there."""
+    """Declare an unreachable cluster dead: nothing runs there any more. Its copies fail over to
+    other clusters, at the pace of drains. It stays a member. When it is reachable again, no more
+    copies move, and the copies that failed over are removed there."""
 
     word = _Word("declaredDead", "declared dead", "federator cluster declare-dead")
     _say_lost(word, name, undo, timeout, no_wait, kubeconfig, context)
@@ -183,17 +183,17 @@ def declare_dead(
 
 @click.command()
 @click.argument("name")
-@click.option("--undo", is_flag=True, help="Take the word back: nothing more moves.")
+@click.option("--undo", is_flag=True, help="Withdraw the declaration: no more copies move.")
 @_watching("failover")
 @common.connection_options
 def fence(
     name: str, undo: bool, timeout: float, no_wait: bool, kubeconfig: str, context: str
 ) -> None:
-    """Fence a cluster that is not heard: vouch that nothing runs there any more, because its
-    machines are off, or cut off from all that work there writes to. Everything that was there gets
-    another place, as with `cluster declare-dead`, and so do the shards of Exclusive job sets, which
-    nothing else moves. If the word is wrong, they run twice. It ends when the cluster is heard
-    again."""
+    """Fence an unreachable cluster: you confirm that nothing runs there any more, because its
+    machines are off, or cut off from everything that the workloads write to. Its copies fail over,
+    as with `cluster declare-dead`. Shards of Exclusive job sets fail over too, which happens in no
+    other way. If something still runs there, these shards run twice. The fence ends when the
+    cluster is reachable again."""
     word = _Word("fenced", "fenced", "federator fence")
     _say_lost(word, name, undo, timeout, no_wait, kubeconfig, context)
 
@@ -228,7 +228,7 @@ def _say_lost(
         body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {word.field: since}}
         asked = await host.patch(ref, body)
         if undo or no_wait:
-            said = f"is {word.said} no more" if undo else f"is {word.said} since {since}"
+            said = f"is no longer {word.said}" if undo else f"is {word.said} since {since}"
             common.say(f"membercluster.federation.pinterest.com/{name} {said}")
             return True
         watch = Watch(host, {name: asked["metadata"]["generation"]}, "Dead", (word.field, "Moved"))
@@ -255,19 +255,22 @@ def _silence(obj: Mapping[str, Any]) -> str:
         common.fail(f"{name} is being removed: federator cluster remove {name} --lost gives it up")
     if raw.text(ready, "status") == "True":
         common.fail(
-            f"{name} is heard, so it is not dead; to empty it: federator cluster drain {name}"
+            f"{name} is reachable, so it does not fail over; to move its workloads, run:"
+            f" federator cluster drain {name}"
         )
     if reason == NOT_REPORTING:
         common.fail(
-            f"the API server of {name} answers, and only its member process is silent: what runs"
-            " there runs on. Start the member process again"
+            f"the API server of {name} is reachable, and only its member process is silent: the"
+            " workloads there keep running. Start the member process again"
         )
     if reason == NOT_ASKED:
-        common.fail(f"the hub is short of something of its own, and knows nothing of {name}")
+        common.fail(
+            f"the hub lacks local resources and has not probed {name}; see its log for the cause"
+        )
     if not silent:
         common.fail(
-            f"{name} has not been called silent yet ({reason or 'it was not probed'}); if it was"
-            f" never heard, run: federator cluster remove {name} --lost"
+            f"the hub does not count {name} as silent yet ({reason or 'it was not probed'}); if it"
+            f" was never reachable, run: federator cluster remove {name} --lost"
         )
     return silent
 

@@ -43,7 +43,7 @@ Identity = tuple[str, str, str, str]
 )
 def validate(files: tuple[str, ...], before: tuple[str, ...]) -> None:
     """Check files as the API server would: schema, defaults, rules, and what fields say about each
-    other. Every problem is told with its file and field; exit 1 if there is one."""
+    other. Prints every problem with its file and field; exit 1 if there is one."""
     unread: list[str] = []
 
     def refused(bad: Unreadable) -> None:

@@ -48,7 +48,7 @@ NOT_A_SHAPE: Final = (
     "-n",
     "--namespace",
     default="",
-    help="The namespace with the policies that count (default: one that the project may use).",
+    help="The namespace of the policies that apply (default: one that the project may use).",
 )
 @click.option(
     "--scale-up", "scale_ups", multiple=True, metavar="CLUSTER=NODES[xSHAPE]",
@@ -153,7 +153,6 @@ def _addition(text: str) -> "Addition":
 
 
 def sentence(headroom: "Headroom", subject: str, *, grows: bool) -> str:
-    """The answer in one sentence."""
     rooms = sum(row.now > 0 for row in headroom.clusters)
     where = f"in {rooms} of {len(headroom.clusters)} clusters"
     more = f"{headroom.now:,} more copies of {subject} have a place now, {where}"

@@ -61,7 +61,7 @@ MANY: Final = 2000
 @click.option(
     "--losses/--no-losses",
     default=True,
-    help="Compare what the loss of each cluster comes to, now and then (default: yes).",
+    help="Compare the loss of each cluster before and after the change (default: yes).",
 )
 @click.option(
     "--dump",

@@ -59,11 +59,11 @@ def rebalance(
     files: tuple[str, ...],
     **given: str,
 ) -> None:
-    """Move running copies to where their policy wants them, as if they were placed anew: of one
-    workload (psvc/NAME, pjs/NAME, deploy/NAME), of all under a policy (pp/NAME, cpp/NAME), or of
-    those that --selector and -A name. Needed after a cluster is back that was drained or lost,
-    under onPolicyChange: Lazy, and after strategy Duplicate has ended. Shards and ordinals move
-    only from clusters that their policy does not admit any more."""
+    """Move running copies to where their policy wants them, as if they were placed for the first
+    time. Name one workload (psvc/NAME, pjs/NAME, deploy/NAME) or a policy (pp/NAME, cpp/NAME), or
+    select workloads with --selector and -A. Needed when a drained or lost cluster is back, under
+    onPolicyChange: Lazy, and after a change from strategy Duplicate to another. Shards and ordinals
+    move only from clusters that their policy does not admit."""
     from federator.advice import rebalances
 
     kind, name = _target(target)

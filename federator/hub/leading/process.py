@@ -202,7 +202,7 @@ class HubProcess:
 
     def _meet_shortage(self, why: str) -> None:
         if self.shortage.meet(why):
-            log.warning("short of something of its own, nobody is judged by that: %s", why)
+            log.warning("local resources are short, failed requests do not count: %s", why)
 
     async def _outlive_shortages(self) -> None:
         while True:

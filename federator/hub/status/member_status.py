@@ -145,7 +145,7 @@ class Reporting:
             return RequeueAfter(
                 name, min(wait_s, LOOK_S), "figures are copied at most twice a minute"
             )
-        return RequeueAfter(name, LOOK_S, "slices of nobody are looked for")
+        return RequeueAfter(name, LOOK_S, "slices without a workload are searched")
 
     def _without_drain(self, member: Member, status: dict[str, Any]) -> dict[str, Any]:
         """The status without the figures of a drain that nobody wishes any more."""
