@@ -46,7 +46,8 @@ class GatewayOptions:
     submissions_at_once: Annotated[int, Field(ge=1)] = 32
     """Submissions that one process works on at the same time."""
     submissions_waiting: Annotated[int, Field(ge=1)] = 256
-    """Submissions that wait for their turn; more get 503 with Retry-After."""
+    """Submissions that wait for a search of their key or for their turn; more get 503 with
+    Retry-After."""
     streams: Annotated[int, Field(ge=1)] = 64
     """Event streams that are open at the same time; more get 503."""
 

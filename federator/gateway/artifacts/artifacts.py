@@ -49,8 +49,8 @@ SILENT_S: Final = 2.0
 MEMORY_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the files that are kept in memory, as they are and as they were read."""
 SMALL_BYTES: Final = 4096
-"""A workflow of no more bytes is filled in without a thread: that takes a fraction of a millisecond,
-and some milliseconds with the longest parameters."""
+"""A workflow of no more bytes is filled in without a thread. It takes a fraction of a millisecond,
+or some milliseconds with the longest parameters."""
 SHOWN_MAX: Final = 4
 """Policies of which the outcome is kept with a version."""
 _NAMES_MAX: Final = 4096
