@@ -13,7 +13,7 @@ from tests import heap
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 from tests.examples import ASKED, USUAL
-from tests.running import costs, hanging, recording
+from tests.running import costs, hanging, leaving, recording
 
 # Properties are decided by what they say, never by how fast a loaded machine is; a failure prints
 # how to repeat it.
@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     heap.collect_seldom()
     config.pluginmanager.register(recording)
     config.pluginmanager.register(hanging)
+    config.pluginmanager.register(leaving)
     if not hasattr(config, "workerinput"):  # xdist's test processes report to the first one
         signal.signal(signal.SIGTERM, _interrupt)
         inner = "PYTEST_CURRENT_TEST" in os.environ  # a run that a test starts

@@ -5,12 +5,13 @@ Tables go to stdout, everything else to stderr. Exit 1: something failed, or the
 """
 
 import asyncio
+import contextlib
 import json
 import re
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -88,7 +89,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     from federator.model.errors import FieldError
 
     try:
-        return _runner()(_until_terminated(coroutine))
+        with _signals_kept(), _runner() as runner:
+            return runner.run(_until_terminated(coroutine))
     except (ApiError, NotConfigured, FieldError, LeaseLost) as trouble:
         fail(str(trouble))
     except BrokenPipeError:
@@ -111,12 +113,24 @@ async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
     return await coroutine
 
 
-def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """SIGTERM does afterwards what it did before: a loop that ends sets the system's default, or
+    leaves its own handler behind."""
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if former is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, former)
+
+
+def _runner() -> asyncio.Runner:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run
-    return lambda coroutine: asyncio.Runner(loop_factory=uvloop.new_event_loop).run(coroutine)
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
 async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:

@@ -112,8 +112,11 @@ def _show_placed(
     # What all decisions of the host hold is read once and kept until the end: the collector would
     # look through it again and again, for a third of the time.
     gc.disable()
-    facts = common.run(common.with_federation(kubeconfig, context, work))
-    gc.freeze()  # nor does the collector of the program's end
+    try:
+        facts = common.run(common.with_federation(kubeconfig, context, work))
+    finally:
+        gc.freeze()  # nor does the collector of the program's end
+        gc.enable()
     rows = facts.get("clusters", [])
     if cluster and cluster not in {row["cluster"] for row in rows}:
         fleet = ", ".join(row["cluster"] for row in rows) or "none"

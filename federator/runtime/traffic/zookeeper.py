@@ -37,6 +37,9 @@ from federator.runtime.traffic.members import Member
 from federator.runtime.traffic.registry import RegistrationRefused, Unreachable
 
 log = logging.getLogger("federator.traffic")
+_KAZOO: Final = logging.getLogger("federator.traffic.kazoo")
+# It would log each of its tries while the registry is away; the part's state says it once.
+_KAZOO.setLevel(logging.ERROR)
 
 REQUEST_S: Final = 5.0
 CLOSE_S: Final = 2.0
@@ -126,15 +129,12 @@ class ZooKeeperRegistry:
             tls = {"use_ssl": True, "handler": _Trusting(self._server.certificates)}
         self._connected_s, self._rejected = time.monotonic(), False
         self._shown = self._logins()
-        # It would log each of its tries while the registry is away; the part's state says it once.
-        logger = logging.getLogger("federator.traffic.kazoo")
-        logger.setLevel(logging.ERROR)
         self._client = KazooClient(
             hosts=self._server.hosts,
             timeout=self._server.session_s,
             connection_retry=RETRY,
             auth_data=[("digest", f"{login.name}:{login.secret}") for login in self._shown],
-            logger=logger,
+            logger=_KAZOO,
             **tls,
         )
         self._client.add_listener(self._heard)

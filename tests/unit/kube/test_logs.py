@@ -8,16 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from federator.process import logs
+from tests.running import leaving
 
 
 @pytest.fixture
 def out() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    before = (list(root.handlers), root.level)
     stream = io.StringIO()
-    logs.configure("DEBUG", "json", stream)
-    yield stream
-    root.handlers[:], root.level = before
+    with leaving.put_back():
+        logs.configure("DEBUG", "json", stream)
+        yield stream
 
 
 def lines(out: io.StringIO) -> list[dict[str, object]]:

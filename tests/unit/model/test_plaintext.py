@@ -28,6 +28,7 @@ from federator.model.steps import EmitEvent, ObjectRef
 from federator.process import logs
 from federator.status import conditions
 from federator.status.conditions import Condition
+from tests.running import leaving
 from tests.unit.cli.files import member, psvc
 from tests.unit.kube.scripted import on_virtual_time
 
@@ -143,14 +144,10 @@ def test_conditions_and_sentences_of_members_are_safe() -> None:
 
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_logs_are_one_safe_line_for_each_record(style: logs.Style) -> None:
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
     out = io.StringIO()
-    try:
+    with leaving.put_back():
         logs.configure("INFO", style, out)
         logging.getLogger("federator.test").info("the member says %s", HOSTILE)
-    finally:
-        root.handlers[:], root.level = before
     assert out.getvalue().count("\n") == 1
     assert is_safe(out.getvalue().rstrip("\n"))
 
