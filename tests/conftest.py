@@ -29,6 +29,8 @@ settings.load_profile("house")
 
 SIMULATION = f"{Path(__file__).parent / 'simulation'}{os.sep}"
 PLANE = pytest.StashKey[ControlPlane]()
+UNMEASURED_S = 30.0
+"""What a group costs that is not recorded yet."""
 GROUP = pytest.StashKey[str]()
 """Of the test before this one, in this process."""
 
@@ -76,7 +78,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A group is run by one process. Its tests wait for servers most of the time, while single tests
     use the processor: at any time some processes do the one and some the other. The groups at the
-    end are small, so that all processes end together.
+    end are small, so that all processes end together. A group that nobody has measured yet is none of
+    them.
     """
     recorded = costs.read().groups
     groups: dict[str, list[pytest.Item]] = {}
@@ -85,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     singles = groups.pop("", [])
     # These take seconds each.
     singles.sort(key=lambda item: not str(item.path).startswith(SIMULATION))
-    turns = sorted(groups, key=lambda name: -recorded.get(name, 0.0))
+    turns = sorted(groups, key=lambda name: -recorded.get(name, UNMEASURED_S))
     items.clear()
     for turn, name in enumerate(turns):
         start, end = (len(singles) * at // len(turns) for at in (turn, turn + 1))

@@ -21,5 +21,5 @@ def examples(long: int) -> settings:
 
 
 def dear_examples(long: int = 50) -> settings:
-    """At most so many, also in a long run: each is a whole simulation, computed a second time."""
+    """At most so many, also in a long run: each is a whole simulation, or many plans."""
     return settings(max_examples=min(long, ASKED) if ASKED else USUAL)

@@ -67,9 +67,11 @@ def read() -> Costs:
     return Costs(**json.loads(FILE.read_text(encoding="utf-8")))
 
 
-def fold(runs: Iterable[Iterable[Mapping[str, Any]]]) -> Costs:
+def fold(
+    runs: Iterable[Iterable[Mapping[str, Any]]], counts: Mapping[str, int] | None = None
+) -> Costs:
     """Adds up the lines of several runs. A test that a target runs twice counts as its last run
-    says.
+    says. `counts`: test functions by folder.
     """
     tests: dict[tuple[str, str], tuple[Mapping[str, Any], float]] = {}
     for run in runs:
@@ -88,7 +90,7 @@ def fold(runs: Iterable[Iterable[Mapping[str, Any]]]) -> Costs:
         if multiple >= KEPT:
             function = name.partition("[")[0]
             found.slow[function] = max(multiple, found.slow.get(function, 0.0))
-    for folder, count in functions().items():
+    for folder, count in (counts or {}).items():
         found.folders[folder]["functions"] = count
     return Costs(
         {name: _rounded(row) for name, row in sorted(found.folders.items())},
@@ -205,7 +207,7 @@ def main() -> int:
     if missing := [target for target in TARGETS if target not in newest]:
         print(f"{RUNS} has no whole run of make {' and of make '.join(missing)}.", file=sys.stderr)
         return 1
-    costs = fold(newest[target] for target in TARGETS)
+    costs = fold((newest[target] for target in TARGETS), functions())
     costs.runs = runs
     FILE.write_text(json.dumps(asdict(costs), indent=1) + "\n", encoding="utf-8")
     readme = README.read_text(encoding="utf-8")

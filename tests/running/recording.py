@@ -3,7 +3,8 @@
 A run that breaks off thus still shows what failed and what was running. Every run writes one file
 `build/tests/TARGET-TIME-PID.jsonl`; `build/tests/latest.jsonl` is a link to the newest. A line is either
 `{"started": NAME}` or `{"test": NAME, "outcome": "passed" | "failed" | "skipped", "cpu_s": ...,
-"wall_s": ..., "long": true, "real": true, "group": ..., "why": ...}`. The first line names the target of
+"wall_s": ..., "ended_s": ..., "worker": "gw0", "long": true, "real": true, "group": ..., "why": ...}`:
+`ended_s` counts from the begin of the run, `worker` is the test process. The first line names the target of
 the Makefile, the calibration score of `tests/bench/calibrate.py`, by which seconds of different
 machines are compared, and the load of the machine before. The last line of a run that has gone to its
 end is `{"ended": STATUS, "wall_s": ...}`.
@@ -130,6 +131,8 @@ class Recorder:
             self.skipped[row["why"]] += 1
         if report.when == "teardown":
             row |= dict(report.user_properties)
+            row["ended_s"] = round(time.monotonic() - self._begun_s, 1)
+            row["worker"] = getattr(report, "worker_id", "")
             self._write(self._open.pop(name))
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:

@@ -18,7 +18,7 @@ from federator.embedded.apply import patches
 from federator.hub.placing import offline
 from federator.kinds import read
 from federator.model.names import WorkloadKey
-from tests.examples import examples
+from tests.examples import dear_examples
 from tests.unit.cli.files import member, pjs, policy, psvc, quota
 
 AS_OF = 1_790_000_000.0
@@ -226,7 +226,7 @@ def applied(objs: Objects, fix: search.Fix) -> Objects:
     return made
 
 
-@examples(120)
+@dear_examples()
 @given(hosts())
 def test_each_fix_applied_places_at_least_what_it_promises(
     host: tuple[WorkloadKey, Objects],

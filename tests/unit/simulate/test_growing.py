@@ -26,7 +26,7 @@ from federator.simulate.report.measures import measure
 from federator.simulate.report.page import Provenance
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.loading import InvalidScenario
-from tests.examples import examples
+from tests.examples import dear_examples
 from tests.unit.simulate import growth, intervals
 from tests.unit.simulate.fleets import cluster, inputs_of, job, lives, nodes, service, simulate
 from tests.unit.simulate.intervals import ByIntervals
@@ -228,7 +228,7 @@ def test_the_hub_gives_up_copies_after_the_same_times() -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(0, 6), st.booleans())
-@examples(25)
+@dear_examples()
 def test_the_nodes_that_decisions_promise_are_those_that_are_ordered(
     counts: list[int], most: int, spread: bool
 ) -> None:
@@ -304,14 +304,14 @@ def scenarios(draw: st.DrawFn) -> Inputs:
 
 
 @given(scenarios())
-@examples(25)
+@dear_examples()
 def test_every_figure_agrees_with_a_count_of_its_own(inputs: Inputs) -> None:
     outcome = simulate(inputs)
     intervals.compare(ByIntervals(inputs, outcome), measure(outcome))
 
 
 @given(scenarios())
-@examples(3)
+@dear_examples()
 def test_the_count_by_intervals_is_that_of_every_second(inputs: Inputs) -> None:
     outcome = simulate(inputs)
     by_seconds, by_intervals = Wanted(inputs, outcome), ByIntervals(inputs, outcome)

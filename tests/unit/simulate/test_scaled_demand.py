@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from federator.simulate.demand import Scaling, Work
 from federator.simulate.scenario import loading
 from federator.simulate.scenario.scaling import scaled
-from tests.examples import examples
+from tests.examples import dear_examples
 from tests.house.sources import ROOT
 from tests.unit.simulate.fleets import job, service, simulate
 
@@ -72,7 +72,7 @@ def demands(draw: st.DrawFn) -> list[Work]:
 
 
 @given(demands(), st.sampled_from(SCALES), st.integers(0, 9))
-@examples(25)
+@dear_examples()
 def test_scaled_demand_is_within_one_percent_of_each_resource(
     works: list[Work], scale: str, seed: int
 ) -> None:
@@ -109,7 +109,7 @@ def test_services_ask_for_so_many_times_the_replicas(scale: str) -> None:
     st.sampled_from(SCALES),
     st.integers(0, 3),
 )
-@examples(25)
+@dear_examples()
 def test_replicas_that_an_event_sets_are_scaled_too(
     sizes: list[int], replicas: int, scale: str, seed: int
 ) -> None:
