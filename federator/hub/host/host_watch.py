@@ -22,6 +22,7 @@ from federator.hub.host import host_shape, requeueing
 from federator.hub.host.crowding import Crowding
 from federator.hub.host.documents import Documents
 from federator.hub.host.requeueing import Requeueing
+from federator.hub.host.rereading import Rereading
 from federator.hub.records import pauses, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.pauses import Pause
@@ -30,11 +31,10 @@ from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.kube.store import Store, Version, own_version, version_number
+from federator.kube.store import Store, Version, own_version
 from federator.kube.watch.reflector import Reflector
-from federator.kube.wire import decode
 from federator.model.accounts import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced
@@ -57,7 +57,8 @@ def asking_again(rng: random.Random) -> Backoff:
 
 
 class Hosting:
-    """Owns the host's reflectors."""
+    """Owns the host's reflectors. `looked` returns once the Lease of the hubs was looked at:
+    decisions are listed after that."""
 
     def __init__(
         self,
@@ -77,9 +78,6 @@ class Hosting:
         self.rng = rng
         self.on_member = on_member
         self._looked = looked
-        """Returns once the Lease of the hubs was looked at: decisions are listed after that."""
-        self._decisions_since_s = float("-inf")
-        """From when on, on `Clock.elapsed()`, all decisions were read with the present key."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue(
             "refreshing", rng=rng, metrics=state.metrics
         )
@@ -103,19 +101,20 @@ class Hosting:
         self._standards = self._reflector(
             clusterstandard.KIND, clusterstandard.to_probe_rule, self._standard_changed
         )
-        self._decisions = self._reflector(
+        decided = self._reflector(
             "PlacementDecision", state.read_record, self._record_changed, own_version
         )
+        self.rereading = Rereading(state, host, decided, self._record_changed, clock)
         self._others = [
             self._invariants,
             self._standards,
-            self._decisions,
+            decided,
             policies,
             self._reflector(
                 "ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")
             ),
             self._reflector("FederatedQuota", federatedquota.to_account, self._quota_changed),
-            self._reflector("MemberCluster", _identity, self._member_changed),
+            self._reflector("MemberCluster", _unmanaged, self._member_changed),
             self._reflector_of_namespaces(),
         ]
         self._pause_reflector = self._reflector_of_pause()
@@ -139,8 +138,7 @@ class Hosting:
             await self._take_key()
             if self._looked is not None:
                 await self._looked()
-            if self.state.seals.usable:
-                self._decisions_since_s = self.clock.elapsed()
+            self.rereading.begin()
             for reflector in self._others:
                 _begin(group, reflector)
             group.create_task(self._pause_reflector.run(), name="host pause")
@@ -212,61 +210,18 @@ class Hosting:
             await self._take_key()
             if seals.usable:
                 try:
-                    await self.reread_decisions()
+                    await self.rereading.run()
                 except errors.ApiError as trouble:
                     log.info("the next leader looks at the decisions again: %s", trouble)
 
-    def key_changed(self) -> None:
-        """The key of decisions is another one: what was read before was not checked with it."""
-        self._decisions_since_s = float("-inf")
-
-    def have_read_all(self, vacant_s: float) -> bool:
-        """Whether all that the former leader wrote has been read, if none has led since
-        `vacant_s`: the list was begun later, and its watch has stood since."""
-        watched = self._decisions.store.synced and self._decisions.trouble is None
-        return watched and self._decisions_since_s >= vacant_s
-
     async def catch_up(self, vacant_s: float) -> None:
-        """Before this hub leads, where no other has led since `vacant_s`: lists the decisions again
-        if the former leader may have written some since they were listed. Watches that wait to be
-        reopened are opened now."""
-        read = self.have_read_all(vacant_s)
+        """Before this hub leads, where no other has led since `vacant_s`: reads all decisions that
+        the former leader may have written. Watches that wait to be reopened are opened now."""
+        due = self.rereading.is_due(vacant_s)
         for reflector in self.reflectors:
             reflector.hurry()
-        if not read:
-            await self.reread_decisions()
-
-    async def reread_decisions(self) -> None:
-        """Lists all decisions, stores them and forgets those that are gone: the last writes of the
-        former leader may not have come by watch yet. Decisions must be charged before anything is
-        decided, and members must not get what the host no longer records."""
-        kind = registry.KINDS["PlacementDecision"]
-        unseen, version = set(self.state.records), -1
-
-        def cached_version(name: ObjectName) -> ObjectName:
-            unseen.discard(name)
-            return self._decision_version(name)
-
-        async for page in self.host.pages(kind.api_version, kind.plural):
-            version = version_number(page.metadata.resourceVersion)
-            # Page by page, and only what is news: all of them at once would take several times the
-            # hub's memory.
-            changed = decode.changed_items(page, cached_version)
-            async for name, obj in in_slices(changed, self.clock):
-                self._record_changed(name, None, self.state.read_record(obj))
-            await asyncio.sleep(0)
-        for name in sorted(unseen):
-            record = self.state.records.get(name)
-            # A list may be older than what we know (F11), and proves nothing about what is newer
-            # than it.
-            if record is not None and 0 <= version_number(record.resource_version) <= version:
-                self._record_changed(name, record, None)
-
-    def _decision_version(self, name: ObjectName) -> tuple[str, str]:
-        """uid and resourceVersion of a decision as it is known."""
-        record = self.state.records.get(name)
-        checked = record is not None and (record.sealed or not self.state.seals.usable)
-        return (record.uid, record.resource_version) if checked and record is not None else ("", "")
+        if due:
+            await self.rereading.run()
 
     def _reflector(
         self,
@@ -525,6 +480,12 @@ def _space(obj: dict[str, Any]) -> Enforced:
 
 def _begin(group: asyncio.TaskGroup, reflector: Reflector[Any]) -> None:
     group.create_task(reflector.run(), name=f"host {reflector.plural}")
+
+
+def _unmanaged(obj: dict[str, Any]) -> dict[str, Any]:
+    """Without `managedFields`, more than half of a MemberCluster in memory."""
+    obj["metadata"].pop("managedFields", None)
+    return obj
 
 
 def _identity(obj: dict[str, Any]) -> dict[str, Any]:

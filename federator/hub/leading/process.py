@@ -314,7 +314,7 @@ class HubProcess:
     async def _take_key(self) -> None:
         """Reads the key by which our decisions are recognised; the first leader makes it."""
         if await self.state.seals.load(self.host, self.options.system_namespace, make=True):
-            self.controllers.hosting.key_changed()
+            self.controllers.hosting.rereading.key_changed()
 
     async def _announce(self, elector: Elector) -> None:
         """Publishes this hub's address at once, not with the next renewal."""

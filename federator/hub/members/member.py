@@ -227,7 +227,12 @@ class Member:
         return highest
 
     def observe_object(self, obj: Mapping[str, Any]) -> None:
-        """Its MemberCluster was read, or a write of it was answered."""
+        """Its MemberCluster was read, or a write of it was answered. `managedFields`, more than
+        half of it, are not kept."""
+        meta = obj["metadata"]
+        if "managedFields" in meta:
+            kept = {name: value for name, value in meta.items() if name != "managedFields"}
+            obj = {**obj, "metadata": kept}
         self.obj = obj
 
     def observe_health(self, health: Health) -> None:

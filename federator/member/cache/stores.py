@@ -108,7 +108,8 @@ class Stores:
         return [
             row
             for kind, store in self._natives
-            if store.has_under("owner", owner_uid)
+            if len(store)  # most kinds have no object in most members
+            and store.has_under("owner", owner_uid)
             and (not NATIVES[kind].where_served or self.offers(kind))
             for _, row in store.by_index("owner", owner_uid)
         ]

@@ -343,7 +343,7 @@ def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_and_none_newer_th
 
         alike("gone", "1")
         newer = alike("newer", "1000000")
-        await hub.controllers.hosting.reread_decisions()
+        await hub.controllers.hosting.rereading.run()
         assert set(hub.state.records) == {there, newer}
 
     play(scenario)
