@@ -91,9 +91,7 @@ class Hosting:
             )
             for kind in registry.WORKLOADS.values()
         ]
-        policies = self._reflector(
-            "PlacementPolicy", _identity, self._policy_listener("PlacementPolicy")
-        )
+        policies = self._policy_reflector("PlacementPolicy")
         self.crowding.policies = policies.store
         self._invariants = self._reflector(
             placementinvariant.KIND, placementinvariant.to_invariant, self._invariant_changed
@@ -110,9 +108,7 @@ class Hosting:
             self._standards,
             decided,
             policies,
-            self._reflector(
-                "ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")
-            ),
+            self._policy_reflector("ClusterPlacementPolicy"),
             self._reflector("FederatedQuota", federatedquota.to_account, self._quota_changed),
             self._reflector("MemberCluster", _unmanaged, self._member_changed),
             self._reflector_of_namespaces(),
@@ -367,6 +363,9 @@ class Hosting:
             or self.state.evaluated.get(new.key, made_for) != made_for
         ):
             self.state.changed(Changed.OTHERWISE, new.key)
+
+    def _policy_reflector(self, kind: str) -> Reflector[Any]:
+        return self._reflector(kind, _identity, self._policy_listener(kind))
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
         def changed(key: ObjectName, old: Any, new: Any) -> None:

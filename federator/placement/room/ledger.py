@@ -68,8 +68,8 @@ class Ledger:
         self.memo: dict[Any, Any] = {} if memo is None else memo
         """Cache of what depends alone on what filters judge of the clusters, and is read again and
         again (eligibility under a policy); kept from ledger to ledger while that is the same."""
-        self.fleet = fleet = fleetwide.of(snapshot, self.memo)
-        bounding = fleet.bounding
+        self.fleet = fleetwide.of(snapshot, self.memo)
+        bounding = self.fleet.bounding
         self.limits = limits.Charges(snapshot, bounding) if bounding else limits.UNBOUNDED
         """What ResourceQuotas of members are charged beyond their reports."""
         self._world: World | None = None
@@ -92,8 +92,7 @@ class Ledger:
         """The projects that accounts name."""
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._left: dict[str, list[tuple[tuple[Former, ...], int]]] = {}
-        """The same for pods beyond the commitment: what a decision takes from a workload is free
-        when its pods have ended, and not in this cycle."""
+        """The same for pods beyond the commitment: what they use is free once they have ended."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._uses: Uses | None = None
@@ -210,8 +209,7 @@ class Ledger:
         return PENDING if at is None else self.world.nodes_admitting(at, shape)
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
-        """On how many nodes of the cluster one copy fits, by their free amounts; at most `room`
-        where that is known."""
+        """On how many nodes of the cluster one copy fits by free amounts; at most a known `room`."""
         at = self.world.at.get(cluster)
         return 0 if at is None else self.world.nodes_with_room(at, shape)
 
