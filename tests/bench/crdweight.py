@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from federator.kinds import crds
 from tests.bench.harness import Result
-from tests.bench.realfleet import processor_s, resident_mb
+from tests.bench.proc import processor_s, resident_mb
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 

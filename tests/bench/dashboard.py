@@ -22,7 +22,7 @@ import uvloop
 from federator.sandbox.federation import Federation
 from tests.bench import commands, served
 from tests.bench.harness import Result
-from tests.bench.realfleet import resident_mb
+from tests.bench.proc import resident_mb
 
 COUNTS = (10_000, 100_000)
 TIMES = 5

@@ -30,7 +30,7 @@ from federator.sandbox.federation import ensure
 from tests.bench import fleets, standins
 from tests.bench.floors import ref_of
 from tests.bench.harness import Result
-from tests.bench.realfleet import processor_s, resident_mb
+from tests.bench.proc import processor_s, resident_mb
 
 ROOT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 300.0

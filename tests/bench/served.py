@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from federator.embedded import http
 from federator.sandbox.federation import Federation
 from tests.bench import fleets
-from tests.bench.realfleet import children_s, processor_s, resident_mb
+from tests.bench.proc import children_s, processor_s, resident_mb
 
 ROOT = Path(__file__).parents[2]
 ANSWER_S = 10.0

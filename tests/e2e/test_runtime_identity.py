@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from federator.runtime.identity.spiffe import SpiffeId
-from tests.bench.realfleet import resident_mb
+from tests.bench.proc import resident_mb
 from tests.unit.signer import cas
 from tests.unit.signer.cas import Ca
 

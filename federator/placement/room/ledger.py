@@ -209,7 +209,7 @@ class Ledger:
         return PENDING if at is None else self.world.nodes_admitting(at, shape)
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
-        """On how many nodes of the cluster one copy fits by free amounts; at most a known `room`."""
+        """On how many nodes of the cluster a copy fits by free amounts; at most a known `room`."""
         at = self.world.at.get(cluster)
         return 0 if at is None else self.world.nodes_with_room(at, shape)
 

@@ -14,7 +14,7 @@ from federator.api.submissions import Record
 from federator.gateway import records
 from federator.gateway.api.problems import Problem
 from federator.gateway.callers import Caller, Callers
-from federator.gateway.platforms import events, federation, searching
+from federator.gateway.platforms import events, searching
 from federator.gateway.platforms.events import EventBatcher, SubmissionEvent
 from federator.gateway.platforms.federation import Federation
 from federator.gateway.platforms.leader import Leader, Ways
@@ -24,7 +24,7 @@ from federator.hub.query.announcing import Announcement
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.event_recorder import NOTE_MAX, EventRecorder
-from federator.kube.wire.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef
 from federator.process.oidc.issuer import Issuers
 from tests import virtual_time
@@ -85,23 +85,6 @@ class Silent:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-class SlowLists:
-    """A Transport to a host that takes a second for each list of a search."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.lists = 0
-
-    async def request(self, request: Request) -> Response:
-        if any(name == "labelSelector" for name, _ in request.query):
-            self.lists += 1
-            await asyncio.sleep(1)
-        return await self._inner.request(request)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 async def unconnected(known: Announcement) -> Ways:
@@ -281,27 +264,6 @@ def test_no_request_waits_for_the_reviews_of_others_while_the_host_does_not_answ
         assert {each.status for each in others if isinstance(each, Problem)} == {429, 503}
 
     virtual_time.run(main())
-
-
-def test_submissions_that_share_a_search_hold_no_turn_meanwhile() -> None:
-    async def scenario(world: World) -> None:
-        wrapped: list[SlowLists] = []
-
-        def wrap(inner: Transport) -> SlowLists:
-            wrapped.append(SlowLists(inner))
-            return wrapped[-1]
-
-        door = await gating.opened(world, kept(), wrap=wrap, submissions_at_once=1)
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        submitted = [door.submit("job", RUN, idempotencyKey=f"k{at}") for at in range(20)]
-        answers = await asyncio.gather(*submitted)
-
-        assert {code for code, _ in answers} == {201}, answers
-        assert loop.time() - begun_s < 5  # of the only turn, each would hold a second
-        assert sum(each.lists for each in wrapped) == 2 * len(federation.KINDS)
-
-    gating.play(scenario)
 
 
 @pytest.mark.parametrize("count", [3, 70])

@@ -75,7 +75,7 @@ class Play:
         return company(ask, list(self.asks.values()), copies, self.snapshot.clusters)
 
 
-def _of(project: str, name: str, count: int, **more: object) -> Ask:
+def of_project(project: str, name: str, count: int, **more: object) -> Ask:
     asked = service(count, name=name, project=project, namespace="x", **more)  # type: ignore[arg-type]
     return replace(asked, created_s=float(len(name)))
 
@@ -88,12 +88,12 @@ def _accounts() -> list[QuotaAccount]:
 
 def test_copies_leave_for_a_workload_that_follows_a_third_one() -> None:
     play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
-    cache = _of("a", "cache", 1, labels={"app": "cache"}, policy=under(names=("y",)))
+    cache = of_project("a", "cache", 1, labels={"app": "cache"}, policy=under(names=("y",)))
     play.run(cache)
-    play.run(_of("b", "borrows", 7, policy=under(names=("x",))))
+    play.run(of_project("b", "borrows", 7, policy=under(names=("x",))))
     assert play.copies["uid-borrows"] == {"x": 7}
 
-    made = play.run(_of("a", "front", 3, policy=under(near(app="cache"))))
+    made = play.run(of_project("a", "front", 3, policy=under(near(app="cache"))))
 
     assert {each.key.name for each in made.decided} == {"front", "borrows"}
     play.run()
@@ -108,11 +108,11 @@ def test_nobody_leaves_for_a_workload_that_others_keep_away_everywhere(apart: bo
     play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
     for name in "xy":
         policy = under(names=(name,))
-        play.run(_of("a", f"loud-{name}", 1, labels={"app": "loud"}, policy=policy))
-    play.run(_of("b", "borrows", 6))
+        play.run(of_project("a", f"loud-{name}", 1, labels={"app": "loud"}, policy=policy))
+    play.run(of_project("b", "borrows", 6))
 
     terms = [away(app="loud")] if apart else []
-    made = play.run(_of("a", "shy", 2, policy=under(*terms)))
+    made = play.run(of_project("a", "shy", 2, policy=under(*terms)))
 
     assert {each.key.name for each in made.decided} == {"shy", *([] if apart else ["borrows"])}
     assert sum(play.copies["uid-borrows"].values()) == (6 if apart else 4)
@@ -121,9 +121,9 @@ def test_nobody_leaves_for_a_workload_that_others_keep_away_everywhere(apart: bo
 def test_a_workload_that_the_preemptor_follows_leaves_last() -> None:
     """The newest borrowed copy would leave first; without it the preemptor could begin nowhere."""
     play = Play(_accounts(), [cluster("x", 10), cluster("y", 10)])
-    play.run(_of("b", "borrows", 7))
-    play.run(_of("b", "front", 1, labels={"app": "front"}))
-    play.run(_of("a", "follows", 2, policy=under(near(app="front"))))
+    play.run(of_project("b", "borrows", 7))
+    play.run(of_project("b", "front", 1, labels={"app": "front"}))
+    play.run(of_project("a", "follows", 2, policy=under(near(app="front"))))
     assert (sum(play.copies["uid-borrows"].values()), play.copies["uid-front"]) == (5, {"y": 1})
 
     play.run()
@@ -137,10 +137,10 @@ def test_one_copy_stays_near_which_the_preemptor_can_begin(whole: bool) -> None:
     accounts = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
     play = Play([*accounts, account("company", "", 5)], [cluster("x", 5), cluster("y", 20)])
     policy = replace(under(names=("x", "y")), require_all=whole)
-    play.run(_of("b", "front", 5, labels={"app": "front"}, policy=policy))
+    play.run(of_project("b", "front", 5, labels={"app": "front"}, policy=policy))
     assert play.copies["uid-front"] == {"x": 1, "y": 4}
 
-    play.run(_of("a", "follows", 4, policy=under(near(app="front"), names=("x",))))
+    play.run(of_project("a", "follows", 4, policy=under(near(app="front"), names=("x",))))
 
     assert play.copies["uid-front"] == ({"x": 1, "y": 4} if whole else {"x": 1})
     play.run()
@@ -152,8 +152,10 @@ def test_nobody_leaves_if_the_preemptor_would_follow_nothing_then() -> None:
     guaranteed = (("a", 4), ("b", 0))
     accounts = [account(name, "company", cpus, preemption=TAKES) for name, cpus in guaranteed]
     play = Play([*accounts, account("company", "", 4)], [cluster("x", 10)])
-    play.run(_of("b", "front", 4, labels={"app": "front"}))
-    made = play.run(replace(_of("a", "follows", 4, policy=under(near(app="front"))), whole=True))
+    play.run(of_project("b", "front", 4, labels={"app": "front"}))
+    made = play.run(
+        replace(of_project("a", "follows", 4, policy=under(near(app="front"))), whole=True)
+    )
     assert {each.key.name for each in made.decided} == {"follows"}
     assert play.copies == {"uid-front": {"x": 4}, "uid-follows": {}}
 
@@ -166,11 +168,11 @@ def test_room_is_not_made_by_the_copies_that_the_preemptor_follows(whole: bool) 
     accounts = [account("a", "", 9, preemption=takes), account("b", "", 9)]
     play = Play(accounts, [cluster("x", 6), cluster("y", 6)])
     only_x, tier = under(names=("x",)), Tier.PREEMPTIBLE
-    play.run(_of("b", "batch", 3, tier=tier, policy=only_x))
+    play.run(of_project("b", "batch", 3, tier=tier, policy=only_x))
     policy = replace(only_x, require_all=whole)
-    play.run(_of("b", "front", 3, tier=tier, labels={"app": "front"}, policy=policy))
+    play.run(of_project("b", "front", 3, tier=tier, labels={"app": "front"}, policy=policy))
 
-    play.run(_of("a", "follows", 3, policy=under(near(app="front"))))
+    play.run(of_project("a", "follows", 3, policy=under(near(app="front"))))
 
     assert play.copies["uid-front"] == ({"x": 3} if whole else {"x": 1})
     assert play.copies["uid-batch"] == ({} if whole else {"x": 2})
@@ -187,91 +189,6 @@ def test_the_copy_that_stays_is_where_copies_are() -> None:
     [(_, there)] = following.whence([Victim(holder, 5, Why.RECLAIM)])
 
     assert there == {"x": 3, "z": 2}
-
-
-def _taken_back(*clusters: ClusterView) -> Play:
-    """All that is guaranteed to a is taken by one copy of b. Of d's account much is free."""
-    leaves = [account("a", "company", 1, preemption=TAKES), account("b", "company", 0)]
-    others = replace(account("d", "", 5), projects=frozenset({"d"}))
-    play = Play([*leaves, account("company", "", 1), others], clusters)
-    play.run(_of("b", "cache", 1, labels={"app": "cache"}))
-    return play
-
-
-def _cache(project: str, name: str, **more: object) -> Ask:
-    """One that is to be near the others of its own group."""
-    policy = under(near(app="cache"), **more)
-    return _of(project, name, 1, labels={"app": "cache"}, policy=policy)
-
-
-def test_what_repels_a_preemptor_does_not_begin_where_that_is_to_begin() -> None:
-    """The only copy near which it can begin leaves for it. Then it is the first of its group, and a
-    workload that goes before it in the order has room in the same cluster."""
-    play = _taken_back(cluster("x", 10))
-    loud = _of("d", "loud", 1, policy=under(away(app="cache")))
-    made = play.run(loud, _cache("a", "caches"))
-
-    assert play.copies == {"uid-cache": {}, "uid-loud": {}, "uid-caches": {}}
-    why = {each.key.name: each.decision.message for each in made.decided}["loud"]
-    assert "kept apart from PinterestService caches, which is to begin there" in why
-    play.run()
-    assert play.copies == {"uid-cache": {}, "uid-loud": {}, "uid-caches": {"x": 1}}
-
-
-def test_what_repels_a_preemptor_begins_in_other_clusters() -> None:
-    play = _taken_back(cluster("x", 10), cluster("y", 5))
-    play.run(_of("d", "loud", 1, policy=under(away(app="cache"))), _cache("a", "caches"))
-    assert play.copies == {"uid-cache": {}, "uid-loud": {"y": 1}, "uid-caches": {}}
-    play.run()
-    assert play.copies == {"uid-cache": {}, "uid-loud": {"y": 1}, "uid-caches": {"x": 1}}
-
-
-def test_work_of_a_higher_tier_begins_before_a_preemptor_that_it_repels() -> None:
-    """As with the room that others leave for it."""
-    play = _taken_back(cluster("x", 10))
-    loud = _of("d", "loud", 1, tier=Tier.RESERVED, policy=under(away(app="cache")))
-    play.run(loud, _cache("a", "caches"))
-    assert play.copies["uid-loud"] == {"x": 1}
-
-
-def test_others_of_its_group_do_not_begin_apart_from_a_preemptor() -> None:
-    """It would have to follow them to a cluster in which it cannot be."""
-    play = _taken_back(cluster("x", 10), cluster("y", 5))
-    other = _cache("d", "other", names=("y",))
-    play.run(other, _cache("a", "caches", names=("x",)))
-    assert play.copies == {"uid-cache": {}, "uid-other": {}, "uid-caches": {}}
-    play.run()
-    assert play.copies["uid-caches"] == {"x": 1}
-
-
-def test_of_two_preemptors_that_repel_each_other_one_preempts() -> None:
-    """Neither could begin if both had victims: each would be kept away by the other."""
-    accounts = [account("company", "", 1), account("others", "", 1)]
-    for name, parent in (("a", "company"), ("b", "company"), ("d", "others"), ("e", "others")):
-        leaf = account(name, parent, int(name in "ad"), preemption=TAKES)
-        accounts.append(replace(leaf, projects=frozenset({name})))
-    play = Play(accounts, [cluster("x", 10)])
-    play.run(_of("b", "borrows", 1), _of("e", "second", 1))
-    calm = _of("d", "calm", 1, policy=under(away(app="wild")))
-    wild = _of("a", "wild", 1, labels={"app": "wild"})
-    made = play.run(calm, wild)
-
-    assert len(made.decided) == 3
-    play.run()
-    play.run()
-    assert [play.copies[uid] for uid in ("uid-calm", "uid-wild")] in (
-        [{"x": 1}, {}],
-        [{}, {"x": 1}],
-    )
-
-
-def test_a_preemptor_keeps_others_away_until_it_begins() -> None:
-    """Its victim has left in an earlier cycle, and is not seen gone yet."""
-    play = _taken_back(cluster("x", 10))
-    play.run(_cache("a", "caches"))
-    assert play.copies == {"uid-cache": {}, "uid-caches": {}}
-    play.run_only(_of("d", "loud", 1, policy=under(away(app="cache"))))
-    assert play.copies["uid-loud"] == {}
 
 
 APPS = ("cache", "front", "loud")
