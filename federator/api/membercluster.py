@@ -94,7 +94,8 @@ class Drain(Model):
     """True: copies without another place stay and are named. Otherwise a drain that would leave any
     is refused."""
     jobs_finish_seconds: Annotated[int, Field(ge=0, le=604_800)] = DRAIN_JOBS_FINISH_S
-    """Job sets run on there for so long, and are then restarted elsewhere; 0: at once."""
+    """How long running job sets may finish there before they restart in other clusters; 0 restarts
+    them immediately."""
     then_remove: bool | None = None
     """True: the hub deletes the MemberCluster when nothing is left in the cluster. Until then you
     can take the drain back."""
@@ -171,12 +172,12 @@ class Spec(StatedFields):
     cordoned: bool | None = None
     """True keeps new work away; what is there stays."""
     declared_dead: Moment | None = None
-    """The `status.lastHeard` of a silent cluster in which nothing runs any more, as a person knows:
-    its copies get another place. It ends when the cluster is heard again."""
+    """The `status.lastHeard` of an unreachable cluster. It confirms that nothing runs there any
+    more, so its copies fail over. Void when the cluster is reachable again."""
     fenced: Moment | None = None
-    """The same word, which also holds for the shards of Exclusive job sets: a person vouches that
-    nothing runs there any more, because its machines are off, or cut off from all that shards
-    write to. It ends when the cluster is heard again."""
+    """The same, also for the shards of Exclusive job sets: it confirms that nothing runs there any
+    more, because its machines are off, or cut off from everything that shards write to. Void when
+    the cluster is reachable again."""
     drain: Drain | None = None
     """Moves what is there to other clusters, at a pace, and keeps new work away."""
     maintenance: Annotated[
@@ -279,8 +280,8 @@ class Status(Model):
         list[ForgottenWorkload],
         Field(max_length=FORGOTTEN_MAX, json_schema_extra=list_map("workloadUID")),
     ] = Field(default_factory=list)
-    """What is removed here as soon as the cluster is heard again: its deletion did not wait for
-    that."""
+    """Slices that are removed from the cluster as soon as it is reachable again. The deletion of
+    their workloads did not wait for that."""
     drain: DrainProgress | None = None
     """How far its drain is, or the failover from it when it was declared dead; absent without
     one."""

@@ -381,13 +381,13 @@ class Watch:
             ended = (obj.get("spec") or {}).get(self.field) is None
             back = self.condition == "Dead" and raw.condition(obj, "Ready").get("status") == "True"
             if ended or back:
-                self._tell(name, "it is heard again" if back else "somebody else has ended it")
+                self._tell(name, "it is reachable again" if back else "another user has ended it")
                 self.refused.add(name)
                 self.ended.add(name)
                 del self.open[name]
                 continue
             if self.condition == "Draining" and (lost := _loss(obj)):
-                self._tell(name, f"it is lost, and is drained once it is heard again. {lost}")
+                self._tell(name, f"it is unreachable; the drain continues afterwards. {lost}")
                 continue
             if raw.integer(said, "observedGeneration") < generation:
                 continue  # said of an earlier wish

@@ -297,7 +297,7 @@ class Finalizing:
         if blocked == record.terms.waiting_for:
             return
         waits = (
-            f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}:"
+            f"{len(blocked)} clusters that are unreachable or do not serve {record.key.kind}:"
             f" {', '.join(blocked)}"
         )
         await self._say(name, record, "DeletionBlocked", f"Waiting for {waits}.", blocked)

@@ -145,7 +145,7 @@ class Removing:
         nothing of ours."""
         never = not raw.text(member.obj, "status", "clusterUID") and not member.link.uid
         if never and not named and member.known_or_unknown:
-            await self._finish(member, "Removed", "It had never been heard and was given nothing.")
+            await self._finish(member, "Removed", "It was never reachable and had no copies.")
             return None
         _, why = member.readiness()
         also = f" {_workloads(named, member.name)} are there by their decisions." if named else ""

@@ -70,7 +70,7 @@ def of_lost(
     if not total:
         return "Moved", "Nothing was decided there."
     if not left:
-        rest = "what it still holds is removed when it is heard again"
+        rest = "what it still holds is removed when it is reachable again"
         return "Moved", f"All of its {copies(total)} have got another place; {rest}."
     text = f"{left} of {copies(total)} have no other place yet"
     if moving or not held:

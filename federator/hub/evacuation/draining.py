@@ -200,7 +200,7 @@ class Draining:
             return False
         if not (member.heard or wish.deleted or _never_joined(member)):
             self.reports.refuse(
-                member, "NotHeard", f"It begins when the cluster is heard: {_why(member)}."
+                member, "NotHeard", f"It begins when the cluster is reachable: {_why(member)}."
             )
             return False
         total = sum((await self._shares_in(member.name)).values())
@@ -338,7 +338,7 @@ class Draining:
         here = [look.drained[name] for name in sorted(look.drained.keys() & record.clusters)]
         silent = [cluster.member for cluster in here if not (cluster.member.heard or cluster.gone)]
         if silent:
-            return f"{silent[0].name} is not heard: {_why(silent[0])}"
+            return f"{silent[0].name} is unreachable: {_why(silent[0])}"
         for name in sorted(record.clusters & look.lost):
             if why := self._held(workload, self.state.members[name]):
                 return why

@@ -318,7 +318,7 @@ class Reporting:
             self.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
         if after and not before and was:
             self.turned(
-                member, "Ready", f"It is heard again, after {was.get('reason', '')}.", lost=False
+                member, "Ready", f"Reachable again, after {was.get('reason', '')}.", lost=False
             )
         elif before and not after:
             self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)

@@ -171,7 +171,7 @@ class Status(WorkloadStatus):
     nodes_without: Groups = Field(default_factory=list)
     """On a slice: as in a row of clusterStatuses."""
     unknown: Amount = 0
-    """Nodes of clusters that are not heard of: neither ready nor gone."""
+    """Nodes of unreachable clusters: neither ready nor gone."""
     cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
     """Per cluster."""
 

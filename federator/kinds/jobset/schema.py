@@ -216,7 +216,7 @@ class Status(WorkloadStatus):
     start_time: Moment | None = None
     """When its first shard began; said where activeDeadlineSeconds counts from it."""
     unknown: Amount = 0
-    """Running shards in clusters that are not heard of."""
+    """Running shards in unreachable clusters."""
     completed_indexes: IndexSet = ""
     """Completed shards, such as 0-3,7. On the host this is the durable truth."""
     failed_indexes: IndexSet = ""

@@ -106,7 +106,7 @@ class Status(WorkloadStatus):
     suspended: bool = False
     """No cluster begins a run any more: each has been heard to have stopped."""
     unknown: Amount = 0
-    """Clusters that are not heard of: what they run is not known."""
+    """Unreachable clusters: it is unknown what they run."""
     cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
     """Per cluster."""
 

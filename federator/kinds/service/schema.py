@@ -334,7 +334,7 @@ class Status(WorkloadStatus):
     updated_replicas: Amount = 0
     """Copies of the current template."""
     unknown_replicas: Amount = 0
-    """Copies in clusters that are not heard of: neither ready nor gone."""
+    """Copies in unreachable clusters: neither ready nor gone."""
     selector: Annotated[str, Field(max_length=1024)] = ""
     """Selects the pods, for autoscalers."""
     cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]

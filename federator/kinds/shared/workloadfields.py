@@ -167,7 +167,7 @@ class ClusterRow(Model):
     cluster: ClusterName
     """Name of the member cluster."""
     known: bool = True
-    """False while the cluster is not heard of; its figures are then the last ones seen."""
+    """False while the cluster is unreachable. Its figures are then the last known ones."""
     reason: ShortText = ""
     """Why it is not ready, in CamelCase."""
     message: Sentence = ""

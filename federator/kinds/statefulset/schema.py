@@ -174,7 +174,7 @@ class Status(WorkloadStatus):
     updated_replicas: Amount = 0
     """Ordinals that have the current template."""
     unknown_replicas: Amount = 0
-    """Ordinals in clusters that are not heard of: neither ready nor gone."""
+    """Ordinals in unreachable clusters: neither ready nor gone."""
     selector: Annotated[str, Field(max_length=1024)] = ""
     """Selects the pods."""
     blocks: Annotated[

@@ -275,7 +275,7 @@ class Status(WorkloadStatus):
     failed_indexes: IndexSet = ""
     """0 when it has failed for good."""
     unknown: Amount = 0
-    """1 while the cluster that runs it is not heard of."""
+    """1 while the cluster that runs it is unreachable."""
     components: Roles = Field(default_factory=list)
     """How its components stand."""
     gang: GangStatus | None = None

@@ -297,7 +297,7 @@ def test_the_watch_of_a_drain_says_that_the_cluster_is_lost(
     play(scenario)
 
     first, second, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("a: it is lost, and is drained once it is heard again. FailingOver, ")
+    assert first.startswith("a: it is unreachable; the drain continues afterwards. FailingOver, ")
     assert second.startswith(("a: Emptying: ", "a: Emptied: "))
 
 

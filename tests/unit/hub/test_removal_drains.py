@@ -91,7 +91,7 @@ def test_a_cluster_that_never_joined_is_removed_without_a_drain() -> None:
         await asyncio.sleep(30)
         await remove(world, "typo")
         note, _ = await watch(world, "typo")
-        assert "never been heard" in note
+        assert "never reachable" in note
 
     play(scenario)
 
