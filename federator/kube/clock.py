@@ -99,11 +99,17 @@ class TimeSlices:
     """Slices of one piece of work on the event loop, which begins now. On virtual time work takes
     no time, so there all of it is one slice."""
 
-    __slots__ = ("_begun_s", "_clock", "_most_s")
+    __slots__ = ("_begun_s", "_clock", "_most_s", "_since_s", "_took_s")
 
     def __init__(self, clock: Clock, most_s: float = SLICE_S) -> None:
         self._clock, self._most_s = clock, most_s
         self._begun_s = clock.elapsed()
+        self._since_s, self._took_s = clock.processor(), 0.0
+
+    @property
+    def took_s(self) -> float:
+        """Processor seconds of this work so far, without what other tasks took meanwhile."""
+        return self._took_s + self._clock.processor() - self._since_s
 
     @property
     def used_up(self) -> bool:
@@ -112,8 +118,9 @@ class TimeSlices:
 
     async def give_way(self) -> None:
         """Lets other tasks run, and begins the next slice."""
+        self._took_s = self.took_s
         await asyncio.sleep(0)
-        self._begun_s = self._clock.elapsed()
+        self._begun_s, self._since_s = self._clock.elapsed(), self._clock.processor()
 
 
 def parts(items: Iterable[T], clock: Clock) -> Iterator[Iterator[T]]:

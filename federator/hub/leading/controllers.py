@@ -164,7 +164,9 @@ class Controllers:
         self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
         self.success = SuccessRates(state, clock=clock)
         self.probing = Probing(state, applier, events, clock=clock, rng=rng)
-        self.figures = Figures(state, ReconcileTimes(state, self.view, clock=clock), readiness)
+        self.figures = Figures(
+            state, ReconcileTimes(state, self.view, clock=clock), readiness, clock=clock
+        )
 
     def _make_leaving(self, around: Surroundings) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign

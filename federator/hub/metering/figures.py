@@ -19,6 +19,7 @@ from federator.hub.metering.readiness import Group, Readiness
 from federator.hub.metering.reconcile_times import ReconcileTimes
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kube.clock import Clock, TimeSlices
 from federator.kube.metrics import Metrics
 from federator.model.ask import Tier
 from federator.model.decision import Decision, Reason, Share
@@ -33,11 +34,11 @@ from federator.scheduling.optimality import Batch
 from federator.scheduling.write_order import Decided
 
 PASS_S = 15.0
-"""Seconds between two readings."""
+"""Seconds between two readings, or longer where one takes long."""
+SHARE = 0.005
+"""The part of a processor that readings may take: one of 100,000 workloads takes a second."""
 GAPS_S = 15.0
 """Seconds from one measured batch to the next."""
-AT_ONCE = 1000
-"""Workloads that are looked at before other work gets its turn."""
 
 PUBLISHED = (
     "federator_workloads",
@@ -68,8 +69,11 @@ PLACED, SHORT, WAITING, SUSPENDED = "placed", "short", "waiting", "suspended"
 class Figures:
     """Publishes a reading at intervals, while this hub leads."""
 
-    def __init__(self, state: HubState, times: ReconcileTimes, readiness: Readiness) -> None:
+    def __init__(
+        self, state: HubState, times: ReconcileTimes, readiness: Readiness, *, clock: Clock
+    ) -> None:
         self._state = state
+        self._clock = clock
         self._times = times
         self._readiness = readiness
 
@@ -80,19 +84,20 @@ class Figures:
             return
         try:
             while True:
-                metrics.publish(await self.read())
-                await asyncio.sleep(PASS_S)
+                slices = TimeSlices(self._clock)
+                metrics.publish(await self.read(slices))
+                await asyncio.sleep(max(PASS_S, slices.took_s / SHARE))
         finally:
             metrics.publish({name: {} for name in PUBLISHED})
             self._times.clear()
             self._readiness.clear()
 
-    async def read(self) -> dict[str, dict[Labels, float]]:
+    async def read(self, slices: TimeSlices) -> dict[str, dict[Labels, float]]:
         workloads, short = Counter[Labels](), Counter[Labels]()
         copies = Counter[Labels]()
-        for number, workload in enumerate(list(self._state.workloads.values())):
-            if number % AT_ONCE == AT_ONCE - 1:
-                await asyncio.sleep(0)
+        for workload in list(self._state.workloads.values()):
+            if slices.used_up:
+                await slices.give_way()
             record, kind = self._state.record_of(workload), workload.key.kind
             state, reason = standing(workload, record)
             workloads[kind, state, reason] += 1

@@ -14,7 +14,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import Clock, TimeSlices
 from federator.model import shards
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
@@ -22,7 +22,9 @@ from federator.scheduling import success
 from federator.scheduling.success import Look, Outcome, Rate
 
 LOOK_S: Final = 60.0
-"""Seconds between two looks."""
+"""Seconds between two looks, or longer where one takes long."""
+SHARE: Final = 0.005
+"""The part of a processor that looks may take: at 200,000 shares one takes about two seconds."""
 UNREADY_S: Final = 300.0
 """A share that is not ready for so long has failed to start."""
 UNREADY_MAX: Final = 20_000
@@ -45,14 +47,18 @@ class SuccessRates:
         self._unready.clear()
         for member in self._state.members.values():
             member.vitals.observe_success(_recorded(member))
+        took_s = 0.0
         while True:
-            await asyncio.sleep(LOOK_S)
-            await self.look()
+            await asyncio.sleep(max(LOOK_S, took_s / SHARE))
+            took_s = await self.look()
 
-    async def look(self) -> None:
-        """Judges all shares, and changes the rates."""
+    async def look(self) -> float:
+        """Judges all shares, and changes the rates. Returns the processor seconds that it took."""
         look, seen = Look(), set[tuple[str, WorkloadKey]]()
-        async for workload in in_slices(list(self._state.workloads.values()), self._clock):
+        slices = TimeSlices(self._clock)
+        for workload in list(self._state.workloads.values()):
+            if slices.used_up:
+                await slices.give_way()
             record = self._state.record_of(workload)
             if record is not None and record.shares:
                 look.note(
@@ -60,7 +66,9 @@ class SuccessRates:
                 )
         for place in self._unready.keys() - seen:
             del self._unready[place]
-        async for name, member in in_slices(list(self._state.members.items()), self._clock):
+        for name, member in list(self._state.members.items()):
+            if slices.used_up:
+                await slices.give_way()
             # One that joined since the last look has no rate yet.
             before = (
                 member.vitals.success
@@ -68,6 +76,7 @@ class SuccessRates:
                 else _recorded(member)
             )
             self._note(member, success.after(before, look.share(name), self._clock.now()))
+        return slices.took_s
 
     def _note(self, member: Member, rate: Rate) -> None:
         before = member.vitals.success
