@@ -189,8 +189,9 @@ def test_metrics_are_read_over_http_only(url: str, tmp_path: Path) -> None:
 
 def test_an_archive_is_bounded_and_says_what_it_left_out() -> None:
     archive = bundle.Archive()
-    for number in range(25):
-        archive.add(f"{number:02}.txt", "\n".join(["x" * 1000] * 3000))
+    archive.add("00.txt", "\n".join(["x" * 1000] * 2200))
+    for number in range(1, 25):  # no texts: each line of those is looked at for secrets
+        archive.add(f"{number:02}.json", ["x" * 1000] * 2200)
     assert all(len(data) == bundle.ENTRY_MAX for data in archive.files.values())
     assert sum(map(len, archive.files.values())) <= bundle.WHOLE_MAX
     assert any("the archive is full" in said for said in archive.left_out)
