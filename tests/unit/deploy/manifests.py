@@ -44,7 +44,7 @@ def files() -> list[Path]:
 
 
 def load(text: str) -> list[dict[str, Any]]:
-    return [found for found in yaml.safe_load_all(text) if found]
+    return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
 
 def written() -> list[dict[str, Any]]:

@@ -67,7 +67,9 @@ WITHOUT_PODS = {
 @cache
 def policy() -> dict[str, Any]:
     path = ROOT / "deploy" / "member" / "admission-pods.yaml"
-    found: dict[str, Any] = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))["spec"]
+    found: dict[str, Any] = next(
+        yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    )["spec"]
     return found
 
 
