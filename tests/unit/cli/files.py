@@ -22,7 +22,7 @@ def run(*args: str, stdin: str | None = None) -> Result:
 
 def write(folder: Path, name: str, *objs: Any) -> str:
     path = folder / name
-    path.write_text(yaml.safe_dump_all(objs), encoding="utf-8")
+    path.write_text(yaml.dump_all(objs, Dumper=yaml.CSafeDumper), encoding="utf-8")
     return str(path)
 
 
