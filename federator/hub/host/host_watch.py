@@ -91,8 +91,6 @@ class Hosting:
             )
             for kind in registry.WORKLOADS.values()
         ]
-        policies = self._policy_reflector("PlacementPolicy")
-        self.crowding.policies = policies.store
         self._invariants = self._reflector(
             placementinvariant.KIND, placementinvariant.to_invariant, self._invariant_changed
         )
@@ -107,8 +105,7 @@ class Hosting:
             self._invariants,
             self._standards,
             decided,
-            policies,
-            self._policy_reflector("ClusterPlacementPolicy"),
+            *self._reflectors_of_policies(),
             self._reflector("FederatedQuota", federatedquota.to_account, self._quota_changed),
             self._reflector("MemberCluster", _unmanaged, self._member_changed),
             self._reflector_of_namespaces(),
@@ -239,6 +236,14 @@ class Hosting:
             metrics=self.state.metrics,
         )
 
+    def _reflectors_of_policies(self) -> list[Reflector[Any]]:
+        listed = [
+            self._reflector(kind, _identity, self._policy_listener(kind))
+            for kind in ("PlacementPolicy", "ClusterPlacementPolicy")
+        ]
+        self.crowding.policies = listed[0].store
+        return listed
+
     def _reflector_of_namespaces(self) -> Reflector[Enforced]:
         return Reflector(
             self.host,
@@ -363,9 +368,6 @@ class Hosting:
             or self.state.evaluated.get(new.key, made_for) != made_for
         ):
             self.state.changed(Changed.OTHERWISE, new.key)
-
-    def _policy_reflector(self, kind: str) -> Reflector[Any]:
-        return self._reflector(kind, _identity, self._policy_listener(kind))
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
         def changed(key: ObjectName, old: Any, new: Any) -> None:
