@@ -359,6 +359,7 @@ NOT_RUN = {
     ),
     "kubectl create token ACCOUNT -n NAMESPACE": "the account is a reader's own",
     "make test": "it is the run that this test is part of",
+    "make test-long": "the same",
     "federator crd install --context host && federator crd install --member --context m1": ANOTHER,
     (
         "federator cluster add m1 --context host -C m1 --label region=us-east-1 --label "

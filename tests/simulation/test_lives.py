@@ -4,6 +4,7 @@ its own, which keeps every rule without the bug.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -233,7 +234,8 @@ def test_an_autoscaler_of_a_members_own_keeps_to_bounds_that_fall_after_its_load
         await perform(Action(0.0, "patch", SERVICE, NAMESPACE, SERVED, fewer), world.host)
         ended.append(world)
 
-    course = Course((_autoscaled(max=8, owner="Member"),), story=loaded, brief=True)
-    running.simulate(solo.world(), NOTHING, course)
+    # Later than the first reports of both members, so that both get copies.
+    made = replace(_autoscaled(max=8, owner="Member"), pause_s=5.0)
+    running.simulate(solo.world(), NOTHING, Course((made,), story=loaded, brief=True))
 
     assert counts(ended[0]) == [2, 2]
