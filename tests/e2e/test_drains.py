@@ -153,7 +153,7 @@ async def test_a_cluster_that_is_heard_is_not_declared_dead(shell: Shell) -> Non
     _, err = await shell.run("cluster", "declare-dead", "nosuch", code=1)
     assert "there is no member nosuch" in err
     out, _ = await shell.run("cluster", "declare-dead", "b", "--undo")
-    assert out == "membercluster.federation.pinterest.com/b is declared dead no more\n"
+    assert out == "membercluster.federation.pinterest.com/b is no longer declared dead\n"
 
 
 @pytest.mark.parametrize(
