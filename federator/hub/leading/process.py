@@ -235,8 +235,6 @@ class HubProcess:
             await asyncio.sleep(0.02)
         self.on_warm()
         self._warmed.set()
-        if self.elector is not None:
-            self.elector.hurry()
         log.info(
             "hub is warm: %d workloads, %d members",
             len(self.state.workloads),

@@ -7,7 +7,6 @@ it can send anything (F10).
 """
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -103,7 +102,7 @@ class Elector:
         """Annotations of the Lease as it was taken."""
         self._asking: list[asyncio.Future[bool]] = []
         """Tasks that wait for a renewal with the present notes."""
-        self._asked, self._hurried = asyncio.Event(), asyncio.Event()
+        self._asked = asyncio.Event()
         if metrics is not None:
             metrics.leading(False)
 
@@ -125,10 +124,6 @@ class Elector:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal
         on."""
         self.term = max(self.term, min(term, lease.TRANSITIONS_MAX))
-
-    def hurry(self) -> None:
-        """This process is a candidate now: the next look at the Lease does not wait."""
-        self._hurried.set()
 
     async def note(self) -> bool:
         """Renews without delay so that the Lease carries `notes` as they are now, for the next
@@ -184,11 +179,9 @@ class Elector:
                 self._move(event)
                 log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
                 return
-            expectant = event is not LeaseEvent.FAILED and candidate()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause(begun, expectant=expectant)):
-                    await self._hurried.wait()
-            self._hurried.clear()
+            await asyncio.sleep(
+                self._pause(begun, expectant=event is not LeaseEvent.FAILED and candidate())
+            )
 
     def _pause(self, begun: float, *, expectant: bool) -> float:
         """Until the next look: sooner when the Lease becomes free before that."""
