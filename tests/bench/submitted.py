@@ -42,6 +42,7 @@ STEP_S = 10.0
 SLOW_MS = 2000.0
 BEHIND_S = 3.0
 DRAINED_S = 300.0
+REST_S = 2.0
 ANSWER_S = 60.0
 WORKFLOW = b"""\
 apiVersion: federation.pinterest.com/v1alpha1
@@ -235,6 +236,7 @@ class Step:
 
 async def _steady(fleet: RealFleet, load: Load, seconds: float) -> list[Result]:
     await _decided(fleet, 0)
+    await _at_rest(fleet)
     steps: list[Step] = []
     for rate in RATES:
         steps.append(await _step(fleet, load, rate, seconds))
@@ -242,6 +244,7 @@ async def _steady(fleet: RealFleet, load: Load, seconds: float) -> list[Result]:
             break
     if len(steps) > 1 and steps[-1].breaks:
         await _decided(fleet, 0)
+        await _at_rest(fleet)
         middle = (steps[-1].rate + steps[-2].rate) / 2
         steps.append(await _step(fleet, load, middle, seconds))
     told = [
@@ -297,3 +300,17 @@ async def _decided(fleet: RealFleet, most: int) -> None:
         if time.monotonic() > until_s:
             raise TimeoutError(f"{left} submissions are not decided")
         await asyncio.sleep(0.5)
+
+
+async def _at_rest(fleet: RealFleet) -> None:
+    """Waits until slices and statuses are written too: until all processes together take less than
+    a tenth of a processor. Raises TimeoutError."""
+    until_s, before = time.monotonic() + DRAINED_S, sum(fleet.spent().values())
+    while True:
+        await asyncio.sleep(REST_S)
+        now = sum(fleet.spent().values())
+        if now - before < REST_S / 10:
+            return
+        if time.monotonic() > until_s:
+            raise TimeoutError("the federation does not come to rest")
+        before = now
