@@ -90,7 +90,6 @@ LARGEST_FUNCTIONS = {
     "federator/hub/host/events.py::Events.placed",
     "federator/kube/watch/reflector.py::Reflector.__init__",
     "federator/member/process.py::MemberProcess.__init__",
-    "federator/scheduling/admission/stage.py::run",
     "federator/scheduling/editing.py::decide",
     "federator/simulate/report/charts.py::heat",
     "federator/simulate/report/forms.py::document",
@@ -106,7 +105,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (31, 16, 8)
+LISTED = (31, 15, 8)
 """How long the three lists may be. Only falls."""
 
 

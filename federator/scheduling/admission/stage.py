@@ -117,18 +117,8 @@ def run(
         if len(charged) != 1 or not _may_grow(entry):
             continue
         root = tree.path(charged[0])[-1]
-        if _is_edit(entry):
-            by_domain = bool(domains.of_tree(tree, root))
-            asked = None
-            if managed(tree, root):
-                asked = edits.proposed(entry, ledger, domains=by_domain)
-            if asked is not None:
-                edited[entry.ask.uid] = asked
-            elif not by_domain:
-                continue
-            elif held := entry.held:
-                _no_more(entry, held, staged)
-                continue
+        if _is_edit(entry) and not _edit_asks(entry, ledger, root, staged, edited):
+            continue
         if not tree.free(entry.ask.project, entry.key.namespace) and quota.refusal(
             entry.ask, tree.accounts.values()
         ):
@@ -148,6 +138,22 @@ def run(
     if staged.evictions:
         _bar(barred, ledger, staged)
     return staged
+
+
+def _edit_asks(
+    entry: Entry, ledger: Ledger, root: str, staged: Admissions, edited: dict[str, Proposed]
+) -> bool:
+    """Whether an edit has to be judged: noted in `edited` where it asks for more than before."""
+    by_domain = bool(domains.of_tree(ledger.tree, root))
+    if managed(ledger.tree, root):
+        asked = edits.proposed(entry, ledger, domains=by_domain)
+        if asked is not None:
+            edited[entry.ask.uid] = asked
+            return True
+    if by_domain and (held := entry.held):
+        _no_more(entry, held, staged)
+        return False
+    return by_domain
 
 
 def _bar(barred: Iterable[Entry], ledger: Ledger, staged: Admissions) -> None:
