@@ -204,14 +204,19 @@ async def test_a_rotation_under_load_loses_no_connection(tmp_path: Path) -> None
 
 
 def loaded(context: ssl.SSLContext, folder: Path) -> ssl.SSLContext:
-    """Takes certificate, key and roots of one set, as docs/operating/identity.md says."""
+    """Takes certificate, key and roots of one set, as docs/using/runtime.md says."""
     with contextlib.suppress(AttributeError):
         context.check_hostname = False
-    present = (folder / "..data").resolve()
-    context.load_cert_chain(present / "tls.crt", present / "tls.key")
-    context.load_verify_locations(present / "ca.crt")
-    context.verify_mode = ssl.CERT_REQUIRED
-    return context
+    while True:
+        present = (folder / "..data").resolve()
+        try:
+            context.load_cert_chain(present / "tls.crt", present / "tls.key")
+            context.load_verify_locations(present / "ca.crt")
+        except FileNotFoundError:  # a renewal has come in between, or the set is not whole
+            assert (folder / "..data").resolve() != present
+            continue
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
 
 async def test_files_of_a_kubelet_are_watched(tmp_path: Path) -> None:
