@@ -17,7 +17,7 @@ import pytest
 
 from federator.kube.selfsigned import Identity
 from tests import debian
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 
 NAME = "docker-registry"
 START_S = 30.0

@@ -31,9 +31,9 @@ from federator.signer.openbao import OpenBaoAuthority, connected
 from federator.signer.options import SignerOptions
 from federator.signer.server import Signer
 from tests.bench.harness import Result
-from tests.controlplane.plane import free_port
 from tests.openbao import program, server
 from tests.openbao.server import OpenBao
+from tests.running.ports import free_port
 from tests.unit.signer import cas
 
 CERTIFICATES = 10_000

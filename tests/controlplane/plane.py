@@ -10,7 +10,6 @@ import csv
 import http.client
 import json
 import secrets
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 from tests.controlplane import audit, certs, processes, seeds
 from tests.controlplane.cluster import ADMIN, Cluster
+from tests.running.ports import free_port
 
 READY_S = 90.0
 ATTEMPTS = 3
@@ -299,13 +299,6 @@ class ControlPlane:
 
 def _programs(cluster: str) -> Sequence[str]:
     return [f"{cluster}-{program}" for program in ("apiserver", "controller-manager", "scheduler")]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def is_ready(cluster: Cluster) -> bool:

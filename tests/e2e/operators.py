@@ -19,7 +19,8 @@ import yaml
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.plane import ControlPlane, free_port
+from tests.controlplane.plane import ControlPlane
+from tests.running.ports import free_port
 
 READY_S = 60.0
 SETTINGS = {

@@ -27,6 +27,7 @@ from federator.runtime import fencing, guard
 from tests.controlplane import processes
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import federations
+from tests.running.ports import free_port
 
 pytestmark = pytest.mark.e2e
 
@@ -122,12 +123,9 @@ class Pod:
     home: Path
     api: Api
     probes: dict[str, Any] = field(default_factory=dict)
-    port: int = 0
+    port: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         (self.home / "access").mkdir()
         (self.home / "state").mkdir()
         (self.home / "access" / "token").write_text(f"{self.api.token}\n")

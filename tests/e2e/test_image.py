@@ -17,8 +17,8 @@ from federator.runtime.identity import certificates
 from federator.runtime.identity.spiffe import SpiffeId
 from federator.signer import authorities
 from federator.signer.authorities import CertificateContent
-from tests.controlplane.plane import free_port
 from tests.house.sources import ROOT
+from tests.running.ports import free_port
 from tests.unit.signer import cas
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.timeout(3600)]

@@ -29,10 +29,10 @@ from federator.process.oidc.tokens import Trust
 from federator.sandbox import fleetfile
 from federator.sandbox.federation import Federation
 from tests.browser.devtools import Page
-from tests.controlplane.plane import free_port
 from tests.e2e.shells import psvc
 from tests.npm import provider
 from tests.npm.provider import Provider
+from tests.running.ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 SECRET = "of-tests"

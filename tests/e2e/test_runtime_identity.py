@@ -23,6 +23,7 @@ import pytest
 
 from federator.runtime.identity.spiffe import SpiffeId
 from tests.bench.proc import resident_mb
+from tests.running.ports import free_port
 from tests.unit.signer import cas
 from tests.unit.signer.cas import Ca
 
@@ -139,12 +140,6 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
-
-
-def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 @dataclass

@@ -36,6 +36,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed
 from tests.openbao import server
 from tests.openbao.server import OpenBao
+from tests.running.ports import free_port
 from tests.unit.deploy import manifests
 from tests.unit.signer import cas
 
@@ -156,7 +157,7 @@ def member(
         assert done.returncode == 0, done.stderr
     root = cas.authority("root", time.time())
     cas.lay_out(home / "authority", cas.authority("signing", time.time(), above=root), root)
-    made = Member(cluster, home, root, "", _free_port())
+    made = Member(cluster, home, root, "", free_port())
     spec = {"serviceAccountName": "web", "containers": [{"name": "main", "image": "none"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"}, "spec": spec}
     made.pod_uid = made.asked("POST", "/api/v1/namespaces/ads/pods", pod)["metadata"]["uid"]
@@ -176,12 +177,6 @@ def token(member: Member, namespace: str, account: str, **spec: Any) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     return str(member.asked("POST", path, body)["status"]["token"])
-
-
-def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from tests.controlplane.plane import free_port
 from tests.monitoring import programs, queries
+from tests.running.ports import free_port
 
 pytestmark = [pytest.mark.e2e]
 START_S = 60.0

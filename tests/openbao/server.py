@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.plane import free_port
 from tests.controlplane.processes import Child, Family
 from tests.openbao import program
+from tests.running.ports import free_port
 
 START_S = 30.0
 CALL_S = 60.0

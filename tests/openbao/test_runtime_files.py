@@ -18,10 +18,10 @@ from federator.runtime.roles import Pod
 from federator.runtime.running import Sidecar
 from federator.runtime.secrets import part as secrets
 from tests.artifacts import registry
-from tests.controlplane.plane import free_port
 from tests.e2e.test_runtime_config import archive, push
 from tests.openbao import pods, server
 from tests.openbao.server import OpenBao
+from tests.running.ports import free_port
 
 MEMORY = Path("/dev/shm")
 CANARY = "canary-e1b7"

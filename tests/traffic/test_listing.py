@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from federator.cli.running.runtime import runtime
 from federator.runtime.traffic import members
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 from tests.traffic import zookeeper
 from tests.traffic.registries import member, until
 

@@ -13,7 +13,7 @@ import pytest
 from federator.runtime.traffic.embedded import Directory, EmbeddedRegistry
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
 from tests import virtual_time
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 from tests.traffic import pods, real, registries, zookeeper
 from tests.traffic.pods import Client, Network, Pod, percentile
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 from tests.traffic import real, registries, zookeeper
 from tests.traffic.registries import Real
 

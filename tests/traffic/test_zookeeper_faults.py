@@ -10,7 +10,7 @@ import pytest
 
 from federator.runtime.traffic.registry import RegistrationRefused
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 from tests.traffic import pods, real, registries, zookeeper
 from tests.traffic.pods import Pod
 from tests.traffic.registries import FOLDER, Real, until

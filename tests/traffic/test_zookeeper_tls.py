@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from federator.runtime.traffic import settings
 from federator.runtime.traffic.registry import RegistrationRefused
 from federator.runtime.traffic.zookeeper import Server, ZooKeeperRegistry, _Trusting
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 from tests.traffic import zookeeper
 from tests.traffic.registries import FOLDER, member, until
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import debian
-from tests.controlplane.plane import free_port
+from tests.running.ports import free_port
 
 PACKAGES = (
     "libzookeeper-java",

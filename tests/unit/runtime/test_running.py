@@ -19,6 +19,7 @@ from federator.runtime.parts import DRAIN_MAX_S, Part, PartState, Waiting
 from federator.runtime.roles import BadSetting, Pod
 from federator.runtime.running import Sidecar
 from tests import virtual_time
+from tests.running.ports import free_port
 
 
 @dataclass
@@ -242,7 +243,7 @@ async def test_the_port_tells_the_state_and_stops_when_told(tmp_path: Path) -> N
     log: list[str] = []
     part = Scripted("a", log)
     sidecar = Sidecar([part], Pod(env={}), tmp_path)
-    stop, port = asyncio.Event(), await free_port()
+    stop, port = asyncio.Event(), free_port()
     work = asyncio.create_task(sidecar.run("127.0.0.1", port, stop))
     await part.begun.wait()
     found, note = await asyncio.to_thread(command.asked, port, tmp_path)
@@ -297,21 +298,13 @@ async def test_idle_connections_keep_no_probe_waiting(tmp_path: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(sidecar: Sidecar) -> AsyncIterator[int]:
-    stop, port = asyncio.Event(), await free_port()
+    stop, port = asyncio.Event(), free_port()
     work = asyncio.create_task(sidecar.run("127.0.0.1", port, stop))
     try:
         yield port
     finally:
         stop.set()
         await work
-
-
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
-    port = int(server.sockets[0].getsockname()[1])
-    server.close()
-    await server.wait_closed()
-    return port
 
 
 async def raw(port: int, sent: bytes) -> bytes:
