@@ -9,7 +9,7 @@ hold (`Decided.after`) in the commitments.
 
 import functools
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -76,10 +76,10 @@ class Cycle:
     released: tuple[str, ...] = ()
     """Clusters in which a reservation has ended, or went to another workload."""
     notices: tuple[Notice, ...] = ()
-    """The notices to victims of the workloads that were decided on. Earlier notices for these are
-    void."""
+    """The notices to victims, for the preemptors among the decided workloads. Earlier notices for
+    these preemptors are void."""
     undecided: frozenset[WorkloadKey] = frozenset()
-    """Of those, the ones for which earlier notices stand."""
+    """The preemptors among them for which no victims were selected anew: earlier notices stand."""
     preempted: int = 0
     """Copies that leave and count for the pace."""
     room_claims: Claims = field(default_factory=dict)
@@ -142,22 +142,22 @@ def run(
     commitments: Commitments,
     *,
     seq: Callable[[], int],
-    others: preempting.Find = preempting.nobody,
+    find: preempting.Find = preempting.nobody,
     pace: Pace = AT_ONCE,
 ) -> Cycle:
     """Decides on the heads of the queue, in order, above what all workloads hold already. Victims
-    go before them: as many as `pace` allows, found by `others` when they are not due. Room may be
-    reserved for workloads that are earlier in the order. `seq` returns the number of the next
-    decision. The queue and the commitments are only read."""
+    go before them: as many as `pace` allows. `find` returns the entry of a victim that is not due.
+    Room may be reserved for workloads that are earlier in the order. `seq` returns the number of
+    the next decision. The queue and the commitments are only read."""
     ledger = commitments.open(snapshot)
     turns = {(key := entry.ask.key): _turn(entry, key) for entry in heads}
     buffers = setaside.buffers(ledger)
 
     # 1. Nominate. Quota is judged before any cluster is chosen: a workload that is not admitted
-    # takes no room from one that is. Without accounts, claims and reservations all are.
+    # takes no room from one that is. Without accounts, claims, reservations and buffers all are.
     nominated = _ALL_ADMITTED
     if snapshot.quotas or queue.claims or queue.room_claims or queue.reservations or buffers:
-        nominated = _nominate(heads, turns, queue, commitments, ledger, others=others, pace=pace)
+        nominated = _nominate(heads, turns, queue, commitments, ledger, find=find, pace=pace)
     evictions, reservations = nominated.evictions, nominated.reservations
 
     # 2. Order, by the workloads alone: the same ones get the same decisions.
@@ -168,8 +168,8 @@ def run(
     if snapshot.peers is not NOBODY:
         asks = ordering.behind_neighbours(asks, turns, commitments)
 
-    # 3. Admit. Victims go first: a preemptor is decided on with the quota that they give up. Each
-    # decision charges the ledger, so the next one sees what is left.
+    # 3. Place. Victims go first: the ledger has what they free, though not for their preemptor in
+    # this cycle. Each decision charges the ledger, so the next one sees what is left.
     batch = _Batch.of(snapshot, commitments, ledger, nominated, seq, buffers)
     for turn in evictions.turns:
         batch.decide(turn)
@@ -179,25 +179,24 @@ def run(
         elif reservations is not None:
             reservations.reserve(ask, now=True)
     if evictions.turns:
-        said = nominated.admissions
-        batch.decided = [naming_victims(made, evictions, said) for made in batch.decided]
+        admissions = nominated.admissions
+        batch.decided = [naming_victims(made, evictions, admissions) for made in batch.decided]
 
     # 4. Preempt for room. Only now it is known which admitted workloads found none.
     room_claims: Claims = {}
     if reservations is not None and nominated.terms is not None:
-        room_claims = batch.preempt_for_room(queue.room_claims, others, nominated.terms, evictions)
-        ledger.keep = None  # it holds the ledger: neither would end with the cycle
+        room_claims = batch.preempt_for_room(queue.room_claims, find, nominated.terms, evictions)
+        ledger.keep = None  # it refers to the ledger: as a cycle of references both would stay
 
     # 5. Requeue what lacks something, each with the hints that may help it.
-    return _result(batch, queue, nominated, turns, room_claims)
+    return _result(batch, queue, nominated, room_claims)
 
 
 def _result(
     batch: "_Batch",
     queue: Queue,
     nominated: "_Nominated",
-    due: Container[WorkloadKey],
-    claims: Claims,
+    room_claims: Claims,
 ) -> Cycle:
     decided, evictions, reservations = batch.decided, nominated.evictions, nominated.reservations
     if nominated is _ALL_ADMITTED:  # no eviction, reservation or claim
@@ -206,7 +205,7 @@ def _result(
     if reservations is not None:
         released = (
             *reservations.ended(queue.reservations),
-            *given_up(queue.room_claims, due, claims),
+            *given_up(queue.room_claims, {made.key for made in decided}, room_claims),
         )
     return _cycle(
         tuple(decided),
@@ -217,7 +216,7 @@ def _result(
         tuple(evictions.notices),
         frozenset(evictions.undecided),
         evictions.counted,
-        claims,
+        room_claims,
         preempting.claims(
             decided, evictions, queue.claims, nominated.admissions.ending, batch.snapshot.as_of
         ),
@@ -246,18 +245,19 @@ def _nominate(
     commitments: Commitments,
     ledger: Ledger,
     *,
-    others: preempting.Find,
+    find: preempting.Find,
     pace: Pace,
 ) -> _Nominated:
-    """Judges the heads by their accounts, and finds victims. Those that are due lose their turn."""
+    """Judges the heads by their accounts, and finds victims. Victims that are due lose their turn:
+    they are taken out of `turns`."""
     claims = list(queue.claims.values())
     nominations = Nominations(commitments, ledger)
     # Before quota: whether a workload may begin, and so whether others leave for it, depends on it.
     nominations.claimed(claims, queue.room_claims.values())
     admissions = stage.run(heads, commitments, ledger, claims, pace.budgets)
     terms = Terms(ledger.tree, ledger.snapshot.as_of, pace)
-    evictions = preempting.turns(
-        admissions, turns, commitments, others, terms, nominations=nominations
+    evictions = preempting.accepted(
+        admissions, turns, commitments, find, terms, nominations=nominations
     )
     ledger.rulings, ledger.held_back = admissions.rulings, admissions.held_back
     reservations = Reservations(
@@ -326,14 +326,11 @@ class _Batch:
     def decide(self, turn: Turn) -> None:
         entry, ask, mark = turn.entry, turn.entry.charged, self.ledger.mark()
         try:
-            displaced = bool(self.buffers) and entry.lost(self.snapshot) > 0
-            if self.reservations is not None:
-                self.reservations.keep_from(
-                    entry.ask, leaves=turn.eviction is not None, displaced=displaced
-                )
+            displaced = self._keep_from(entry, leaves=turn.eviction is not None)
             if displaced and turn.eviction is None:
                 self.ledger.rulings = displacing.rulings(entry, self.ledger.rulings)
             if turn.eviction is not None:
+                # They name this workload alone, so they may stay for the turns that follow.
                 self.ledger.held_back = edits.after_leaving(entry, self.ledger)
                 self.ledger.rulings = preempting.bounded(entry, turn.eviction, self.ledger.rulings)
             within = self.within.get(ask.uid)
@@ -356,6 +353,14 @@ class _Batch:
                 ceilings=ceilings,
             )
         )
+
+    def _keep_from(self, entry: Entry, *, leaves: bool) -> bool:
+        """Until the next call the ledger has no room that is kept from this workload. Returns
+        whether it loses a cluster, so that failover buffers are for it."""
+        displaced = bool(self.buffers) and entry.lost(self.snapshot) > 0
+        if self.reservations is not None:
+            self.reservations.keep_from(entry.ask, leaves=leaves, displaced=displaced)
+        return displaced
 
     def _within_domains(self, turn: Turn) -> tuple[Decision, Commitment, Mapping[str, Ceiling]]:
         """The decision, what the workload holds after it, and what bounded it in clusters."""
@@ -398,7 +403,7 @@ class _Batch:
         return after
 
     def preempt_for_room(
-        self, before: Claims, others: preempting.Find, terms: Terms, evictions: Evictions
+        self, before: Claims, find: preempting.Find, terms: Terms, evictions: Evictions
     ) -> dict[WorkloadKey, RoomClaim]:
         """Evicts victims for preemptors that have quota and no room, beyond what these claim
         already. Of the workloads that were decided on in this cycle, only unchanged ones of tier
@@ -415,10 +420,12 @@ class _Batch:
             claim = self._outstanding(before.get(decided.key), decided)
             made = RoomPreemption()
             if (missing := lacks - claim.total) > 0:
+                # The ledger still keeps what is kept from the workload that was decided last.
+                self._keep_from(decided.entry, leaves=False)
                 as_before = displacing.as_before(self.decided)
                 mine = {self.decided[place].decision.uid for place in as_before.values()}
                 spared = {other.decision.uid for other in self.decided} - mine
-                entry_of = functools.partial(self._entry_of, as_before, others)
+                entry_of = functools.partial(self._entry_of, as_before, find)
                 left = replace(terms, pace=terms.pace.less(evictions.counted))
                 made = room_preemption.make(
                     ask,
@@ -448,10 +455,10 @@ class _Batch:
         return claims
 
     def _entry_of(
-        self, as_before: Mapping[WorkloadKey, int], others: preempting.Find, key: WorkloadKey
+        self, as_before: Mapping[WorkloadKey, int], find: preempting.Find, key: WorkloadKey
     ) -> Entry | None:
         at = as_before.get(key)
-        return others(key) if at is None else self.decided[at].entry
+        return find(key) if at is None else self.decided[at].entry
 
     def _decide_again(self, turn: Turn, at: int | None) -> None:
         """Decides on a victim; an earlier decision on it in this cycle is void."""
@@ -527,7 +534,7 @@ def _tried(
     ask = entry.ask if within is None else stage.restricted(entry.ask, within)
     if turn.eviction is not None:
         ask = preempting.shrunk(replace(entry, ask=ask), turn.eviction)
-        entry = preempting.where(entry, turn.eviction)
+        entry = preempting.capped(entry, turn.eviction)
     decision = _divided(replace(entry, ask=ask), snapshot, ledger, mark, seq)
     hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     decision = replace(decision, inputs_hash=hashed)

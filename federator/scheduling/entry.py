@@ -110,7 +110,7 @@ class Entry:
     """Which of its copies will leave, as it was told."""
     displaced: int = 0
     """Copies that it has lost with their cluster and not got back."""
-    turn: int | None = None
+    may_leave: int | None = None
     """So many copies may leave clusters that are being emptied now; None for all."""
     claims_until_s: float = 0.0
     """Until when it has a claim to what others left for it, in epoch seconds."""
@@ -129,7 +129,9 @@ class Entry:
             for held in self.standing.held
             if (view := views.get(held.cluster)) is not None and view.empties
         )
-        return self.displaced + (leaving if self.turn is None else min(leaving, self.turn))
+        return self.displaced + (
+            leaving if self.may_leave is None else min(leaving, self.may_leave)
+        )
 
     @property
     def held(self) -> int:

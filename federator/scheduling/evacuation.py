@@ -206,16 +206,17 @@ def rehearse(
     """What the cycle would decide if these clusters were emptied, all at once. What it gives is
     charged to `commitments`, a copy of the caller's, so that the next call decides above it.
 
-    `others` finds the victims of one of these. What these victims free counts as its
-    place. A victim that is asked for later has left already."""
+    `others` finds the victims of one of these. What these victims free counts as its place. A
+    victim that is asked for later has left already."""
     fleet = emptied(snapshot, clusters)
-    unpaced = [replace(_as_left(entry, commitments), leave=None, turn=None) for entry in entries]
+    left = (_as_left(entry, commitments) for entry in entries)
+    unpaced = [replace(entry, leave=None, may_leave=None) for entry in left]
 
     def find(key: WorkloadKey) -> Entry | None:
         entry = others(key)
         return None if entry is None else _as_left(entry, commitments)
 
-    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq, others=find)
+    made = cycle.run(unpaced, Queue(), fleet, commitments, seq=seq, find=find)
     rehearsed: list[Rehearsed] = []
     late: list[tuple[int, Decided]] = []
     for decided in made.decided:
@@ -244,7 +245,7 @@ def rehearse(
     for at, decided in late:
         stays = rehearsed[at].stays
         run = functools.partial(cycle.run, snapshot=fleet, commitments=commitments, seq=seq)
-        stays -= _later(decided, stays, functools.partial(run, others=find), commitments)
+        stays -= _later(decided, stays, functools.partial(run, find=find), commitments)
         why = rehearsed[at].why if stays else ""
         rehearsed[at] = replace(rehearsed[at], stays=stays, why=why)
     return rehearsed
@@ -265,7 +266,7 @@ def _later(
     standing = replace(decided.entry.standing, held=preempting.holdings(decided.after))
     entry, left = replace(decided.entry, standing=standing), stays
     while left:
-        made = run([replace(entry, turn=left)], Queue())
+        made = run([replace(entry, may_leave=left)], Queue())
         claim = made.room_claims.get(decided.key)
         if claim is None or not claim.total:
             break

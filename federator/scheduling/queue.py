@@ -51,8 +51,9 @@ class Queue:
 
     @property
     def claims(self) -> Mapping[WorkloadKey, Entry]:
-        """The preemptors with victims that have freed quota, until their own next turn, as they
-        were decided on. A workload that is due before them may not have what was freed for them."""
+        """The preemptors for which victims give up quota, until their own next turn, as they were
+        decided on. No amount is set aside: each cycle judges them too, before the heads, so that
+        what was freed is used up for workloads that are due before them."""
         return self._claims
 
     @property

@@ -478,7 +478,7 @@ class _Run:
             situation.with_peers(situation.snapshot),
             situation.commitments,
             seq=self._numbers.__next__,
-            others=other,
+            find=other,
         )
         for key, bug in made.failed.items():
             self.failed[key] = f"it cannot be decided: {bug}"

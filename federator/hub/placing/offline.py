@@ -244,7 +244,7 @@ class Situation:
             self.with_peers(snapshot),
             self.commitments,
             seq=numbers.__next__,
-            others=self._other,
+            find=self._other,
         )
         for bug in made.failed.values():
             raise bug

@@ -172,7 +172,7 @@ class Placing:
             snapshot,
             self.state.commitments,
             seq=self.state.next_seq,
-            others=functools.partial(self._victim, snapshot, due, batch),
+            find=functools.partial(self._victim, snapshot, due, batch),
             pace=self._pace(),
         )
         self.gaps.note(made.decided, snapshot)
@@ -215,7 +215,7 @@ class Placing:
             anew=self.moves.goes_home(item.asked.key),
             refused=item.refused,
             noticed=self.state.notices.of(item.workload),
-            turn=self.moves.turn(item.asked.key),
+            may_leave=self.moves.turn(item.asked.key),
             native=self.state.refuses_native(item.asked.key.kind),
         )
 

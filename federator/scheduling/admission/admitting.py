@@ -85,8 +85,8 @@ class Round:
     spared: dict[str, list[Holder]] = field(default_factory=dict)
     """Leaf -> what does not leave now, by disruption budgets."""
     claiming: Set[str] = frozenset()
-    """uids of preemptors with victims that have left: what is free is theirs first, whatever the
-    order. Otherwise the victims would take it back, and be preempted again, without end."""
+    """uids of preemptors with victims that were decided on before: what is free is theirs first. By
+    the order the victims might take it back, and be preempted again, without end."""
     grown: dict[str, Counter[str]] = field(default_factory=dict)
     """Leaf -> what it was given in this cycle, by cell. Nobody has it yet."""
     terminating: Mapping[str, Amounts] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class Terms:
     pace: Pace
 
 
-def turns(
+def accepted(
     staged: Admissions,
     due: dict[WorkloadKey, Turn],
     commitments: Commitments,
@@ -89,9 +89,10 @@ def turns(
 ) -> Evictions:
     """The turns of the victims; a victim that is due loses its own turn. A workload is the victim
     of one preemptor in a cycle. All victims of a preemptor are evicted in one cycle, or none: their
-    copies would stop for a preemptor that cannot start yet. The preemptors are nominated."""
+    copies would stop for a preemptor that cannot start yet. The preemptors are nominated to
+    clusters."""
     entries = _entries(staged, due, commitments, find)
-    accepted: dict[str, Eviction] = {}
+    chosen: dict[str, Eviction] = {}
     evictions, pace = Evictions(), terms.pace
     evictions.later |= {ask.key: MOMENT_S for ask in staged.later}
     evictions.later |= {ask.key: max(terms.pace.budgets.next_s, MOMENT_S) for ask in staged.slowed}
@@ -100,7 +101,7 @@ def turns(
             eviction for eviction in staged.evictions if eviction.by.uid == preemptor
         )
         key, count = next(iter(victims.values())).by.key, notice.counted(victims.values())
-        if any(uid in accepted or uid not in entries for uid in victims):
+        if any(uid in chosen or uid not in entries for uid in victims):
             evictions.undecided.add(key)
             if find is not nobody:
                 # A victim that cannot be written now says nothing when it can be.
@@ -122,14 +123,14 @@ def turns(
             evictions.later[key] = MOMENT_S
             _wait(preemptor, staged, APART)
         else:
-            accepted |= victims
+            chosen |= victims
             evictions.counted += count
             pace = pace.less(count)
     # One decision for each workload and cycle: an eviction replaces the victim's own turn.
-    for uid in accepted:
+    for uid in chosen:
         due.pop(entries[uid].key, None)
     evictions.turns = [
-        Turn(entries[uid], eviction.by.key, eviction) for uid, eviction in accepted.items()
+        Turn(entries[uid], eviction.by.key, eviction) for uid, eviction in chosen.items()
     ]
     return evictions
 
@@ -255,7 +256,7 @@ def _left(entry: Entry, eviction: Eviction) -> int:
     return max(held - eviction.copies, 0)
 
 
-def where(entry: Entry, eviction: Eviction) -> Entry:
+def capped(entry: Entry, eviction: Eviction) -> Entry:
     """The entry with its clusters capped at what they keep, so that copies leave the clusters of
     the eviction. What a former policy gave each cluster beyond the count does not stay."""
     standing, held = entry.standing, dict[str, int]()

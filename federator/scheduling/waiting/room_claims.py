@@ -22,7 +22,8 @@ from federator.model.names import WorkloadKey
 from federator.placement.room.setaside import Copies
 
 WAITS_S: Final = 120.0
-"""So long it is waited for room to be seen free: pods have 30 s to stop, and then it is told."""
+"""So long it is waited for room to be seen free: pods have 30 s to stop, and then it is told. A
+claim to quota lasts as long while its preemptor lacks nothing but room."""
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 

@@ -323,7 +323,7 @@ class _Simulation:
             leave=simulation.drains.leave(running.ask.key, simulation.now_s),
             noticed=self._notices.of(running.ask.key, running.ask.uid),
             displaced=running.displaced,
-            turn=simulation.drains.turn(running.ask.key),
+            may_leave=simulation.drains.turn(running.ask.key),
         )
 
     def _standing(self, running: Running) -> Standing:
@@ -346,7 +346,7 @@ class _Simulation:
             simulation.snapshot(),
             simulation.commitments,
             seq=simulation.next_seq,
-            others=self._other,
+            find=self._other,
         )
         for bug in made.failed.values():
             raise bug

@@ -124,7 +124,7 @@ def preempted(kind: str) -> tuple[Ask, tuple[Holding, ...], cycle.Cycle]:
         fleet(cluster("a", 1000, nodes=4), quotas=[account]),
         commitments_with(charged),
         seq=itertools.count(above(1, 1)).__next__,
-        others=lambda key: loser if key == ask.key else None,
+        find=lambda key: loser if key == ask.key else None,
     )
     return ask, held, made
 

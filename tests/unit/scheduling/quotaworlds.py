@@ -157,7 +157,7 @@ def play(
             snapshot,
             played.commitments,
             seq=numbers.__next__,
-            others=entry,
+            find=entry,
         )
         assert not made.failed, made.failed
         played.made.append(made)

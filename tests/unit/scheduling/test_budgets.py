@@ -68,7 +68,7 @@ def test_who_waits_for_a_budget_is_tried_when_that_has_room_again() -> None:
     staged, pace = Admissions(slowed=[waiting]), Pace(9, budgets=budgets.Budgets(next_s=21.0))
 
     commitments = Commitments()
-    leaving = preempting.turns(
+    leaving = preempting.accepted(
         staged,
         {},
         commitments,

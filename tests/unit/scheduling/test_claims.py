@@ -59,7 +59,7 @@ class Federation:
             self.snapshot,
             self.commitments,
             seq=self.numbers.__next__,
-            others=self.entry,
+            find=self.entry,
         )
         assert not made.failed
         for decided in made.decided:

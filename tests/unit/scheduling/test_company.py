@@ -60,7 +60,7 @@ class Play:
             with_peers(self.snapshot, self.asks.values()),
             self._commitments,
             seq=self._numbers.__next__,
-            others=self.entry,
+            find=self.entry,
         )
         assert not made.failed, made.failed
         for decided in made.decided:
@@ -295,7 +295,7 @@ def test_room_that_is_kept_for_what_is_lost_is_given_in_the_right_company() -> N
         snapshot,
         commitments_of(works),
         seq=itertools.count(10).__next__,
-        others={ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works}.get,
+        find={ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works}.get,
     )
 
     assert not made.failed
@@ -317,9 +317,7 @@ def test_lent_room_is_not_taken_back_where_others_keep_the_workload_away() -> No
             snapshot,
             commitments_of(works),
             seq=itertools.count(10).__next__,
-            others={
-                ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works
-            }.get,
+            find={ask.key: Entry(ask=ask, standing=Standing(held=mine)) for ask, mine in works}.get,
         )
         return {each.key.name for each in made.decided}
 

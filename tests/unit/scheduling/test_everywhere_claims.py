@@ -169,7 +169,7 @@ def paced(federation: Claiming, ask: Ask, pace: Pace) -> Cycle:
         federation.snapshot,
         federation.commitments,
         seq=federation.numbers.__next__,
-        others=federation.entry,
+        find=federation.entry,
         pace=pace,
     )
 

@@ -63,7 +63,7 @@ def run(
         snapshot,
         commitments or commitments_of(works),
         seq=itertools.count(10).__next__,
-        others=entries.get,
+        find=entries.get,
     )
     assert not made.failed
     return made
@@ -149,7 +149,7 @@ def test_preemptible_work_leaves_the_buffer_that_was_lent_and_the_copies_take_th
 
 
 @pytest.mark.parametrize(
-    "more", [{"buffer": 0}, {"turn": 0}], ids=["without a buffer", "before its turn"]
+    "more", [{"buffer": 0}, {"may_leave": 0}], ids=["without a buffer", "before its turn"]
 )
 def test_nobody_leaves_without_a_buffer_or_before_a_turn(more: Mapping[str, object]) -> None:
     entry, snapshot, works = _lost(**more)  # type: ignore[arg-type]
@@ -159,7 +159,7 @@ def test_nobody_leaves_without_a_buffer_or_before_a_turn(more: Mapping[str, obje
 
 
 def test_no_more_leaves_than_may_move_now() -> None:
-    entry, snapshot, works = _lost(turn=1)
+    entry, snapshot, works = _lost(may_leave=1)
     made = run(entry, snapshot, works)
     assert sum(got(made, "batch").values()) == 3
 
@@ -189,7 +189,7 @@ def test_the_lowest_priority_leaves_first_and_then_the_newest() -> None:
     for wanted, gone in ((1, ["new"]), (2, ["new", "old"])):
         a = view("a", works, dead=True, ready=False)
         snapshot = fleet(a, view("b", works, buffer_permille=400))
-        entry = Entry(ask=ask, standing=Standing(held=held(a=2)), turn=wanted)
+        entry = Entry(ask=ask, standing=Standing(held=held(a=2)), may_leave=wanted)
         made = run(entry, snapshot, works, commitments)
         left = sorted(one.key.name for one in made.decided if one.beneficiary != one.key)
         assert left == gone
