@@ -2,6 +2,7 @@
 cluster (`federator signer`)."""
 
 import json
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,8 @@ class Signer:
         self._url = url.rstrip("/")
         self._token = token
         self._trust = trust
+        self._made: tuple[str, ssl.SSLContext] | None = None
+        """The roots of last time, and the context that trusts them."""
 
     async def sign(self, csr: str) -> Issued:
         try:
@@ -78,7 +81,9 @@ class Signer:
         self, method: str, path: str, headers: dict[str, str], body: bytes
     ) -> dict[str, object]:
         try:
-            context = web.trusting(self._trust())
+            roots = self._trust()
+            if self._made is None or self._made[0] != roots:
+                self._made = roots, web.trusting(roots)
         except (OSError, ValueError) as bad:
             raise Away(f"the trust bundle for the signer cannot be used: {bad}") from None
         try:
@@ -87,7 +92,7 @@ class Signer:
                 self._url + path,
                 headers=headers,
                 body=body,
-                context=context,
+                context=self._made[1],
                 within_s=ASK_S,
                 most=ANSWER_MAX,
             )

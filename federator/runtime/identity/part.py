@@ -250,8 +250,8 @@ class Renewed:
         away."""
         try:
             fresh = (await self._authority.bundle()).encode()
-            web.trusting(fresh.decode("ascii"))  # a text without certificates is not kept
             if fresh != (self._folder / BUNDLE).read_bytes():
+                web.trusting(fresh.decode("ascii"))  # a text without certificates is not kept
                 self._keep_bundle(fresh)
                 log.info("the trust bundle has changed")
         except (Away, Denied) as bad:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from federator.runtime import web
 from federator.runtime.files.backends import Away, Refusal
-from federator.runtime.secrets import mutual
+from federator.runtime.secrets.mutual import Mutual
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.web import Answer, Unreached
 
@@ -30,9 +30,9 @@ class KnoxStore:
     def __init__(
         self, url: str, identity: Path, trust: str, principal: str, ask: web.Ask = web.ask
     ) -> None:
-        """`trust` as in `mutual.context`."""
+        """`trust` as in `Mutual`."""
         self._over = ask
-        self._url, self._identity, self._trust = url, identity, trust
+        self._url, self._mutual = url, Mutual(identity, trust)
         self._principal = principal
 
     async def read(self, name: str) -> Secret:
@@ -68,7 +68,7 @@ class KnoxStore:
                 "GET",
                 f"{self._url}{path}",
                 headers={"Authorization": f"{SPIFFE}{self._principal}"},
-                context=mutual.context(self._identity, self._trust),
+                context=self._mutual.context(),
                 within_s=ASK_S,
                 most=ANSWER_MAX,
             )

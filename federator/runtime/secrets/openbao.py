@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from federator.runtime import web
 from federator.runtime.files.backends import Away, Refusal
-from federator.runtime.secrets import mutual
+from federator.runtime.secrets.mutual import Mutual
 from federator.runtime.secrets.store import SECRET_MAX, Secret, checked
 from federator.runtime.web import Answer, Unreached
 
@@ -63,8 +63,8 @@ class OpenBaoStore:
         monotonic: Callable[[], float],
         ask: web.Ask = web.ask,
     ) -> None:
-        """`trust` as in `mutual.context`."""
-        self._place, self._identity, self._trust = place, identity, trust
+        """`trust` as in `Mutual`."""
+        self._place, self._mutual = place, Mutual(identity, trust)
         self._monotonic = monotonic
         self._over = ask
         self._token: _Token | None = None
@@ -168,7 +168,7 @@ class OpenBaoStore:
                 f"{self._place.url}/v1/{path}",
                 headers=headers,
                 body=body,
-                context=mutual.context(self._identity, self._trust),
+                context=self._mutual.context(),
                 within_s=ASK_S,
                 most=ANSWER_MAX,
             )
