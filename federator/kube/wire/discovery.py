@@ -4,9 +4,10 @@ documents otherwise.
 Used through `Client.discover` by cluster checks and by the filter "is this API there".
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from federator.kube import errors
 from federator.kube.wire import decode
@@ -15,6 +16,8 @@ from federator.kube.wire.exchange import OBJECT_LIMIT
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 )
+KEPT_MAX: Final = 1 << 19
+"""Bytes of a document that is remembered; a real one takes a quarter of it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,16 +41,16 @@ class Read(Protocol):
 
 async def discover(read: Read) -> tuple[Resource, ...]:
     """All resources of `/api` and `/apis`, sorted by API version and plural."""
-    resources: set[Resource] = set()
+    resources = list[Resource]()
     accepted = {"accept": _AGGREGATED}
     for root in ("/api", "/apis"):
-        document = decode.obj(
-            await read("GET", root, headers=accepted, body_limit=OBJECT_LIMIT),
-            f"discovery of {root}",
-        )
-        if document.get("kind") == "APIGroupDiscoveryList":
-            resources.update(_aggregated(document))
+        body = await read("GET", root, headers=accepted, body_limit=OBJECT_LIMIT)
+        listed = _listed if len(body) <= KEPT_MAX else _listed.__wrapped__
+        whole = listed(root, body)
+        if whole is not None:
+            resources += whole
             continue
+        document = decode.obj(body, f"discovery of {root}")
         if document.get("kind") not in ("APIVersions", "APIGroupList"):
             raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
         for api_version, path in _older(document):
@@ -55,8 +58,17 @@ async def discover(read: Read) -> tuple[Resource, ...]:
                 body = await read("GET", path, body_limit=OBJECT_LIMIT)
             except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
                 continue  # an aggregated API without its server must not hide all the others
-            resources.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))
-    return tuple(sorted(resources))
+            resources += _resources(api_version, decode.obj(body, f"discovery of {path}"))
+    return tuple(dict.fromkeys(sorted(resources)))
+
+
+@functools.lru_cache(maxsize=8)
+def _listed(root: str, body: bytes) -> tuple[Resource, ...] | None:
+    """What an aggregated document lists, sorted; None for another kind of document. Clusters of one
+    version answer alike, every time, and documents are long."""
+    document = decode.obj(body, f"discovery of {root}")
+    aggregated = document.get("kind") == "APIGroupDiscoveryList"
+    return tuple(sorted(_aggregated(document))) if aggregated else None
 
 
 def _aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:

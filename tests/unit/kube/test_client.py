@@ -515,3 +515,17 @@ async def test_discovery_reads_the_aggregated_form_and_the_older_one() -> None:
         ("v1", "nodes", False),
     ]
     assert found[0].verbs == ("get", "list")
+
+
+async def test_what_a_server_serves_is_read_anew_each_time() -> None:
+    """Also when documents that have been read before come again, in another order."""
+
+    def serving(*plurals: str) -> Answer:
+        rows = [{"resource": each, "responseKind": {"kind": "K"}} for each in plurals]
+        groups = [{"metadata": {"name": "g"}, "versions": [{"version": "v1", "resources": rows}]}]
+        return reply({"kind": "APIGroupDiscoveryList", "items": groups})
+
+    nothing, first, second = serving(), serving("b", "a", "b"), serving("c")
+    speaking = client(Script(nothing, first, nothing, second, nothing, first))
+    found = [[each.plural for each in await speaking.discover()] for _ in range(3)]
+    assert found == [["a", "b"], ["c"], ["a", "b"]]
