@@ -20,7 +20,7 @@ from tests import debian
 from tests.running.ports import free_port
 
 NAME = "docker-registry"
-START_S = 30.0
+START_S = 60.0
 
 
 def cache() -> Path:

@@ -150,7 +150,7 @@ async def until_served(api: Speaker, plural: str, group: str = GROUP) -> None:
     """Waits until the kind answers. A real server needs a moment between Established and the first
     answer.
     """
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (  # noqa: ASYNC110
             await api.get(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}")
         ).status != 200:

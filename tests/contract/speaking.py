@@ -80,7 +80,7 @@ class Watch:
         self._chunks = response.chunks()
         self._rest = b""
 
-    async def next(self, timeout_s: float = 10.0) -> Object | None:
+    async def next(self, timeout_s: float = 60.0) -> Object | None:
         """The next event; None when the server ended the stream."""
         async with asyncio.timeout(timeout_s):
             while b"\n" not in self._rest:

@@ -52,7 +52,7 @@ async def test_a_definition_becomes_established_and_served_and_goes(api: Speaker
     }
     (await api.post(f"/apis/{group}/v1/namespaces/{api.namespace}/{plural}", item)).object(201)
     (await api.delete(f"{DEFINITIONS}/{plural}.{group}")).object()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await api.get(f"{DEFINITIONS}/{plural}.{group}")).status != 404:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         while (  # noqa: ASYNC110

@@ -58,7 +58,7 @@ async def test_doors_are_taken_by_the_definitions_of_their_makers_and_stay_as_th
         answer = await api.post(DEFINITIONS, crd)
         assert answer.status in (201, 409), answer.json
     kinds = [crd["spec"]["names"]["kind"] for crd in crds]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while any(  # noqa: ASYNC110
             [(await api.get(collection(api, kind))).status != 200 for kind in kinds]
         ):

@@ -58,7 +58,7 @@ async def test_slices_survive_the_step_to_light_definitions(api: Speaker, kind: 
     row, group = registry.KINDS[kind], f"{api.namespace}.example"
     url = f"/apis/{group}/{row.version}/namespaces/{api.namespace}/{row.plural}"
     await applied(api, elsewhere(crds.all_crds(), kind, group))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await api.get(url)).status != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     obj = {**slice_of(kind), "apiVersion": f"{group}/{row.version}"}
@@ -67,7 +67,7 @@ async def test_slices_survive_the_step_to_light_definitions(api: Speaker, kind: 
     before = (await api.post(url, obj, fieldValidation="Strict")).object(201)
 
     await applied(api, elsewhere(crds.member_crds(), kind, group))
-    async with asyncio.timeout(30):  # until the server takes what only light definitions take
+    async with asyncio.timeout(60):  # until the server takes what only light definitions take
         while (  # noqa: ASYNC110
             answer := await api.patch(f"{url}/{name}", {"spec": {"newer": {"field": 1}}})
         ).status != 200 or "newer" not in answer.json["spec"]:

@@ -62,7 +62,7 @@ async def install(api: Speaker) -> None:
             path, copy.deepcopy(crd), "tests", force="true", fieldValidation="Strict"
         )
         assert answer.status in (200, 201), answer.json
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for kind in registry.KINDS.values():
             while kind.model is not None and (await api.get(url(api, kind))).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

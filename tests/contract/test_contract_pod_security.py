@@ -101,7 +101,7 @@ it alone.
 
 BEACON = "kube-public"
 """A namespace that is there from the start and has no pods of anybody."""
-SEEN_S = 30.0
+SEEN_S = 60.0
 _versions = itertools.count(1)
 
 

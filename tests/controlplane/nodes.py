@@ -20,7 +20,7 @@ from federator.model.steps import ObjectRef
 from tests.controlplane import build, kubelet
 from tests.controlplane.cluster import Cluster
 
-READY_S = 20.0
+READY_S = 60.0
 HEARTBEAT_S = 5.0
 """How often each node renews its lease; the node controller gives up on one after 40 s."""
 

@@ -20,7 +20,7 @@ from federator.kube.client import Client
 from federator.kube.login import connect
 
 DEPLOYMENT = registry.KINDS["Deployment"]
-STARTS_S = 30.0
+STARTS_S = 60.0
 AGAIN_S = 0.1
 
 

@@ -75,7 +75,7 @@ async def annotate(shell: Shell, kind: str, name: str, cause: str, **notes: str)
 
 async def test_a_broken_roll_out_fails_its_watchers_and_undo_heals_it(shell: Shell) -> None:
     await service(shell, "web")
-    assert (await kubectl(shell, "wait", "--for=condition=Ready", "psvc/web", "--timeout=5s"))[
+    assert (await kubectl(shell, "wait", "--for=condition=Ready", "psvc/web", "--timeout=60s"))[
         0
     ] == 0
 

@@ -29,7 +29,7 @@ SPACE = "tenant-space"
 AS_TENANT, AS_OPERATOR = "--as=tenant", "--as=operator"
 AS_HUB = f"--as={deployed.user(HUB)}"
 DECISION = "placementdecision/psvc-shop-1"
-COLLECTED_S = 30.0
+COLLECTED_S = 60.0
 FAR = 2**61
 
 

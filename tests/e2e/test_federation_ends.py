@@ -20,7 +20,7 @@ from tests.forkserver.starting import Started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("federation ends")]
 
-END_S = 30.0
+END_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ kind: PinterestService
 metadata: {name: web, namespace: feed}
 spec: {replicas: 1, template: {spec: {containers: [{name: app, image: i}]}}}
 """
-ENDS_S = 20.0
+ENDS_S = 60.0
 
 
 def forked(home: Path, *arguments: str, input: str = "", **more: str) -> tuple[int, str, str]:

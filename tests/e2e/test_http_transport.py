@@ -315,7 +315,7 @@ def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(
             waiting = [asyncio.create_task(client.create(REF, {})) for _ in range(3)]
             await asyncio.sleep(0.2)
             await client.close()
-            await asyncio.wait(waiting, timeout=5)
+            await asyncio.wait(waiting, timeout=30)
             assert not any(one.cancelled() for one in waiting)
             assert all(isinstance(one.exception(), errors.Unreachable) for one in waiting)
 
@@ -330,7 +330,7 @@ def test_names_are_not_looked_up_by_the_threads_of_the_loop(
     """
 
     def hangs(*_: object) -> list[object]:
-        time.sleep(5)
+        time.sleep(60)
         raise AssertionError("looked up by a thread")
 
     monkeypatch.setattr("socket.getaddrinfo", hangs)
@@ -338,7 +338,7 @@ def test_names_are_not_looked_up_by_the_threads_of_the_loop(
     async def main() -> None:
         async with serving(replying(answer(OBJECT))) as server:
             url = f"http://localhost:{server.port}"
-            async with Speaking(server, url=url, timeout_s=4.0) as client:
+            async with Speaking(server, url=url, timeout_s=50.0) as client:
                 assert await client.get(REF)
 
     asyncio.run(main())

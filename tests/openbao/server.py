@@ -20,7 +20,7 @@ from tests.controlplane.processes import Child, Family
 from tests.openbao import program
 from tests.running.ports import free_port
 
-START_S = 30.0
+START_S = 60.0
 CALL_S = 60.0
 TOKEN = "root-of-the-tests"
 AUTHORITY = "vault-ca.pem"

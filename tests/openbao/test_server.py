@@ -93,5 +93,5 @@ def _login(openbao: OpenBao, folder: Path) -> str:
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
     )
     address = f"{openbao.address}/v1/auth/cert/login"
-    with opener.open(urllib.request.Request(address, method="POST", data=b"{}"), timeout=10) as got:
+    with opener.open(urllib.request.Request(address, method="POST", data=b"{}"), timeout=60) as got:
         return str(json.load(got)["auth"]["client_token"])

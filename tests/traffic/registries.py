@@ -19,7 +19,7 @@ from tests import virtual_time
 from tests.traffic import zookeeper
 
 FOLDER = "/discovery/search/prod"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def member(number: int = 1, *, weight: int = 1, port: int = 8080, folder: str = FOLDER) -> Member:

@@ -19,7 +19,7 @@ from tests.traffic.registries import Real
 
 pytestmark = pytest.mark.e2e
 MEMORY_MAX_MIB = 40
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @contextlib.asynccontextmanager

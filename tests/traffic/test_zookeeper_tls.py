@@ -201,7 +201,7 @@ def test_a_pod_that_poses_as_zookeeper_is_not_spoken_to(tmp_path: Path, poses: b
             why = await asyncio.to_thread(connect)
             if not poses:
                 assert why == ""
-                await asyncio.wait_for(spoken.wait(), 20.0)
+                await asyncio.wait_for(spoken.wait(), 60.0)
                 return
             assert "Hostname mismatch" in why
             registry = ZooKeeperRegistry(Server(f"localhost:{port}", certificates=certificates))

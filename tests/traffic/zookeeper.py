@@ -34,7 +34,7 @@ JARS = (
 )
 """What a server without its admin page needs; the names in /usr/share/java."""
 SHARED = Path("usr/share/java")
-START_S = 20.0
+START_S = 60.0
 TICK_MS = 200
 """Sessions last at least two of these and, here, at most 60 s."""
 

@@ -40,7 +40,7 @@ def test_one_file_of_settings_fills_in_all_profiles_and_the_default_one(tmp_path
     assert settings["data"].keys() == SETTINGS.keys()
     file.write_text(yaml.safe_dump({**settings, "data": SETTINGS}))
     call = [str(program), "kustomize", str(tmp_path / "profiles")]
-    filled = subprocess.run(call, capture_output=True, text=True, timeout=30, check=True).stdout
+    filled = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True).stdout
     (tmp_path / "filled.yaml").write_text(filled)
     profiles = list(yaml.safe_load_all(filled))
     entries = [

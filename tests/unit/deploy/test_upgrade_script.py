@@ -33,7 +33,7 @@ def upgraded(home: Path, *, failed: str = "none", broken: str = "none") -> tuple
         [str(home / "upgrade"), "image:2", "a", "b c"],
         env={"PATH": path, "LOG": str(log), "FAILED": failed, "BROKEN": broken},
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     return ended.returncode, log.read_text("utf-8").splitlines()

@@ -68,7 +68,7 @@ class Served:
         """The status and the body of one request on its own connection; "closed" where the
         handshake or the connection ends without an answer."""
         try:
-            async with asyncio.timeout(10), self.connected(context) as connection:
+            async with asyncio.timeout(60), self.connected(context) as connection:
                 return await connection.asked(**headers)
         except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
             return "closed"

@@ -32,7 +32,7 @@ async def shown(files: CertificateFiles) -> bytes:
     try:
         client = ssl.create_default_context()
         client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
         given: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()

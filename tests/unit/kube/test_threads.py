@@ -1,6 +1,7 @@
 """Computing beside the event loop: what it leaves the loop, and who gets a thread."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,27 @@ from federator.kube.threads import WAITING_MAX, Overloaded, Threads
 
 
 @pytest.mark.asyncio
-async def test_computing_holds_up_nothing_and_ends_when_nobody_waits() -> None:
+async def test_computing_holds_up_nothing() -> None:
+    beats = 0
+
+    def long(stop: Callable[[], bool]) -> int:
+        while beats < 5 and not stop():
+            time.sleep(0.005)
+        return beats
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    beating = asyncio.create_task(beat())
+    assert await Threads(1, 60.0)(long) >= 5
+    beating.cancel()
+
+
+@pytest.mark.asyncio
+async def test_computing_ends_when_its_time_is_over() -> None:
     compute, ended = Threads(1, 0.3), threading.Event()
 
     def long(stop: Callable[[], bool]) -> None:
@@ -19,54 +40,51 @@ async def test_computing_holds_up_nothing_and_ends_when_nobody_waits() -> None:
             time.sleep(0.005)
         ended.set()
 
-    async def beats() -> int:
-        found = 0
-        while not ended.is_set():
-            await asyncio.sleep(0.01)
-            found += 1
-        return found
-
-    counting = asyncio.create_task(beats())
     with pytest.raises(TimeoutError):
         await compute(long)
-    async with asyncio.timeout(5):
-        assert await counting > 5
-    assert await compute(lambda _: "next") == "next"  # the thread is free again
+    assert await asyncio.to_thread(ended.wait, 60)
+    for _ in range(100):  # the thread is free again
+        with contextlib.suppress(TimeoutError):
+            assert await compute(lambda _: "next") == "next"
+            return
+    raise AssertionError("the thread is not free again")
 
 
 @pytest.mark.asyncio
 async def test_no_more_are_computed_at_once_and_wait_than_allowed() -> None:
-    compute, go, running = Threads(1, 5.0), threading.Event(), []
+    compute, go, begun, running = Threads(1, 60.0), threading.Event(), threading.Event(), []
 
     def work(_: Callable[[], bool]) -> int:
         running.append(1)
-        go.wait(5)
+        begun.set()
+        go.wait(60)
         return len(running)
 
     waiting = [asyncio.create_task(compute(work)) for _ in range(WAITING_MAX)]
-    await asyncio.sleep(0.1)
+    assert await asyncio.to_thread(begun.wait, 60)
     assert len(running) == 1
     with pytest.raises(Overloaded):
         await compute(work)
     go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert len(await asyncio.gather(*waiting)) == WAITING_MAX
     assert await compute(work) == WAITING_MAX + 1
 
 
 @pytest.mark.asyncio
 async def test_who_goes_away_leaves_the_thread_to_others() -> None:
-    compute, stopped = Threads(1, 5.0), threading.Event()
+    compute, begun, stopped = Threads(1, 60.0), threading.Event(), threading.Event()
 
     def work(stop: Callable[[], bool]) -> None:
+        begun.set()
         while not stop():
             time.sleep(0.005)
         stopped.set()
 
     asked = asyncio.create_task(compute(work))
-    await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(begun.wait, 60)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await compute(lambda _: stopped.is_set())

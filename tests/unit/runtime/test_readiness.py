@@ -50,7 +50,7 @@ async def serving() -> AsyncIterator[int]:
     )
     assert process.stdout is not None
     try:
-        yield int(await asyncio.wait_for(process.stdout.readline(), 20.0))
+        yield int(await asyncio.wait_for(process.stdout.readline(), 60.0))
     finally:
         process.kill()
         await process.wait()

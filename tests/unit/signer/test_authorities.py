@@ -118,7 +118,7 @@ async def test_openssl_verifies_a_chain_and_two_pods_shake_hands(
     command = ["openssl", "verify", "-x509_strict", "-CAfile", str(bundle)]
     command += ["-untrusted", str(pods[0][0]), str(pods[0][0])]
     verified = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=20, check=False
+        subprocess.run, command, capture_output=True, text=True, timeout=60, check=False
     )
 
     assert verified.stdout.strip().endswith(": OK"), verified.stderr
