@@ -103,8 +103,5 @@ async def test_the_signer_is_asked_with_the_roots_of_this_moment(tmp_path: Path)
 def names(context: ssl.SSLContext | None) -> list[str]:
     """Common names of the roots that a context trusts."""
     assert context is not None
-    return [
-        str(value)
-        for found in context.get_ca_certs()
-        for ((_, value),) in found["subject"]  # type: ignore[misc,union-attr,str-unpack]
-    ]
+    subjects = [dict(found)["subject"] for found in context.get_ca_certs()]
+    return [str(name[0][1]) for subject in subjects for name in subject]
