@@ -17,6 +17,8 @@ from federator.embedded.storage.field_errors import (
 from federator.embedded.validation import claim_rules, pod_rules
 from federator.embedded.validation.metadata_rules import dns_label, label_value, qualified_name
 from federator.embedded.validation.pod_rules import NONNEGATIVE, nonnegative
+from federator.model import errors
+from federator.model.kubernetes import selectors
 
 Struct = Mapping[str, Any]
 
@@ -55,22 +57,12 @@ def selector(value: Struct | None, path: str) -> Iterator[FieldError]:
 
 
 def matches(value: Struct | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector holds for some labels; none matches nothing."""
-    if value is None:
-        return False
-    if any(labels.get(key) != wanted for key, wanted in (value.get("matchLabels") or {}).items()):
-        return False
-    for expression in value.get("matchExpressions") or ():
-        has, values = expression.get("key") in labels, expression.get("values") or []
-        held = {
-            "In": has and labels.get(expression.get("key", "")) in values,
-            "NotIn": not has or labels.get(expression.get("key", "")) not in values,
-            "Exists": has,
-            "DoesNotExist": not has,
-        }
-        if not held.get(expression.get("operator", ""), False):
-            return False
-    return True
+    """Whether a label selector holds for some labels; none matches nothing, and one that cannot be
+    read, of which `selector` complains, is not compared."""
+    try:
+        return selectors.from_dict(value).matches(labels)
+    except errors.FieldError:
+        return True
 
 
 def _template_labels(spec: Struct) -> Mapping[str, str] | None:

@@ -12,11 +12,10 @@ from typing import Any, Final
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.controllers.requests import Amounts
 from federator.embedded.controllers.scheduling.neighbours import NeighbourRules, neighbour_rules_of
-from federator.model.kubernetes import taints
+from federator.model.kubernetes import nodematch, taints
 from federator.model.kubernetes.taints import Taint, Toleration
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
-NODE_NAME: Final = "node(s) didn't match the requested node name"
 TAINTED: Final = "node(s) had untolerated taint(s)"
 AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
 TOO_MANY: Final = "Too many pods"
@@ -31,7 +30,8 @@ class Shape:
 
     wanted: Amounts
     node_selector: Mapping[str, str]
-    node_terms: tuple[Mapping[str, Any], ...] | None
+    affinity: Mapping[str, Any] | None
+    """Its required node affinity."""
     named: tuple[str, ...] | None
     """The only nodes that its terms name (pods of DaemonSets), or None when any node may match."""
     tolerations: tuple[Toleration, ...]
@@ -42,16 +42,12 @@ class Shape:
 def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> Shape:
     """Reads a pod's scheduling rules."""
     spec = pod["spec"]
-    affinity = spec.get("affinity") or {}
-    required = (affinity.get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    terms = None if required is None else tuple(required.get("nodeSelectorTerms") or ())
+    required = _required(spec)
     return Shape(
         wanted=wanted,
         node_selector=spec.get("nodeSelector") or {},
-        node_terms=terms,
-        named=_named(terms),
+        affinity=required,
+        named=_named((required or {}).get("nodeSelectorTerms") or ()),
         tolerations=tuple(
             taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()
         ),
@@ -73,12 +69,7 @@ def refusal(shape: Shape, node: Node) -> str | None:
         return TAINTED
     if node.taints and taints.untolerated(node.taints, shape.tolerations) is not None:
         return TAINTED
-    for name, value in shape.node_selector.items():
-        if node.labels.get(name) != value:
-            return AFFINITY
-    if shape.node_terms is not None and not any(
-        _term_matches(term, node) for term in shape.node_terms
-    ):
+    if not nodematch.matches(shape.node_selector, shape.affinity, node.labels, node.name):
         return AFFINITY
     return None
 
@@ -101,54 +92,22 @@ def fits(shape: Shape, node: Node) -> bool:
 def node_matches(spec: Mapping[str, Any], node: Node) -> bool:
     """Whether nodeSelector and required node affinity of a pod spec allow the node (for
     DaemonSets)."""
-    for name, value in (spec.get("nodeSelector") or {}).items():
-        if node.labels.get(name) != value:
-            return False
+    return nodematch.matches(spec.get("nodeSelector"), _required(spec), node.labels, node.name)
+
+
+def _required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return required is None or any(
-        _term_matches(term, node) for term in required.get("nodeSelectorTerms") or ()
+    required: Mapping[str, Any] | None = affinity.get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
     )
+    return required
 
 
-def _named(terms: Sequence[Mapping[str, Any]] | None) -> tuple[str, ...] | None:
+def _named(terms: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
     names: list[str] = []
-    for term in terms or ():
+    for term in terms:
         fields = [entry for entry in term.get("matchFields") or () if entry["operator"] == "In"]
         if not fields:
             return None
         names += fields[0]["values"]
     return tuple(sorted(set(names))) if names else None
-
-
-def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
-    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not fields:
-        return False  # an empty term selects nothing
-    return all(_expression(entry, node.labels.get(entry["key"])) for entry in expressions) and all(
-        _expression(entry, node.name if entry["key"] == "metadata.name" else None)
-        for entry in fields
-    )
-
-
-def _expression(entry: Mapping[str, Any], value: str | None) -> bool:
-    values: Sequence[str] = entry.get("values") or ()
-    match entry["operator"]:
-        case "In":
-            return value is not None and value in values
-        case "NotIn":
-            return value is None or value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as way:
-            bound = values[0] if len(values) == 1 else ""
-            if value is None or not (_integer(value) and _integer(bound)):
-                return False
-            return int(value) > int(bound) if way == "Gt" else int(value) < int(bound)
-    return False
-
-
-def _integer(text: str) -> bool:
-    return text.lstrip("-").isdecimal()
