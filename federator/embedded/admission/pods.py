@@ -50,25 +50,22 @@ def _tolerates(toleration: dict[str, Any], taint: str) -> bool:
     )
 
 
-def quality(pod: dict[str, Any]) -> str:
-    """Guaranteed, Burstable or BestEffort, from the cpu and memory of all containers."""
-    spec = pod["spec"]
+def quality(spec: dict[str, Any]) -> str:
+    """Guaranteed, Burstable or BestEffort, from the cpu and memory of all containers of a pod
+    spec."""
     requests: dict[str, str] = {}
     guaranteed = True
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
-        asked = {
-            k: v
-            for k, v in (resources.get("requests") or {}).items()
-            if k in ("cpu", "memory") and v != "0"
-        }
-        limits = {
-            k: v
-            for k, v in (resources.get("limits") or {}).items()
-            if k in ("cpu", "memory") and v != "0"
-        }
-        requests.update(asked)
-        requests.update(limits)
+        asked, limits = (
+            {
+                name: amount
+                for name, amount in (resources.get(kind) or {}).items()
+                if name in ("cpu", "memory") and amount != "0"
+            }
+            for kind in ("requests", "limits")
+        )
+        requests |= asked | limits
         guaranteed = (
             guaranteed and len(limits) == 2 and all(asked.get(k, v) == v for k, v in limits.items())
         )

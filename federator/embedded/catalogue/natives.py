@@ -132,7 +132,7 @@ def _patient(pod: Object) -> None:
 def _pod(pod: Object, uid: str) -> None:
     _patient(pod)
     pods.admit(pod)
-    pod["status"] = {"phase": "Pending", "qosClass": pods.quality(pod)}
+    pod["status"] = {"phase": "Pending", "qosClass": pods.quality(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {

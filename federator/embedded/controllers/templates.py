@@ -6,45 +6,17 @@ keeps thousands of pods small and lets caches work by identity. What a real API 
 adds to a pod is added once per template.
 """
 
-from typing import Any, Final
+from typing import Any
 
-from federator.embedded.admission import pod_security
+from federator.embedded.admission import pod_security, pods
 from federator.embedded.controllers.tools import Tools, owner_reference
 from federator.embedded.storage import refusals
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
 
-_TOLERATIONS: Final = [
-    {
-        "key": "node.kubernetes.io/not-ready",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    },
-    {
-        "key": "node.kubernetes.io/unreachable",
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": 300,
-    },
-]
-
 
 class Mould:
     """Makes pods of one template for one owner."""
-
-    __slots__ = (
-        "_annotations",
-        "_finalizers",
-        "_judged",
-        "_owners",
-        "_qos",
-        "_tools",
-        "labels",
-        "namespace",
-        "spec",
-        "template",
-    )
 
     def __init__(self, tools: Tools, resource: ResourceInfo, owner: JsonObject) -> None:
         template = owner["spec"]["template"]
@@ -56,7 +28,7 @@ class Mould:
         self._finalizers: list[str] = metadata.get("finalizers") or []
         self._owners = [owner_reference(resource, owner)]
         self.spec = admitted(tools, template.get("spec") or {})
-        self._qos = qos_class(self.spec)
+        self._qos = pods.quality(self.spec)
         self._tools = tools
         self._judged: tuple[Any, str] = (None, "")
         """Labels of the namespace, and what they have against the template."""
@@ -145,9 +117,7 @@ def admitted(tools: Tools, spec: dict[str, Any]) -> dict[str, Any]:
     }
     if name:
         full["priorityClassName"] = name
-    have = spec.get("tolerations") or []
-    keys = {toleration.get("key") for toleration in have}
-    full["tolerations"] = have + [entry for entry in _TOLERATIONS if entry["key"] not in keys]
+    pods.tolerate(full)
     return full
 
 
@@ -176,19 +146,3 @@ def priority_of(tools: Tools, spec: dict[str, Any]) -> tuple[str, int, str]:
         best.get("value", 0),
         best.get("preemptionPolicy") or "PreemptLowerPriority",
     )
-
-
-def qos_class(spec: dict[str, Any]) -> str:
-    """Guaranteed when every container's cpu and memory limits equal its requests, BestEffort when
-    none has any."""
-    guaranteed, some = True, False
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        resources = container.get("resources") or {}
-        limits, wanted = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            some = some or name in limits or name in wanted
-            if name not in limits or wanted.get(name, limits[name]) != limits[name]:
-                guaranteed = False
-    if not some:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
