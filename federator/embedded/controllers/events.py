@@ -57,20 +57,25 @@ class Recorder:
         if self._closing(namespace):
             return
         name = f"{about['metadata']['name']}.{self._rng.getrandbits(64):016x}"
-        kind = "Warning" if warning else "Normal"
         try:
             self._store.create(
                 self._kinds.events,
-                _event(
-                    about,
-                    namespace=namespace,
-                    name=name,
-                    kind=kind,
-                    reason=reason,
-                    message=message,
-                    component=component,
-                    now=now,
-                ),
+                {
+                    "apiVersion": "v1",
+                    "kind": "Event",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "involvedObject": _reference(about),
+                    "reason": reason,
+                    "message": message,
+                    "source": {"component": component},
+                    "firstTimestamp": now,
+                    "lastTimestamp": now,
+                    "count": 1,
+                    "type": "Warning" if warning else "Normal",
+                    "eventTime": None,
+                    "reportingComponent": component,
+                    "reportingInstance": "",
+                },
             )
         except refusals.Refusal:
             return  # the same random name twice: an event less
@@ -100,17 +105,7 @@ class Recorder:
                 self._store.delete(self._kinds.events, namespace, name)
 
 
-def _event(
-    about: JsonObject,
-    *,
-    namespace: str,
-    name: str,
-    kind: str,
-    reason: str,
-    message: str,
-    component: str,
-    now: str,
-) -> JsonObject:
+def _reference(about: JsonObject) -> JsonObject:
     metadata = about["metadata"]
     involved: dict[str, Any] = {
         "kind": about["kind"],
@@ -120,19 +115,4 @@ def _event(
         "apiVersion": about["apiVersion"],
         "resourceVersion": metadata["resourceVersion"],
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {field: value for field, value in involved.items() if value},
-        "reason": reason,
-        "message": message,
-        "source": {"component": component},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-        "type": kind,
-        "eventTime": None,
-        "reportingComponent": component,
-        "reportingInstance": "",
-    }
+    return {field: value for field, value in involved.items() if value}

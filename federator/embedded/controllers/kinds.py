@@ -3,60 +3,45 @@
 Used by every module of this package; knows nothing but `builtins`.
 """
 
+# ruff: noqa: RUF009 - `_of` makes a field, not a value
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from federator.embedded.schema import builtins
 from federator.embedded.storage.resources import ResourceInfo
+
+
+def _of(group: str, plural: str) -> Any:
+    return field(default_factory=functools.partial(builtins.info, group, plural))
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """`ResourceInfo`s by plural."""
 
-    namespaces: ResourceInfo
-    nodes: ResourceInfo
-    pods: ResourceInfo
-    services: ResourceInfo
-    configmaps: ResourceInfo
-    secrets: ResourceInfo
-    serviceaccounts: ResourceInfo
-    events: ResourceInfo
-    deployments: ResourceInfo
-    replicasets: ResourceInfo
-    statefulsets: ResourceInfo
-    daemonsets: ResourceInfo
-    jobs: ResourceInfo
-    cronjobs: ResourceInfo
-    ingresses: ResourceInfo
-    endpointslices: ResourceInfo
-    priorityclasses: ResourceInfo
-    claims: ResourceInfo
-    autoscalers: ResourceInfo
+    namespaces: ResourceInfo = _of("", "namespaces")
+    nodes: ResourceInfo = _of("", "nodes")
+    pods: ResourceInfo = _of("", "pods")
+    services: ResourceInfo = _of("", "services")
+    configmaps: ResourceInfo = _of("", "configmaps")
+    secrets: ResourceInfo = _of("", "secrets")
+    serviceaccounts: ResourceInfo = _of("", "serviceaccounts")
+    events: ResourceInfo = _of("", "events")
+    deployments: ResourceInfo = _of("apps", "deployments")
+    replicasets: ResourceInfo = _of("apps", "replicasets")
+    statefulsets: ResourceInfo = _of("apps", "statefulsets")
+    daemonsets: ResourceInfo = _of("apps", "daemonsets")
+    jobs: ResourceInfo = _of("batch", "jobs")
+    cronjobs: ResourceInfo = _of("batch", "cronjobs")
+    ingresses: ResourceInfo = _of("networking.k8s.io", "ingresses")
+    endpointslices: ResourceInfo = _of("discovery.k8s.io", "endpointslices")
+    priorityclasses: ResourceInfo = _of("scheduling.k8s.io", "priorityclasses")
+    claims: ResourceInfo = _of("", "persistentvolumeclaims")
+    autoscalers: ResourceInfo = _of("autoscaling", "horizontalpodautoscalers")
 
 
 @functools.cache
 def load() -> Kinds:
     """The one table of this process; the first call reads the builtin API data."""
-    info = builtins.info
-    return Kinds(
-        namespaces=info("", "namespaces"),
-        nodes=info("", "nodes"),
-        pods=info("", "pods"),
-        services=info("", "services"),
-        configmaps=info("", "configmaps"),
-        secrets=info("", "secrets"),
-        serviceaccounts=info("", "serviceaccounts"),
-        events=info("", "events"),
-        deployments=info("apps", "deployments"),
-        replicasets=info("apps", "replicasets"),
-        statefulsets=info("apps", "statefulsets"),
-        daemonsets=info("apps", "daemonsets"),
-        jobs=info("batch", "jobs"),
-        cronjobs=info("batch", "cronjobs"),
-        ingresses=info("networking.k8s.io", "ingresses"),
-        endpointslices=info("discovery.k8s.io", "endpointslices"),
-        priorityclasses=info("scheduling.k8s.io", "priorityclasses"),
-        claims=info("", "persistentvolumeclaims"),
-        autoscalers=info("autoscaling", "horizontalpodautoscalers"),
-    )
+    return Kinds()
