@@ -50,41 +50,25 @@ class NodePool:
     """Seconds after which a further node vanishes with what runs on it; None: it does not."""
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """One node and what is bound to it."""
 
-    __slots__ = (
-        "_emptiness",
-        "address",
-        "allocatable",
-        "annotations",
-        "labels",
-        "name",
-        "pods",
-        "ready",
-        "soft_taints",
-        "taints",
-        "unschedulable",
-        "used",
-        "version",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.pods: dict[Key, Amounts] = {}
-        self.used: dict[str, int] = {}
-        self.allocatable: dict[str, int] = {}
-        self.labels: Mapping[str, str] = {}
-        self.annotations: Mapping[str, str] = {}
-        self.taints: tuple[Taint, ...] = ()
-        self.soft_taints: tuple[Taint, ...] = ()
-        self.unschedulable = False
-        self.ready = False
-        self.address = ""
-        self.version = 0
-        """Grows with every change of what is used, so that remembered scores can be told from true
-        ones."""
-        self._emptiness = (-1, 0)
+    name: str
+    pods: dict[Key, Amounts] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    allocatable: dict[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    soft_taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = False
+    address: str = ""
+    version: int = 0
+    """Grows with every change of what is used, so that remembered scores can be told from true
+    ones."""
+    _emptiness: tuple[int, int] = (-1, 0)
 
     def describe(self, obj: JsonObject) -> None:
         """Takes over what the Node object says."""

@@ -168,28 +168,6 @@ class Meter:
 class _Gauge:
     """Amounts of one cluster, or of the fleet, in the order of the meter's resources."""
 
-    __slots__ = (
-        "_begin_s",
-        "_horizon_s",
-        "_peak",
-        "_peak_share",
-        "_peak_since_s",
-        "_resized_s",
-        "_there_s",
-        "_whole_s",
-        "capacity",
-        "cost",
-        "member",
-        "most",
-        "most_since_s",
-        "places",
-        "price",
-        "resized",
-        "there",
-        "used",
-        "used_s",
-    )
-
     def __init__(self, width: int, begin_s: int, horizon_s: int) -> None:
         self._begin_s, self._horizon_s = begin_s, horizon_s
         self._resized_s = 0

@@ -13,11 +13,11 @@ from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.kubelet import behaviour, mounts, podstatus
 from federator.embedded.controllers.kubelet.behaviour import Behaviour, Defaults
 from federator.embedded.controllers.kubelet.support import Standing, Support
-from federator.embedded.controllers.nodes import Node, NodeIndex
+from federator.embedded.controllers.nodes import NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.services import reachable
 from federator.embedded.controllers.tools import KUBELET, Tools
-from federator.embedded.storage.revisions import Event, JsonObject
+from federator.embedded.storage.revisions import Event
 from federator.kube import clock as clocks
 
 _BACKOFF_FIRST_S: Final = 10.0
@@ -185,6 +185,10 @@ class Kubelet:
         address = pod.status.get("podIP") or self._addresses.take()
         host = self._nodes.address(pod.node)
         self._write(pod, self._texts.running(pod.obj, now, address=address, host=host, ready=ready))
+        self._expect(pod, plan, ready=ready)
+
+    def _expect(self, pod: Pod, plan: Behaviour, *, ready: bool) -> None:
+        """What comes after its containers have started."""
         if not ready and not plan.never_ready:
             self._later(plan.ready, "ready", pod)
         if plan.run is not None:
@@ -299,10 +303,7 @@ class Kubelet:
         plan, now = self._plan(pod), self._tools.now()
         ready = not plan.never_ready and plan.ready <= 0
         self._write(pod, podstatus.restarted(pod.obj, now, ready=ready))
-        if not ready and not plan.never_ready:
-            self._later(plan.ready, "ready", pod)
-        if plan.run is not None:
-            self._later(plan.run, "finish", pod)
+        self._expect(pod, plan, ready=ready)
 
     def _stop(self, pod: Pod) -> None:
         grace = pod.obj["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -325,8 +326,3 @@ class Kubelet:
     def _write(self, pod: Pod, status: dict[str, Any]) -> None:
         status = self._with_support(pod, status)
         self._tools.set_status(self._tools.kinds.pods, pod.obj, status, manager=KUBELET)
-
-
-def bound_status(obj: JsonObject, node: Node, now: str) -> dict[str, Any]:
-    """The status of a freshly bound pod: scheduled, containers being created."""
-    return podstatus.bound(obj, node.address, now)

@@ -82,7 +82,7 @@ class Texts:
             status["initContainerStatuses"] = rendered[3]
         status.update(
             phase="Running",
-            conditions=_conditions(pod, now, {"Ready": ready, "ContainersReady": ready}),
+            conditions=_conditions(pod, now, ready),
             containerStatuses=rendered[2],
             hostIP=host,
             hostIPs=[{"ip": host}],
@@ -154,7 +154,7 @@ def _begun(pod: JsonObject, waiting: Sequence[str], now: str) -> Status:
     if initialized.get("status") != "True" and not any(
         container["name"] in waiting for container in inits
     ):
-        status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False})
+        status["conditions"] = _conditions(pod, now, False)
         status["initContainerStatuses"] = _init_statuses(inits, now)
         status["containerStatuses"] = [
             _waiting(container, "ContainerCreating") for container in spec.get("containers") or ()
@@ -201,7 +201,7 @@ def supported(pod: JsonObject, status: Status, standing: Standing, now: str) -> 
     ready = serves(status) and (standing.ready or not standing.sidecar)
     return {
         **status,
-        "conditions": _conditions(pod, now, {"Ready": ready, "ContainersReady": ready}),
+        "conditions": _conditions(pod, now, ready),
         "initContainerStatuses": [
             {**entry, "ready": standing.ready} if entry["name"] == standing.sidecar else entry
             for entry in status.get("initContainerStatuses") or ()
@@ -232,7 +232,7 @@ def unprepared(pod: JsonObject, standing: Standing, now: str) -> Status:
 def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
     """The same containers, ready or not."""
     status = dict(pod.get("status") or {})
-    status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready})
+    status["conditions"] = _conditions(pod, now, ready)
     status["containerStatuses"] = [
         {**entry, "ready": ready} for entry in status.get("containerStatuses") or ()
     ]
@@ -242,31 +242,23 @@ def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
 def ended(pod: JsonObject, phase: str, code: int, now: str) -> Status:
     """Succeeded or Failed: all containers terminated."""
     status = dict(pod.get("status") or {})
-    why = ("PodCompleted", "") if phase == "Succeeded" else ("PodFailed", "")
+    why = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     status["phase"] = phase
-    status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, why)
+    status["conditions"] = _conditions(pod, now, False, (why, ""))
     status["containerStatuses"] = [
-        {
-            **entry,
-            "ready": False,
-            "started": False,
-            "state": {"terminated": _terminated(entry, code, now)},
-        }
-        for entry in status.get("containerStatuses") or ()
+        _stopped(entry, code, now) for entry in status.get("containerStatuses") or ()
     ]
     if "initContainerStatuses" in status:
         status["initContainerStatuses"] = [
-            {
-                **entry,
-                "ready": False,
-                "started": False,
-                "state": {"terminated": _terminated(entry, 0, now)},
-            }
-            if "running" in entry["state"]
-            else entry
+            _stopped(entry, 0, now) if "running" in entry["state"] else entry
             for entry in status["initContainerStatuses"]
         ]
     return status
+
+
+def _stopped(entry: Status, code: int, now: str) -> Status:
+    state = {"terminated": _terminated(entry, code, now)}
+    return {**entry, "ready": False, "started": False, "state": state}
 
 
 def crashed(pod: JsonObject, code: int, wait_s: float, now: str) -> Status:
@@ -284,9 +276,7 @@ def crashed(pod: JsonObject, code: int, wait_s: float, now: str) -> Status:
             {**entry, "ready": False, "started": False, "state": waiting, "lastState": last}
         )
     status["containerStatuses"] = statuses
-    status["conditions"] = _conditions(
-        pod, now, {"Ready": False, "ContainersReady": False}, _unready(spec)
-    )
+    status["conditions"] = _conditions(pod, now, False, _unready(spec))
     return status
 
 
@@ -303,9 +293,7 @@ def restarted(pod: JsonObject, now: str, *, ready: bool) -> Status:
         }
         for entry in status.get("containerStatuses") or ()
     ]
-    status["conditions"] = _conditions(
-        pod, now, {"Ready": ready, "ContainersReady": ready}, _unready(pod["spec"])
-    )
+    status["conditions"] = _conditions(pod, now, ready, _unready(pod["spec"]))
     return status
 
 
@@ -379,14 +367,14 @@ def _unready(spec: JsonObject) -> tuple[str, str]:
 
 
 def _conditions(
-    pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] | None = None
+    pod: JsonObject, now: str, ready: bool, why: tuple[str, str] | None = None
 ) -> list[Status]:
     """All five conditions, keeping the transition time of those that did not change."""
     have = (pod.get("status") or {}).get("conditions") or []
     generation = pod["metadata"].get("generation", 1)
     conditions = []
     for type_ in _ORDER:
-        value = ready.get(type_, True)
+        value = ready or type_ not in ("Ready", "ContainersReady")
         old = condition(have, type_)
         since = old["lastTransitionTime"] if old and (old["status"] == "True") is value else now
         conditions.append(

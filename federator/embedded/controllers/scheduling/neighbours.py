@@ -8,7 +8,7 @@ at.
 
 import collections
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.embedded.controllers.nodes import Node, NodeIndex
@@ -127,13 +127,11 @@ class Rules:
         return None
 
 
+@dataclass(slots=True, eq=False)
 class _Counts:
-    __slots__ = ("having", "matching")
-
-    def __init__(self) -> None:
-        self.matching: collections.Counter[str] = collections.Counter()
-        self.having: collections.Counter[str] = collections.Counter()
-        """Pods that have the term as an anti-affinity rule of their own."""
+    matching: collections.Counter[str] = field(default_factory=collections.Counter)
+    having: collections.Counter[str] = field(default_factory=collections.Counter)
+    """Pods that have the term as an anti-affinity rule of their own."""
 
 
 class Neighbours:

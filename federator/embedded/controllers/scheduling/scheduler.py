@@ -8,11 +8,11 @@ not at all (`gangs`); nobody is preempted for them.
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from federator.embedded.controllers import templates
-from federator.embedded.controllers.kubelet import mounts
-from federator.embedded.controllers.kubelet.kubelet import bound_status
+from federator.embedded.controllers.kubelet import mounts, podstatus
 from federator.embedded.controllers.nodes import Node, NodeIndex
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.requests import Sizes
@@ -35,29 +35,18 @@ _Entry = tuple[int, int, Key, str, "ShapeQueue | None"]
 """(-priority, arrival, key, uid, queue of its shape) of a queued pod; None for new pods."""
 
 
+@dataclass(slots=True, eq=False)
 class ShapeQueue:
     """The pending pods of one shape, and the nodes that could take them."""
 
-    __slots__ = (
-        "domains",
-        "epoch",
-        "heap",
-        "hopeless_at",
-        "message",
-        "message_at",
-        "shape",
-        "waiting",
-    )
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.epoch = -1
-        self.hopeless_at = -1
-        self.heap: list[tuple[int, int, str, int]] = []
-        self.domains: dict[str, frozenset[str]] = {}
-        self.waiting: list[_Entry] = []
-        self.message = ""
-        self.message_at = 0.0
+    shape: Shape
+    epoch: int = -1
+    hopeless_at: int = -1
+    heap: list[tuple[int, int, str, int]] = field(default_factory=list)
+    domains: dict[str, frozenset[str]] = field(default_factory=dict)
+    waiting: list[_Entry] = field(default_factory=list)
+    message: str = ""
+    message_at: float = 0.0
 
 
 class Scheduler:
@@ -331,7 +320,7 @@ class Scheduler:
     def _bind(self, pod: Pod, node: Node) -> None:
         tools = self._tools
         obj = pod.obj
-        status = bound_status(obj, node, tools.now())
+        status = podstatus.bound(obj, node.address, tools.now())
         tools.store.update(
             tools.kinds.pods,
             {**obj, "spec": {**obj["spec"], "nodeName": node.name}, "status": status},

@@ -26,28 +26,6 @@ UNLIMITED: Final = 2**31 - 1
 class JobState:
     """One unfinished Job."""
 
-    __slots__ = (
-        "_heap",
-        "_known_to",
-        "attempts",
-        "busy",
-        "completed",
-        "completions",
-        "counted",
-        "dismissed",
-        "fail_message",
-        "failed",
-        "failed_indexes",
-        "failures_in_row",
-        "index_failures",
-        "indexed",
-        "last_failure",
-        "not_before",
-        "per_index",
-        "replaces_failed_only",
-        "succeeded",
-    )
-
     def __init__(self, job: JsonObject, group: Group) -> None:
         spec, status = job["spec"], job.get("status") or {}
         completions = spec.get("completions")
