@@ -12,7 +12,7 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.pods import Pod, PodIndex
-from federator.embedded.controllers.tools import Key, Tools, owner_reference
+from federator.embedded.controllers.tools import SUFFIX_ALPHABET, Key, Tools, owner_reference
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
@@ -229,9 +229,10 @@ def reachable(tools: Tools, namespace: str, service: str) -> bool:
 def slice_name(service: str, number: int) -> str:
     """The name of a Service's n-th EndpointSlice: as long and as odd as a generated one, yet always
     the same."""
-    alphabet = "bcdfghjklmnpqrstvwxz2456789"
     digest = hashlib.sha256(f"{service}/{number}".encode()).digest()
-    return f"{service}-" + "".join(alphabet[byte % len(alphabet)] for byte in digest[:5])
+    return f"{service}-" + "".join(
+        SUFFIX_ALPHABET[byte % len(SUFFIX_ALPHABET)] for byte in digest[:5]
+    )
 
 
 def _endpoint(pod: Pod) -> tuple[str, bool, bool]:

@@ -5,7 +5,7 @@ A controller gets its `Tools` and nothing else. Objects are never changed in pla
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from federator.embedded.apply import ownership
@@ -20,7 +20,8 @@ from federator.kube.clock import Clock
 
 Key = tuple[str, str]
 
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""What Kubernetes draws generated names from: no vowels, no look-alikes."""
 _GRACE_DEFAULT_S: Final = 30
 MANAGER: Final = "kube-controller-manager"
 KUBELET: Final = "kubelet"
@@ -66,7 +67,7 @@ class Tools:
 
     def suffix(self) -> str:
         """Five random characters as the API server appends to generateName."""
-        return "".join(self.rng.choices(_SUFFIX_ALPHABET, k=5))
+        return "".join(self.rng.choices(SUFFIX_ALPHABET, k=5))
 
     def set_status(
         self,
@@ -134,6 +135,14 @@ class Tools:
         except refusals.Refusal as refusal:
             if refusal.code not in (404, 409):
                 raise
+
+
+def with_list(obj: JsonObject, field: str, left: Sequence[Any]) -> JsonObject:
+    """The object with another list in its metadata; without the field where nothing is left."""
+    metadata = {**obj["metadata"], field: left}
+    if not left:
+        del metadata[field]
+    return {**obj, "metadata": metadata}
 
 
 def grace_s(pod: JsonObject) -> int:

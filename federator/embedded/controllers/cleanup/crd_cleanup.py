@@ -9,6 +9,7 @@ two turns of the loop, never inside a write.
 import asyncio
 
 from federator.embedded.catalogue.registry import Registry
+from federator.embedded.controllers.tools import with_list
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.embedded.storage.store import Store
 
@@ -47,12 +48,11 @@ class CrdCleanup:
             finalizers = metadata.get("finalizers") or []
             if "deletionTimestamp" not in metadata:
                 if FINALIZER not in finalizers:
-                    store.update(
-                        registry.crd, _with_finalizers(revision.obj, [*finalizers, FINALIZER])
-                    )
+                    more = [*finalizers, FINALIZER]
+                    store.update(registry.crd, with_list(revision.obj, "finalizers", more))
             elif FINALIZER in finalizers and self._emptied(revision.obj):
                 rest = [name for name in finalizers if name != FINALIZER]
-                store.update(registry.crd, _with_finalizers(revision.obj, rest))
+                store.update(registry.crd, with_list(revision.obj, "finalizers", rest))
 
     def _emptied(self, crd: JsonObject) -> bool:
         """Deletes what is left of the definition's objects; whether none is left."""
@@ -65,10 +65,3 @@ class CrdCleanup:
             if "deletionTimestamp" not in revision.obj["metadata"]:
                 store.delete(info, *revision.key)
         return store.count(info) == 0
-
-
-def _with_finalizers(crd: JsonObject, finalizers: list[str]) -> JsonObject:
-    metadata = {key: value for key, value in crd["metadata"].items() if key != "finalizers"}
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    return {**crd, "metadata": metadata}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.tools import Key, Tools
+from federator.embedded.controllers.tools import Key, Tools, with_list
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
@@ -140,10 +140,7 @@ class Garbage:
         if obj is None:
             return
         left = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
-        metadata = {**obj["metadata"], "finalizers": left}
-        if not left:
-            del metadata["finalizers"]
-        self._tools.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
+        self._tools.store.update(self._infos[item[0]], with_list(obj, "finalizers", left))
 
     def _drop_references(self, item: _Item, uids: set[str]) -> None:
         obj = self._get(item)
@@ -154,10 +151,7 @@ class Garbage:
             for entry in obj["metadata"].get("ownerReferences") or ()
             if entry["uid"] not in uids
         ]
-        metadata = {**obj["metadata"], "ownerReferences": left}
-        if not left:
-            del metadata["ownerReferences"]
-        self._tools.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
+        self._tools.store.update(self._infos[item[0]], with_list(obj, "ownerReferences", left))
 
     # Dependents
 

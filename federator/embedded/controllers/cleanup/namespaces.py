@@ -159,29 +159,15 @@ class Namespaces:
         ]
         status = dict(obj.get("status") or {})
         old, now = status.get("conditions"), self._tools.now()
+        text = f"Some resources are remaining: {', '.join(remaining)}"
+        finalizing = "False", "ContentHasNoFinalizers", "All content-preserving finalizers finished"
+        if held:
+            left = f"Some content in the namespace has finalizers remaining: {', '.join(held)}"
+            finalizing = "True", "SomeFinalizersRemain", left
         rows = [
             *facts.of("namespaceConditions"),
-            (
-                "NamespaceContentRemaining",
-                "True",
-                "SomeResourcesRemain",
-                f"Some resources are remaining: {', '.join(remaining)}",
-            ),
-            (
-                (
-                    "NamespaceFinalizersRemaining",
-                    "True",
-                    "SomeFinalizersRemain",
-                    f"Some content in the namespace has finalizers remaining: {', '.join(held)}",
-                )
-                if held
-                else (
-                    "NamespaceFinalizersRemaining",
-                    "False",
-                    "ContentHasNoFinalizers",
-                    "All content-preserving finalizers finished",
-                )
-            ),
+            ("NamespaceContentRemaining", "True", "SomeResourcesRemain", text),
+            ("NamespaceFinalizersRemaining", *finalizing),
         ]
         status["conditions"] = [_row(old, now, row) for row in rows]
         self._tools.set_status(self._tools.kinds.namespaces, obj, status)

@@ -220,19 +220,10 @@ class Deployments(Keyed):
 
     def _scale(self, deployment: JsonObject, replica_set: JsonObject, size: int) -> None:
         before = wanted_replicas(replica_set)
-        metadata = {
-            **replica_set["metadata"],
-            "annotations": {**(replica_set["metadata"].get("annotations") or {})},
-        }
-        metadata["annotations"].update(self._sizes(deployment))
-        self._tools.store.update(
-            self._sets,
-            {
-                **replica_set,
-                "metadata": metadata,
-                "spec": {**replica_set["spec"], "replicas": size},
-            },
-        )
+        annotations = (replica_set["metadata"].get("annotations") or {}) | self._sizes(deployment)
+        metadata = {**replica_set["metadata"], "annotations": annotations}
+        spec = {**replica_set["spec"], "replicas": size}
+        self._tools.store.update(self._sets, {**replica_set, "metadata": metadata, "spec": spec})
         if size != before:
             self._say_scaled(deployment, replica_set["metadata"]["name"], before, size)
 
@@ -274,12 +265,12 @@ class Deployments(Keyed):
     def _create(self, deployment: JsonObject, old: list[JsonObject], size: int) -> None:
         metadata, spec = deployment["metadata"], deployment["spec"]
         collisions = (deployment.get("status") or {}).get("collisionCount", 0)
-        digest = template_hash(spec["template"], collisions)
-        name = f"{metadata['name'][:242]}-{digest}"
-        while self._tools.store.get(self._sets, metadata["namespace"], name) is not None:
-            collisions += 1
+        while True:
             digest = template_hash(spec["template"], collisions)
             name = f"{metadata['name'][:242]}-{digest}"
+            if self._tools.store.get(self._sets, metadata["namespace"], name) is None:
+                break
+            collisions += 1
         template = spec["template"]
         template_metadata = template.get("metadata") or {}
         labels = {**(template_metadata.get("labels") or {}), HASH_LABEL: digest}
@@ -341,16 +332,8 @@ class Deployments(Keyed):
                 entry["type"] == "Progressing" for entry in status["conditions"]
             ):
                 name = new["metadata"]["name"]
-                rollouts.put(
-                    status,
-                    (
-                        "Progressing",
-                        "True",
-                        "NewReplicaSetCreated",
-                        f'Created new replica set "{name}"',
-                    ),
-                    now,
-                )
+                text = f'Created new replica set "{name}"'
+                rollouts.put(status, ("Progressing", "True", "NewReplicaSetCreated", text), now)
             rollouts.judge(deployment, status, new, now)
             rollouts.note_failures(status, new, old, now)
         done = rollouts.complete(deployment, status)

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from federator.embedded.controllers.tools import SUFFIX_ALPHABET
 from federator.embedded.controllers.workloads.replicasets import wanted_replicas
 from federator.embedded.controllers.workloads.rolling import SetView
 from federator.embedded.storage.revisions import JsonObject
@@ -22,7 +23,6 @@ HASH_LABEL: Final = "pod-template-hash"
 _NOT_COPIED: Final = frozenset(
     {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAX_REPLICAS}
 )
-_HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _canonical = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -38,21 +38,15 @@ def split(
 
 def same_template(wanted: JsonObject, have: JsonObject) -> bool:
     """Equal but for the hash label."""
-    for field in wanted.keys() | have.keys():
-        if field != "metadata" and wanted.get(field) != have.get(field):
-            return False
-    ours, theirs = wanted.get("metadata") or {}, have.get("metadata") or {}
+    return _unhashed(wanted) == _unhashed(have)
+
+
+def _unhashed(template: JsonObject) -> JsonObject:
+    metadata = template.get("metadata") or {}
     labels = {
-        name: value for name, value in (theirs.get("labels") or {}).items() if name != HASH_LABEL
+        name: value for name, value in (metadata.get("labels") or {}).items() if name != HASH_LABEL
     }
-    same_labels = {
-        name: value for name, value in (ours.get("labels") or {}).items() if name != HASH_LABEL
-    } == labels
-    return same_labels and all(
-        ours.get(field) == theirs.get(field)
-        for field in ours.keys() | theirs.keys()
-        if field != "labels"
-    )
+    return {**template, "metadata": {**metadata, "labels": labels}}
 
 
 def template_hash(template: JsonObject, collisions: int = 0) -> str:
@@ -60,8 +54,8 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
     number = int.from_bytes(hashlib.sha256(_canonical([template, collisions])).digest()[:8], "big")
     digits = []
     for _ in range(10):
-        number, digit = divmod(number, len(_HASH_ALPHABET))
-        digits.append(_HASH_ALPHABET[digit])
+        number, digit = divmod(number, len(SUFFIX_ALPHABET))
+        digits.append(SUFFIX_ALPHABET[digit])
     return "".join(digits)
 
 

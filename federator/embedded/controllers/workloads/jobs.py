@@ -127,20 +127,14 @@ class Jobs(PodOwner):
             return "FailureTarget", "PodFailurePolicy", state.fail_message
         limit = spec.get("backoffLimit", UNLIMITED if state.per_index is not None else 6)
         if state.failed > limit or self._restarts_exceed(job, limit):
-            return (
-                "FailureTarget",
-                "BackoffLimitExceeded",
-                "Job has reached the specified backoff limit",
-            )
+            text = "Job has reached the specified backoff limit"
+            return "FailureTarget", "BackoffLimitExceeded", text
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None and not spec.get("suspend"):
             left = clocks.parse(status["startTime"]) + deadline - now
             if left <= 0:
-                return (
-                    "FailureTarget",
-                    "DeadlineExceeded",
-                    "Job was active longer than specified deadline",
-                )
+                text = "Job was active longer than specified deadline"
+                return "FailureTarget", "DeadlineExceeded", text
             self._tools.agenda.after(left, self._dirty.add, key)
         if state.indexed and state.per_index is not None:
             most, failed = spec.get("maxFailedIndexes"), state.failed_indexes.total
@@ -172,11 +166,8 @@ class Jobs(PodOwner):
         if self._pods.group(job["metadata"]["uid"]).active:
             return None
         if succeeded >= wanted if wanted is not None else succeeded > 0:
-            return (
-                "SuccessCriteriaMet",
-                "CompletionsReached",
-                "Reached expected number of succeeded pods",
-            )
+            text = "Reached expected number of succeeded pods"
+            return "SuccessCriteriaMet", "CompletionsReached", text
         return None
 
     def _conclude(

@@ -9,7 +9,7 @@ from typing import Any
 
 from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.tools import Key, Tools, condition, owner_reference
+from federator.embedded.controllers.tools import Key, Tools, condition, owner_reference, with_list
 from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 from federator.model.kubernetes import selectors
@@ -88,10 +88,8 @@ class ReplicaSets(PodOwner):
                     yield
 
     def _refer(self, pod: Pod, references: list[dict[str, Any]]) -> None:
-        metadata = {**pod.obj["metadata"], "ownerReferences": references}
-        if not references:
-            del metadata["ownerReferences"]
-        self._tools.store.update(self._tools.kinds.pods, {**pod.obj, "metadata": metadata})
+        fresh = with_list(pod.obj, "ownerReferences", references)
+        self._tools.store.update(self._tools.kinds.pods, fresh)
 
     def _manage(self, key: Key) -> Iterator[None]:
         """Creates or deletes one pod at a time, looking again after each: people may change the set

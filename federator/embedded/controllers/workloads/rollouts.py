@@ -61,16 +61,8 @@ def counted(
     if "collisionCount" in old:
         status["collisionCount"] = old["collisionCount"]
     if available >= wanted - rolling.limits(spec, wanted)[1]:
-        put(
-            status,
-            (
-                "Available",
-                "True",
-                "MinimumReplicasAvailable",
-                "Deployment has minimum availability.",
-            ),
-            now,
-        )
+        text = "Deployment has minimum availability."
+        put(status, ("Available", "True", "MinimumReplicasAvailable", text), now)
     else:
         text = "Deployment does not have minimum availability."
         put(status, ("Available", "False", "MinimumReplicasUnavailable", text), now)
@@ -137,11 +129,8 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
         else f'Deployment "{deployment["metadata"]["name"]}"'
     )
     if complete(deployment, status):
-        put(
-            status,
-            ("Progressing", "True", COMPLETE, f"{subject} has successfully progressed."),
-            now,
-        )
+        text = f"{subject} has successfully progressed."
+        put(status, ("Progressing", "True", COMPLETE, text), now)
     elif progressed(deployment, status):
         if current is not None and current["status"] != "True":
             drop(status, "Progressing")
@@ -163,11 +152,8 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
         and current["reason"] not in (TIMED_OUT, COMPLETE)
         and clocks.parse(current["lastUpdateTime"]) + seconds < clocks.parse(now)
     ):
-        put(
-            status,
-            ("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing."),
-            now,
-        )
+        text = f"{subject} has timed out progressing."
+        put(status, ("Progressing", "False", TIMED_OUT, text), now)
 
 
 def note_failures(status: Status, new: JsonObject | None, old: list[JsonObject], now: str) -> None:
