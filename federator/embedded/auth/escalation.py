@@ -9,10 +9,10 @@ Source:
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from federator.embedded.auth.rbac import GROUP, Attributes, Rbac
+from federator.embedded.auth.rbac import GROUP, Attributes, Rbac, one_of, same_path
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import Caller, Target
 from federator.embedded.storage.revisions import JsonObject
@@ -112,30 +112,23 @@ def _atoms(rule: JsonObject) -> Iterator[JsonObject]:
 def _covers(held: JsonObject, atom: JsonObject) -> bool:
     """Whether one rule grants an atom. A rule for named objects does not cover one for all
     names."""
-    if not _has(held.get("verbs"), atom["verbs"][0]):
+    if not one_of(held.get("verbs"), atom["verbs"][0]):
         return False
     if "nonResourceURLs" in atom:
         url = atom["nonResourceURLs"][0]
-        return any(
-            given in {"*", url} or (given.endswith("*") and url.startswith(given.rstrip("*")))
-            for given in held.get("nonResourceURLs") or ()
-        )
+        return any(same_path(given, url) for given in held.get("nonResourceURLs") or ())
     names = held.get("resourceNames")
     if names and (atom.get("resourceNames") or [None])[0] not in names:
         return False
-    return _has(held.get("apiGroups"), atom["apiGroups"][0]) and _has_resource(
+    return one_of(held.get("apiGroups"), atom["apiGroups"][0]) and _has_resource(
         held, atom["resources"][0]
     )
-
-
-def _has(listed: Collection[str] | None, wanted: str) -> bool:
-    return "*" in (listed or ()) or wanted in (listed or ())
 
 
 def _has_resource(held: JsonObject, wanted: str) -> bool:
     listed = held.get("resources") or ()
     _, slash, subresource = wanted.partition("/")
-    return _has(listed, wanted) or (bool(slash) and f"*/{subresource}" in listed)
+    return one_of(listed, wanted) or (bool(slash) and f"*/{subresource}" in listed)
 
 
 def _why(caller: Caller, lacking: list[JsonObject]) -> str:

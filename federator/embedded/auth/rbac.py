@@ -7,7 +7,7 @@ trailing `*`). Roles are added up by `aggregation`; `escalation` checks that
 users grant only what they hold.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from federator.embedded.catalogue.registry import Registry
@@ -125,11 +125,11 @@ def _source(binding: JsonObject, subject: JsonObject, space: str) -> str:
 
 
 def _allows(rule: JsonObject, wanted: Attributes) -> bool:
-    if not _one_of(rule.get("verbs"), wanted.verb):
+    if not one_of(rule.get("verbs"), wanted.verb):
         return False
     if wanted.path:
-        return any(_same_path(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
-    if not _one_of(rule.get("apiGroups"), wanted.group):
+        return any(same_path(path, wanted.path) for path in rule.get("nonResourceURLs") or ())
+    if not one_of(rule.get("apiGroups"), wanted.group):
         return False
     names = rule.get("resourceNames")
     if names and wanted.name not in names:
@@ -139,11 +139,13 @@ def _allows(rule: JsonObject, wanted: Attributes) -> bool:
     return any(resource in {"*", full, any_of} for resource in rule.get("resources") or ())
 
 
-def _one_of(listed: list[str] | None, wanted: str) -> bool:
-    return bool(listed) and ("*" in (listed or ()) or wanted in (listed or ()))
+def one_of(listed: Collection[str] | None, wanted: str) -> bool:
+    """Whether a list of a rule names this or everything."""
+    return "*" in (listed or ()) or wanted in (listed or ())
 
 
-def _same_path(allowed: str, path: str) -> bool:
+def same_path(allowed: str, path: str) -> bool:
+    """Whether a path of `nonResourceURLs` grants this one."""
     return allowed in {"*", path} or (
         allowed.endswith("*") and path.startswith(allowed.rstrip("*"))
     )

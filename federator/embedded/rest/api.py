@@ -91,7 +91,7 @@ class Api:
         self.requests[(f"dry-run {verb}" if request.param("dryRun") else verb, counted)] += 1
         answer = self._handler(request.method, verb, target)(self.ctx, request, target)
         if info.deprecation:
-            return _with_warning(answer, info.deprecation)
+            return replace(answer, warnings=(*answer.warnings, info.deprecation))
         return answer
 
     def _handler(self, method: str, verb: str, target: Target) -> Handler:
@@ -158,7 +158,7 @@ class Api:
 def _target(info: ResourceInfo, namespace: str | None, rest: list[str]) -> Target:
     name = rest[0] if rest else ""
     subresource = rest[1] if len(rest) > 1 else ""
-    return Target(info, namespace, name, subresource, "/".join(rest[2:]))
+    return Target(info, namespace, name, subresource)
 
 
 def _attributes(request: ApiRequest, verb: str, target: Target) -> Attributes:
@@ -209,17 +209,6 @@ def _verb(request: ApiRequest, target: Target) -> str:
     if method not in _VERBS:
         raise refusals.method_not_allowed()
     return _VERBS[method]
-
-
-def _with_warning(answer: Answer, text: str) -> Answer:
-    return Answer(
-        status=answer.status,
-        body=answer.body,
-        content_type=answer.content_type,
-        warnings=(*answer.warnings, text),
-        stream=answer.stream,
-        extra_headers=answer.extra_headers,
-    )
 
 
 _HANDLERS: Mapping[str, Handler] = {

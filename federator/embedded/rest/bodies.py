@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from federator.embedded.apply.patches import go_type
 from federator.embedded.schema import protobuf, pruning
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import ApiRequest
@@ -54,7 +55,7 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
     else:
         raise refusals.unsupported_media(ACCEPTED)
     if not isinstance(value, dict):
-        why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type struct"
+        why = f"json: cannot unmarshal {go_type(value)} into Go value of type struct"
         raise _unrecognized(
             info,
             f"couldn't get version/kind; json parse error: {why}",
@@ -95,7 +96,7 @@ def patch_document(request: ApiRequest, media: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise refusals.bad_request(
                 "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot"
-                f" unmarshal {_go_kind(value)} into Go value of type map[string]interface {{}}"
+                f" unmarshal {go_type(value)} into Go value of type map[string]interface {{}}"
             )
         return value
     # With unknown fields ignored, a real server reads the document with another library, which
@@ -119,7 +120,7 @@ def patch_document(request: ApiRequest, media: str, value: Any) -> Any:
         raise refusals.bad_request("Invalid JSON Patch")
     if not isinstance(value, list if is_list else dict):
         raise refusals.bad_request(
-            f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}"
+            f"{prefix}json: cannot unmarshal {go_type(value)} into Go value of type {target}"
         )
     odd = (
         next((step for step in value if not isinstance(step, dict | None)), None)
@@ -127,7 +128,7 @@ def patch_document(request: ApiRequest, media: str, value: Any) -> Any:
         else None
     )
     if odd is not None:
-        text = f"json: cannot unmarshal {_go_kind(odd)} into Go value of type jsonpatch.Operation"
+        text = f"json: cannot unmarshal {go_type(odd)} into Go value of type jsonpatch.Operation"
         raise refusals.bad_request(text)
     return value
 
@@ -150,7 +151,7 @@ def read_options(request: ApiRequest) -> JsonObject:
             raise refusals.bad_request(json_trouble(request.body)[0]) from None
     if not isinstance(value, dict):
         raise refusals.bad_request(
-            f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.DeleteOptions"
+            f"json: cannot unmarshal {go_type(value)} into Go value of type v1.DeleteOptions"
         )
     return value
 
@@ -253,18 +254,3 @@ def _unrecognized(info: ResourceInfo, why: str, head: str) -> refusals.Refusal:
     return refusals.bad_request(
         f"the object provided is unrecognized (must be of type {info.kind}): {why} ({head})"
     )
-
-
-def _go_kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    for type_, name in (
-        (dict, "object"),
-        (list, "array"),
-        (str, "string"),
-        (int, "number"),
-        (float, "number"),
-    ):
-        if isinstance(value, type_):
-            return name
-    return "null"

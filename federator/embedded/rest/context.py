@@ -138,16 +138,8 @@ class Context:
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none for one that is not there."""
-        namespace_revision = (
-            self.store.get(self.registry.get("", "namespaces"), "", namespace)
-            if namespace
-            else None
-        )
-        return (
-            (namespace_revision.obj["metadata"].get("labels") or {})
-            if namespace_revision is not None
-            else {}
-        )
+        stored = self.store.get(self.registry.get("", "namespaces"), "", namespace)
+        return {} if stored is None else stored.obj["metadata"].get("labels") or {}
 
     def generated_name(self, base: str) -> str:
         """`base` and five random letters, as for generateName."""

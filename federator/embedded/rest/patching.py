@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from federator.embedded.apply import ownership, patches
+from federator.embedded.apply.strategic import go_map
 from federator.embedded.auth import identities
 from federator.embedded.rest import bodies, options, reading, writing
 from federator.embedded.rest.context import Context
@@ -76,18 +77,15 @@ def _decode(
     patched: JsonObject, document: Any, media: str, info: ResourceInfo, opts: WriteOptions
 ) -> tuple[JsonObject, tuple[str, ...]]:
     """Decodes what a patch made. Trouble is reported as about the patch, not about a body."""
-    from_server = opts if opts.field_validation != "Strict" else _warning(opts)
+    strict = opts.field_validation == "Strict"
+    from_server = replace(opts, field_validation="Warn") if strict else opts
     try:
         fresh, warnings = writing.decode(patched, info, from_server, [])
     except refusals.Refusal as refusal:
         raise about_patch(patched, document, media, refusal.message) from None
-    if warnings and opts.field_validation == "Strict":
+    if warnings and strict:
         raise about_patch(patched, document, media, "strict decoding error: " + ", ".join(warnings))
     return fresh, warnings
-
-
-def _warning(opts: WriteOptions) -> WriteOptions:
-    return replace(opts, field_validation="Warn")
 
 
 def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
@@ -97,17 +95,6 @@ def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.R
     return refusals.invalid(
         "", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}]
     )
-
-
-def go_map(value: Any) -> str:
-    """A tree as Go prints it with %v: `map[a:map[b:1]]`."""
-    if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{go_map(value[key])}" for key in sorted(value)) + "]"
-    if isinstance(value, list):
-        return "[" + " ".join(go_map(item) for item in value) + "]"
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _apply(

@@ -7,7 +7,7 @@ objects are never changed; every step works on a fresh tree.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from federator.embedded.apply import ownership
@@ -57,11 +57,17 @@ _SYSTEM_FIELDS = (
 
 def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     """POST to a collection: 201 with the stored object."""
-    opts = options.write_options(request, "CreateOptions")
+    return _written(ctx, request, target, "CreateOptions", _created)
+
+
+def _written(
+    ctx: Context, request: ApiRequest, target: Target, kind: str, store: Callable[..., Answer]
+) -> Answer:
+    opts = options.write_options(request, kind)
     fresh, warnings = _given(request, target, opts)
     with warning(warnings):
         identities.check_names(fresh, target)
-        return _created(ctx, request, target, fresh, opts, warnings=warnings)
+        return store(ctx, request, target, fresh, opts, warnings=warnings)
 
 
 def _given(
@@ -78,7 +84,8 @@ def _read(
 ) -> tuple[JsonObject, tuple[str, ...]]:
     given = bodies.read_object(request, info)
     identities.check_kind(given, info, request.body, opts.field_validation)
-    return decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    looked_at = opts.field_validation != "Ignore"
+    return decode(given, info, opts, bodies.duplicates(request, given) if looked_at else [])
 
 
 _READ: dict[tuple[bytes, str, str], tuple[JsonObject, tuple[str, ...]]] = {}
@@ -186,11 +193,7 @@ def _stored(ctx: Context, info: ResourceInfo, fresh: JsonObject, opts: WriteOpti
 
 def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     """PUT of one object (or of its status): 200 with the stored object."""
-    opts = options.write_options(request, "UpdateOptions")
-    fresh, warnings = _given(request, target, opts)
-    with warning(warnings):
-        identities.check_names(fresh, target)
-        return _replaced(ctx, request, target, fresh, opts, warnings=warnings)
+    return _written(ctx, request, target, "UpdateOptions", _replaced)
 
 
 def _replaced(
@@ -306,29 +309,20 @@ def decode(
     except pruning.Undecodable as error:
         raise refusals.bad_request(str(error)) from None
     sent = given.get("metadata")
-    if isinstance(sent, dict) and sent.get("managedFields") == [] and not info.is_builtin:
+    if isinstance(sent, dict) and sent.get("managedFields") == []:
         # An empty list says nothing about a custom resource.
         pruned.obj["metadata"].pop("managedFields", None)
-    elif isinstance(sent, dict) and sent.get("managedFields") == []:
-        # Pruning drops empty lists, but this one is a wish: forget all owners.
-        pruned.obj["metadata"]["managedFields"] = []
+        if info.is_builtin:
+            # Pruning drops empty lists, but this one is a wish: forget all owners.
+            pruned.obj["metadata"]["managedFields"] = []
     if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
         return pruned.obj, ()
     if opts.field_validation == "Strict":
-        raise refusals.bad_request(strict_message(info, pruned.unknown, duplicates))
-    return pruned.obj, field_warnings(pruned.unknown, duplicates)
-
-
-def strict_message(info: ResourceInfo, unknown: list[str], duplicates: list[str]) -> str:
-    """Why a body is refused under fieldValidation=Strict."""
-    why = pruning.strict_error(unknown, duplicates)
-    return f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {why}'
-
-
-def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]:
-    """What fieldValidation=Warn says."""
-    return (
-        *(f'unknown field "{field}"' for field in unknown),
+        why = pruning.strict_error(pruned.unknown, duplicates)
+        head = f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}'
+        raise refusals.bad_request(f"{head}: {why}")
+    return pruned.obj, (
+        *(f'unknown field "{field}"' for field in pruned.unknown),
         *(f'duplicate field "{field}"' for field in duplicates),
     )
 
@@ -345,10 +339,6 @@ def shown(
     """The answer that shows a written object."""
     body = views.view(request, info, ctx.clock.now).single(revision)
     return Answer(status=status, body=body, warnings=warnings)
-
-
-def _strict(opts: WriteOptions) -> bool:
-    return opts.field_validation != "Ignore"
 
 
 def _name(ctx: Context, metadata: JsonObject) -> None:

@@ -76,7 +76,6 @@ def _unknown_custom(
 def undecodable(obj: Any, info: ResourceInfo) -> str:
     """The whole message of the 400 for an object with a value of a wrong type."""
     node = info.node if info.is_builtin else builtins.node(_OBJECT_META)
-    node = info.node if info.is_builtin else builtins.node(_OBJECT_META)
     start = obj if info.is_builtin else obj.get("metadata")
     detail = next(_wrong(start, node, "", node.name), "unexpected value")
     return f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {detail}'
@@ -84,8 +83,7 @@ def undecodable(obj: Any, info: ResourceInfo) -> str:
 
 def _go_type(node: Node) -> str:
     if node.name and node.kind == "object" and "properties" in node.raw:
-        package = "v1"
-        return f"{package}.{node.name}"
+        return f"v1.{node.name}"
     if node.kind == "object":
         return (
             f"map[string]{_go_type(node.values)}"

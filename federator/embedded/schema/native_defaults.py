@@ -71,26 +71,17 @@ def _volume(volume: Struct) -> None:
         image["pullPolicy"] = _image_pull_policy(image.get("reference", ""))
 
 
-def _deployment(d: Struct) -> None:
-    spec = d["spec"]
-    strategy = spec.setdefault("strategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
+def _strategy(field: str, unavailable: int | str, surge: int | str) -> Callable[[Struct], None]:
+    def fill(workload: Struct) -> None:
+        strategy = workload["spec"].setdefault(field, {})
+        if not strategy.get("type"):
+            strategy["type"] = "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", unavailable)
+            rolling.setdefault("maxSurge", surge)
 
-
-def _daemon_set(ds: Struct) -> None:
-    spec = ds["spec"]
-    strategy = spec.setdefault("updateStrategy", {})
-    if not strategy.get("type"):
-        strategy["type"] = "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
+    return fill
 
 
 def _stateful_set(ss: Struct) -> None:
@@ -242,8 +233,8 @@ _RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
     "PodSpec": _pod_spec,
     "Pod": _pod,
     "Volume": _volume,
-    "Deployment": _deployment,
-    "DaemonSet": _daemon_set,
+    "Deployment": _strategy("strategy", "25%", "25%"),
+    "DaemonSet": _strategy("updateStrategy", 1, 0),
     "StatefulSet": _stateful_set,
     "Job": _job,
     "Service": _service,

@@ -8,6 +8,7 @@ writers. It never changes its input.
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ def _typed_by_kind(node: Node) -> Walker:
     if node.kind == "string" and node.format == "byte":
         return _base64
     if node.format == "int32":
-        return _int32
+        return _integer(32)
     return _SCALARS.get(node.kind, _anything)
 
 
@@ -204,34 +205,24 @@ def _typed_list(items: Node) -> Walker:
     return walk
 
 
-def _string(value: Any, _: list[str]) -> Any:
-    if type(value) is not str:
-        raise Mistyped
-    return value
+def _of(*types: type) -> Walker:
+    def walk(value: Any, _: list[str]) -> Any:
+        if type(value) not in types:
+            raise Mistyped
+        return value
+
+    return walk
 
 
-def _integer(value: Any, _: list[str]) -> Any:
-    if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise Mistyped
-    return value
+def _integer(bits: int) -> Walker:
+    least, beyond = -(2 ** (bits - 1)), 2 ** (bits - 1)
 
+    def walk(value: Any, _: list[str]) -> Any:
+        if type(value) is not int or not least <= value < beyond:
+            raise Mistyped
+        return value
 
-def _int32(value: Any, _: list[str]) -> Any:
-    if type(value) is not int or not -(2**31) <= value < 2**31:
-        raise Mistyped
-    return value
-
-
-def _number(value: Any, _: list[str]) -> Any:
-    if type(value) not in (int, float):
-        raise Mistyped
-    return value
-
-
-def _boolean(value: Any, _: list[str]) -> Any:
-    if type(value) is not bool:
-        raise Mistyped
-    return value
+    return walk
 
 
 def _base64(value: Any, _: list[str]) -> Any:
@@ -265,21 +256,7 @@ def _resource_list(value: Any, dropped: list[str]) -> Any:
     return {k: scalars.rounded_to_milli(v) if v[-1] in "nu" else v for k, v in amounts.items()}
 
 
-def _int_or_string(value: Any, _: list[str]) -> Any:
-    if type(value) not in (str, int):
-        raise Mistyped
-    return value
-
-
-def _time(value: Any, _: list[str]) -> Any:
-    return _moment(value, False)
-
-
-def _micro_time(value: Any, _: list[str]) -> Any:
-    return _moment(value, True)
-
-
-def _moment(value: Any, micro: bool) -> Any:
+def _moment(value: Any, _: list[str], *, micro: bool) -> Any:
     if type(value) is not str:
         raise Mistyped
     try:
@@ -308,16 +285,16 @@ def _schema_or(_: Node) -> Walker:
 
 
 _SCALARS: Final[dict[str, Walker]] = {
-    "string": _string,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
+    "string": _of(str),
+    "integer": _integer(64),
+    "number": _of(int, float),
+    "boolean": _of(bool),
 }
 _TYPED_BY_NAME: Final[dict[str, Callable[[Node], Walker]]] = {
     "Quantity": lambda _: _quantity,
-    "IntOrString": lambda _: _int_or_string,
-    "Time": lambda _: _time,
-    "MicroTime": lambda _: _micro_time,
+    "IntOrString": lambda _: _of(str, int),
+    "Time": lambda _: functools.partial(_moment, micro=False),
+    "MicroTime": lambda _: functools.partial(_moment, micro=True),
     "JSONSchemaPropsOrArray": _schema_or,
     "JSONSchemaPropsOrBool": _schema_or,
 }

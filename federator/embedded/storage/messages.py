@@ -67,8 +67,6 @@ class Target:
     """None for cluster-scoped resources and for collections over all namespaces."""
     name: str = ""
     subresource: str = ""
-    rest: str = ""
-    """What follows the sub-resource (proxy paths); nothing served here uses it."""
 
     @property
     def space(self) -> str:

@@ -40,10 +40,5 @@ def since(timestamp: str | None, now: float) -> str:
         return "<invalid>"
 
 
-def epoch(timestamp: str) -> float:
-    """Seconds since 1970 of an RFC 3339 time. Raises ValueError."""
-    return clock.parse(timestamp)
-
-
 def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

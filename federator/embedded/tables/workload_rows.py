@@ -6,6 +6,7 @@ from typing import Any
 
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import ages, pod_rows, rowcells
+from federator.kube import clock
 
 Own = Mapping[str, Any]
 
@@ -54,7 +55,7 @@ def job(obj: JsonObject, now: float) -> Own:
     return {
         "Status": next((word for condition, word in _JOB_STATES if condition in true), "Running"),
         "Completions": completions,
-        "Duration": "" if not start else ages.since(start, ages.epoch(end) if end else now),
+        "Duration": "" if not start else ages.since(start, clock.parse(end) if end else now),
     }
 
 

@@ -38,9 +38,7 @@ _CONTAINERS: Final = (dict, list)
 
 def check(value: Any, old: Any, node: Node) -> list[FieldError]:
     """Complaints about the object; `old` is None on create."""
-    if _fits(node)(value):
-        return []
-    return list(problems(value, _ABSENT if old is None else old, node, "", ""))
+    return check_part(value, old, node, "")
 
 
 def check_part(value: Any, old: Any, node: Node, prefix: str) -> list[FieldError]:
@@ -377,19 +375,19 @@ def _branches(node: Node, key: str) -> list[Node]:
 
 def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
     raw = node.raw
-    if "anyOf" in raw and not node.int_or_string:
-        failures = [
-            list(problems(value, _ABSENT, branch, path, prefix))
-            for branch in _branches(node, "anyOf")
+
+    def failing(key: str) -> list[list[FieldError]]:
+        return [
+            list(problems(value, _ABSENT, branch, path, prefix)) for branch in _branches(node, key)
         ]
+
+    if "anyOf" in raw and not node.int_or_string:
+        failures = failing("anyOf")
         if all(failures):
             yield _composite(f'"{path}" must validate at least one schema (anyOf)')
             yield from min(failures, key=len)
     if "oneOf" in raw:
-        failures = [
-            list(problems(value, _ABSENT, branch, path, prefix))
-            for branch in _branches(node, "oneOf")
-        ]
+        failures = failing("oneOf")
         valid = sum(not failure for failure in failures)
         if valid != 1:
             problem = f"Found {valid} valid alternatives" if valid else "Found none valid"
@@ -397,10 +395,7 @@ def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Ite
             if not valid:
                 yield from min(failures, key=len)
     if "allOf" in raw:
-        failures = [
-            list(problems(value, _ABSENT, branch, path, prefix))
-            for branch in _branches(node, "allOf")
-        ]
+        failures = failing("allOf")
         if any(failures):
             none = "" if not all(failures) else ". None validated"
             yield _composite(f'"{path}" must validate all the schemas (allOf){none}')

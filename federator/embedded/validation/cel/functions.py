@@ -15,10 +15,6 @@ from typing import Any, Final
 from federator.embedded.schema import scalars
 
 
-def _quantity(text: Any) -> str:
-    return scalars.quantity(str(text))
-
-
 def _is_quantity(text: Any) -> bool:
     try:
         scalars.quantity(str(text))
@@ -30,18 +26,6 @@ def _is_quantity(text: Any) -> bool:
 def _compare(left: str, right: str) -> int:
     a, b = scalars.amount(left), scalars.amount(right)
     return (a > b) - (a < b)
-
-
-def _added(left: str, right: Any) -> str:
-    return scalars.decimal(scalars.amount(left) + scalars.amount(str(right)))
-
-
-def _subtracted(left: str, right: Any) -> str:
-    return scalars.decimal(scalars.amount(left) - scalars.amount(str(right)))
-
-
-def _sign(text: str) -> int:
-    return _compare(text, "0")
 
 
 def _as_integer(text: str) -> int:
@@ -63,27 +47,15 @@ def _last_index_of(holder: Any, item: Any) -> int:
     return len(holder) - 1 - holder[::-1].index(item) if item in holder else -1
 
 
-def _is_sorted(items: list[Any]) -> bool:
-    return all(a <= b for a, b in itertools.pairwise(items))
-
-
 def _find(text: str, pattern: str) -> str:
     match = re.search(pattern, text, re.ASCII)
     return match.group(0) if match else ""
-
-
-def _find_all(text: str, pattern: str) -> list[str]:
-    return [match.group(0) for match in re.finditer(pattern, text, re.ASCII)]
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     return text.split(separator, limit - 1) if limit > 0 else text.split(separator)
-
-
-def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    return text.replace(old, new, limit)
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -97,10 +69,6 @@ def _char_at(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise IndexError(f"index out of range: {index}")
     return text[index : index + 1]
-
-
-def _join(items: list[str], separator: str = "") -> str:
-    return separator.join(items)
 
 
 _OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
@@ -130,14 +98,14 @@ def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "quantity": _quantity,
+    "quantity": lambda text: scalars.quantity(str(text)),
     "isQuantity": _is_quantity,
     "isGreaterThan": lambda a, b: _compare(a, b) > 0,
     "isLessThan": lambda a, b: _compare(a, b) < 0,
     "compareTo": _compare,
-    "add": _added,
-    "sub": _subtracted,
-    "sign": _sign,
+    "add": lambda a, b: scalars.decimal(scalars.amount(a) + scalars.amount(str(b))),
+    "sub": lambda a, b: scalars.decimal(scalars.amount(a) - scalars.amount(str(b))),
+    "sign": lambda text: _compare(text, "0"),
     "asInteger": _as_integer,
     "isInteger": lambda text: scalars.amount(text).denominator == 1,
     "asApproximateFloat": lambda text: float(scalars.amount(text)),
@@ -145,15 +113,15 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "upperAscii": lambda text: text.upper(),
     "trim": lambda text: text.strip(),
     "split": _split,
-    "replace": _replace,
+    "replace": str.replace,
     "substring": _substring,
     "charAt": _char_at,
-    "join": _join,
+    "join": lambda items, separator="": separator.join(items),
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
     "find": _find,
-    "findAll": _find_all,
-    "isSorted": _is_sorted,
+    "findAll": lambda text, pattern: [m[0] for m in re.finditer(pattern, text, re.ASCII)],
+    "isSorted": lambda items: all(a <= b for a, b in itertools.pairwise(items)),
     "sum": sum,
     "getFullYear": _part(lambda moment: moment.year),
     "getMonth": _part(lambda moment: moment.month - 1),
