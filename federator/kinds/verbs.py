@@ -209,18 +209,6 @@ def _never(obj: Obj) -> bool:
     return False
 
 
-def _no_budget(obj: Obj) -> Disruptions | None:
-    return None
-
-
-def _nothing_refused(obj: Obj) -> FieldError | None:
-    return None
-
-
-def _no_other_apis(obj: Obj) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class WorkloadVerbs:
     """One row per workload kind."""
@@ -287,7 +275,7 @@ class WorkloadVerbs:
     no percentage."""
     halted: Callable[[Obj], bool] = _never
     """Whether its owner has halted its roll-out: clusters make no pods of a changed template."""
-    disruptions: Callable[[Obj], Disruptions | None] = _no_budget
+    disruptions: Callable[[Obj], Disruptions | None] = lambda obj: None
     """Of its own disruption budget; None where it has none."""
     guarded: Callable[[Obj], bool] = _never
     """Whether guards in its pods stop them when their cluster's lease is over."""
@@ -303,9 +291,9 @@ class WorkloadVerbs:
     """When it ends, and what becomes of it then. None for what does not end."""
     expand: Expand | None = None
     """None for a native kind: a member's own controllers run its slice."""
-    refusal: Callable[[Obj], FieldError | None] = _nothing_refused
+    refusal: Callable[[Obj], FieldError | None] = lambda obj: None
     """Why it can never be placed as it is written; None when it can."""
-    needs: Callable[[Obj], tuple[str, ...]] = _no_other_apis
+    needs: Callable[[Obj], tuple[str, ...]] = lambda obj: ()
     """Kinds beside its own that a cluster has to serve, as `Kind.group`."""
 
     @property

@@ -255,13 +255,6 @@ def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
     return words
 
 
-def _host_namespaces(pod: Pod, violations: Sequence[Violation]) -> Finding:
-    return Finding(
-        "host namespaces",
-        ", ".join(f"{violation.path.removeprefix('spec.')}=true" for violation in violations),
-    )
-
-
 def _host_paths(pod: Pod, violations: Sequence[Violation]) -> Finding:
     return Finding("hostPath volumes", _some("volume", _names(pod, violations)))
 
@@ -318,12 +311,6 @@ def _fixed(reason: str, demand: str) -> Callable[[Pod, Sequence[Violation]], Fin
     )
 
 
-def _sysctls(pod: Pod, violations: Sequence[Violation]) -> Finding:
-    return Finding(
-        "forbidden sysctls", ", ".join(str(_value(pod, violation.path)) for violation in violations)
-    )
-
-
 def _volume_types(pod: Pod, violations: Sequence[Violation]) -> Finding:
     types = set()
     for violation in violations:
@@ -370,7 +357,10 @@ _SECCOMP_SET: Final = ("Seccomp", Level.RESTRICTED)
 _WORDS: Final[Mapping[tuple[str, Level], Callable[[Pod, Sequence[Violation]], Finding]]] = {
     ("AppArmor", Level.BASELINE): _apparmor,
     ("Capabilities", Level.BASELINE): _added("non-default capabilities"),
-    ("Host Namespaces", Level.BASELINE): _host_namespaces,
+    ("Host Namespaces", Level.BASELINE): lambda pod, violations: Finding(
+        "host namespaces",
+        ", ".join(f"{violation.path.removeprefix('spec.')}=true" for violation in violations),
+    ),
     ("HostPath Volumes", Level.BASELINE): _host_paths,
     ("Host Ports", Level.BASELINE): _host_ports,
     ("Host Probes / Lifecycle Hooks", Level.BASELINE): _probed_hosts,
@@ -380,7 +370,9 @@ _WORDS: Final[Mapping[tuple[str, Level], Callable[[Pod, Sequence[Violation]], Fi
     ("/proc Mount Type", Level.BASELINE): _values("procMount", "securityContext.procMount"),
     ("SELinux", Level.BASELINE): _selinux,
     _SECCOMP: _seccomp,
-    ("Sysctls", Level.BASELINE): _sysctls,
+    ("Sysctls", Level.BASELINE): lambda pod, violations: Finding(
+        "forbidden sysctls", ", ".join(str(_value(pod, violation.path)) for violation in violations)
+    ),
     ("HostProcess", Level.BASELINE): _fixed(
         "hostProcess", "must not set securityContext.windowsOptions.hostProcess=true"
     ),

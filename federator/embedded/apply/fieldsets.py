@@ -307,18 +307,6 @@ def intersection(left: Trie, right: Trie) -> Trie | None:
     return result or None
 
 
-def without(trie: Trie, path: tuple[str, ...]) -> Trie:
-    """The set without one path and everything below it."""
-    if not path or path[0] not in trie:
-        return trie
-    rest = {key: value for key, value in trie.items() if key != path[0]}
-    if len(path) > 1:
-        below = without(trie[path[0]], path[1:])
-        if below:
-            rest[path[0]] = below
-    return rest
-
-
 def paths(trie: Trie, prefix: str = "") -> Iterator[str]:
     """Every path of the set as the server prints it, such as `.spec.containers[name="app"].image`.
 

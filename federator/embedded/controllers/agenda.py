@@ -38,9 +38,6 @@ class Dirty(Generic[K]):
     def __bool__(self) -> bool:
         return bool(self._keys)
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
 
 class Backoff:
     """Tries again after each failure of a key, twice as late as the time before, as a rate-limited

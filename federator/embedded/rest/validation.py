@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from federator.embedded.admission import pod_security
 from federator.embedded.catalogue import crds
-from federator.embedded.schema import pruning
 from federator.embedded.storage import refusals
 from federator.embedded.storage.field_errors import FieldError, aggregate
 from federator.embedded.storage.resources import ResourceInfo
@@ -28,7 +27,6 @@ __all__ = [
     "check",
     "invalid_message",
     "security_warnings",
-    "unknown_fields",
     "warnings",
 ]
 
@@ -73,11 +71,6 @@ def invalid_message(
     another one."""
     qualified = refusals.qualified(info.group, kind or info.kind)
     return f'{qualified} "{name}" is invalid: {aggregate(errors)}'
-
-
-def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
-    """Paths of the fields that storing would drop."""
-    return pruning.prune(obj, info).unknown
 
 
 def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> list[str]:

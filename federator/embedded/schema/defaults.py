@@ -24,12 +24,7 @@ def fill(obj: dict[str, Any], info: ResourceInfo) -> None:
     if info.is_builtin:
         _native_filler(info.node)(obj)
     else:
-        _fill_custom(obj, info.node)
-
-
-def fill_custom(obj: dict[str, Any], node: Node) -> None:
-    """Adds the defaults of a custom resource's schema in place."""
-    _fill_custom(obj, node)
+        fill_custom(obj, info.node)
 
 
 def fill_native(value: Any, node: Node) -> None:
@@ -50,9 +45,9 @@ def zero(node: Node) -> dict[str, Any]:
     return value
 
 
-def _fill_custom(value: Any, node: Node) -> None:
-    """Structural defaults: declared properties with a default that are absent (or null where null
-    is not allowed)."""
+def fill_custom(value: Any, node: Node) -> None:
+    """Structural defaults, in place: declared properties with a default that are absent (or null
+    where null is not allowed)."""
     if type(value) is dict:
         defaults: list[tuple[str, Node]] | None = node.compiled.get("defaults")
         if defaults is None:
@@ -73,14 +68,14 @@ def _fill_custom(value: Any, node: Node) -> None:
             if value[key] is None and step is values and step.has_default and not step.nullable:
                 value[key] = copy_json(step.default)
             if type(value[key]) in _CONTAINERS:
-                _fill_custom(value[key], step)
+                fill_custom(value[key], step)
     elif type(value) is list and node.items is not None:
         items = node.items
         for index in range(len(value)):
             if value[index] is None and items.has_default and not items.nullable:
                 value[index] = copy_json(items.default)
             if type(value[index]) in _CONTAINERS:
-                _fill_custom(value[index], items)
+                fill_custom(value[index], items)
 
 
 def _native_filler(node: Node) -> Filler:

@@ -46,10 +46,6 @@ def _date_time(text: str) -> bool:
     return True
 
 
-def _date(text: str) -> bool:
-    return len(text) == 10 and _succeeds(datetime.date.fromisoformat)(text)
-
-
 def _duration(text: str) -> bool:
     stripped = text.strip().lstrip("+-")
     return stripped == "0" or (bool(stripped) and not _DURATION_PART.sub("", stripped).strip())
@@ -65,10 +61,6 @@ def _uri(text: str) -> bool:
     return bool(parts.scheme) or text.startswith("/")
 
 
-def _hostname(text: str) -> bool:
-    return len(text) <= 255 and bool(_HOSTNAME.match(text))
-
-
 def _rgb(text: str) -> bool:
     match = _RGB_COLOR.match(text)
     return match is not None and all(int(part) <= 255 for part in match.groups())
@@ -81,7 +73,7 @@ def _matching(pattern: str | re.Pattern[str]) -> Callable[[str], bool]:
 
 CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "datetime": _date_time,
-    "date": _date,
+    "date": lambda text: len(text) == 10 and _succeeds(datetime.date.fromisoformat)(text),
     "duration": _duration,
     "uuid": _matching(_UUID % ("[0-9a-f]", "[0-9a-f]")),
     "uuid3": _matching(_UUID % ("3", "[0-9a-f]")),
@@ -89,7 +81,7 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "uuid5": _matching(_UUID % ("5", "[89ab]")),
     "uri": _uri,
     "email": _matching(_EMAIL),
-    "hostname": _hostname,
+    "hostname": lambda text: len(text) <= 255 and bool(_HOSTNAME.match(text)),
     "ipv4": _succeeds(ipaddress.IPv4Address),
     "ipv6": _succeeds(ipaddress.IPv6Address),
     "cidr": _succeeds(

@@ -137,16 +137,6 @@ class Node:
             self.compiled[name] = cached
         return cached
 
-    def at(self, *path: str) -> "Node":
-        """The node under a path of field names; `[]` steps into a list. Raises KeyError."""
-        node = self
-        for step in path:
-            child = node.items if step == "[]" else node.fields[step]
-            if child is None:
-                raise KeyError(step)
-            node = child
-        return node
-
 
 def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> tuple[JSON, str]:
     """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them

@@ -59,10 +59,6 @@ _SHARED: Final[Mapping[str, _Cell]] = {
 }
 
 
-def _none(obj: JsonObject, now: float) -> Mapping[str, Any]:
-    return {}
-
-
 def _read(text: str) -> tuple[Column, _Cell | None]:
     """One column of a layout, and how its cell is made, where that takes no function of its own."""
     match = _COLUMN.fullmatch(text)
@@ -125,5 +121,6 @@ _OWN: Final[Mapping[str, Own]] = {
 """By plural: the cells that take more than a look at a field."""
 
 LAYOUTS: Final[Mapping[tuple[str, str], tuple[tuple[Column, ...], Cells]]] = {
-    key: _layout(text, _OWN.get(key[1], _none)) for key, text in facts.by_resource("tables").items()
+    key: _layout(text, _OWN.get(key[1], lambda obj, now: {}))
+    for key, text in facts.by_resource("tables").items()
 }

@@ -33,7 +33,6 @@ _BOUNDS: Final = frozenset(
         *("allOf", "anyOf", "oneOf", "not"),
     }
 )
-_CONTAINERS: Final = (dict, list)
 
 
 def check(value: Any, old: Any, node: Node) -> list[FieldError]:

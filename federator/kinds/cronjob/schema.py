@@ -42,7 +42,6 @@ NAME_RULE = (
     " runs are named NAME-YYYYMMDDHHMM",
 )
 
-Deadline = Annotated[int, Field(ge=0, le=INT32_MAX, json_schema_extra={"format": "int64"})]
 Limit = Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})]
 
 

@@ -88,13 +88,6 @@ def _stated(pod: Obj) -> Iterator[Container]:
             )
 
 
-def inject(
-    template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
-) -> dict[str, Any]:
-    """See `inject.inject`; here so that readers of shapes find the pod that the shape is of."""
-    return injection.inject(template, profile, sidecars, batch=batch)
-
-
 def pod_requests(pod: Obj) -> Resources:
     """Containers and native sidecars together, or the widest moment while init containers run;
     overhead; one pod slot.

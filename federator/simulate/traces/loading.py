@@ -7,7 +7,6 @@ SWF header.
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
 
 from federator.simulate.traces import nodes, openb, sacct, swf, table, works
 from federator.simulate.traces.columns import OURS, Columns
@@ -15,9 +14,6 @@ from federator.simulate.traces.dialect import FOUND, Dialect
 from federator.simulate.traces.nodes import NodeGroup, NodeTable
 from federator.simulate.traces.problems import Problems, TraceError
 from federator.simulate.traces.works import AS_OURS, TOLERATED, Reading, Trace
-
-FORMS: Final = ("folder", "table", "swf", "sacct", "openb")
-"""What a trace can be; `folder` holds clusters.csv and workloads.csv (or .csv.gz)."""
 
 
 def form_of(path: Path) -> str:

@@ -41,17 +41,6 @@ FOLDER_NAMES: Final[Mapping[str, str]] = {
     "priority": "priority",
 }
 """Field -> column of our scenario folders."""
-FIELDS: Final = (
-    *FOLDER_NAMES,
-    "start",
-    "end",
-    "tier",
-    "checkpoint",
-    "failures",
-    "failsAfter",
-    "backoffLimit",
-    "exit",
-)
 EXITS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(
         ("", "0", "completed", "complete", "succeeded", "success", "pass", "passed", "ok"), False
