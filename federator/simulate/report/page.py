@@ -163,6 +163,18 @@ def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Tab
     )
 
 
+def _explained(
+    measures: Measures, ident: str, title: str, words: str, lines: Sequence[Line], *, shows: bool
+) -> Panel:
+    """Lines over time, with what happened marked and with a legend."""
+    drawn = [
+        Series(line.name, _points(measures, line), filled=line.name == "in use") for line in lines
+    ]
+    chart = charts.lines(ident, title, words, drawn, marks=_marks(measures), clock=measures.clock)
+    key = charts.legend([line.name for line in lines])
+    return Panel(ident, title, words, chart, _over_time(measures, lines), key, shows)
+
+
 def _demand(measures: Measures, resource: str, of: str = "") -> Panel:
     unit = amounts.unit(resource)
     capacity, demand, used = (
@@ -181,29 +193,12 @@ def _demand(measures: Measures, resource: str, of: str = "") -> Panel:
         "between the points too." + _worst(measures)
     )
     ident, title = _named(f"demand-{resource}", f"Demand against capacity: {resource}", of)
-    drawn = [
-        Series("capacity", _points(measures, capacity)),
-        Series("demand", _points(measures, demand)),
-        Series("in use", _points(measures, used), filled=True),
+    lines = [
+        Line("capacity", capacity.values),
+        Line("demand", demand.values),
+        Line("in use", used.values),
     ]
-    chart = charts.lines(ident, title, words, drawn, marks=_marks(measures), clock=measures.clock)
-    table = _over_time(
-        measures,
-        [
-            Line("capacity", capacity.values),
-            Line("demand", demand.values),
-            Line("in use", used.values),
-        ],
-    )
-    return Panel(
-        ident,
-        title,
-        words,
-        chart,
-        table,
-        charts.legend([line.name for line in drawn]),
-        any(demand.values),
-    )
+    return _explained(measures, ident, title, words, lines, shows=any(demand.values))
 
 
 def _use(measures: Measures, resource: str, of: str = "") -> Panel:
@@ -263,9 +258,24 @@ def _waits(waiting: Waiting) -> bool:
     return bool(waiting.waited or waiting.never)
 
 
+def _curves(
+    ident: str,
+    title: str,
+    words: str,
+    groups: Sequence[tuple[str, Waiting]],
+    table: Table,
+    *,
+    shows: bool,
+) -> Panel:
+    until = max((1, *(waiting.max_s for _, waiting in groups)))
+    drawn = [_curve(name, waiting, until) for name, waiting in groups]
+    chart = charts.lines(ident, title, words, drawn, y=_percent, logarithmic=True)
+    return Panel(
+        ident, title, words, chart, table, charts.legend([name for name, _ in groups]), shows
+    )
+
+
 def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
-    drawn = groups[:GROUPS_DRAWN]
-    until = max((group.max_s for group in groups), default=0)
     words = (
         "Share of the works that still waited after so long (a line that ends above 0 has works "
         "that never started). The axis of time is logarithmic."
@@ -274,14 +284,6 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
             if len(groups) > GROUPS_DRAWN
             else ""
         )
-    )
-    chart = charts.lines(
-        ident,
-        title,
-        words,
-        [_curve(group.group, group, max(until, 1)) for group in drawn],
-        y=_percent,
-        logarithmic=True,
     )
     table = table_of(
         [
@@ -308,24 +310,14 @@ def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
             for group in groups
         ],
     )
-    key = charts.legend([group.group for group in drawn])
-    if not any(map(_waits, groups)):
-        words = "No work waited."
-    return Panel(ident, title, words, chart, table, key, any(map(_waits, groups)))
+    shows = any(map(_waits, groups))
+    drawn = [(group.group, group) for group in groups[:GROUPS_DRAWN]]
+    return _curves(ident, title, words if shows else "No work waited.", drawn, table, shows=shows)
 
 
 def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
     sides = [("this one", measures.waiting), (other[0], other[1].waiting)]
-    until = max(1, *(waiting.max_s for _, waiting in sides))
     words = "Share of all works that still waited after so long, in both simulations."
-    chart = charts.lines(
-        "wait-both",
-        "Waiting, compared",
-        words,
-        [_curve(name, waiting, until) for name, waiting in sides],
-        y=_percent,
-        logarithmic=True,
-    )
     table = table_of(
         ["", "works", "never started", "half within", "99 of 100", "longest"],
         [
@@ -338,15 +330,8 @@ def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
             for name, waiting in sides
         ],
     )
-    return Panel(
-        "wait-both",
-        "Waiting, compared",
-        words,
-        chart,
-        table,
-        charts.legend([name for name, _ in sides]),
-        any(_waits(waiting) for _, waiting in sides),
-    )
+    shows = any(_waits(waiting) for _, waiting in sides)
+    return _curves("wait-both", "Waiting, compared", words, sides, table, shows=shows)
 
 
 def _shortfall(measures: Measures) -> Panel:
@@ -358,23 +343,8 @@ def _shortfall(measures: Measures) -> Panel:
         if drawn
         else "No copy was ever missing."
     )
-    chart = charts.lines(
-        "shortfall",
-        "Shortfall over time",
-        words,
-        [Series(line.name, _points(measures, line)) for line in drawn],
-        marks=_marks(measures),
-        clock=measures.clock,
-    )
-    return Panel(
-        "shortfall",
-        "Shortfall over time",
-        words,
-        chart,
-        _over_time(measures, drawn),
-        charts.legend([line.name for line in drawn]),
-        bool(drawn),
-    )
+    title = "Shortfall over time"
+    return _explained(measures, "shortfall", title, words, drawn, shows=bool(drawn))
 
 
 def _reasons(measures: Measures) -> Panel:

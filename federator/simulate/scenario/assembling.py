@@ -38,7 +38,6 @@ from federator.simulate.scenario import (
     scaling,
     wanted,
 )
-from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.recorded import Replay
 from federator.simulate.scenario.schema import Object, Scenario
@@ -337,6 +336,4 @@ def _defaults_on_record(
 def _check_homes(scenario: Scenario, views: Mapping[str, object]) -> None:
     for at, stream in enumerate(scenario.demand.generate):
         for tenant, home in stream.homes.items():
-            if home not in views:
-                path = f"demand.generate[{at}].homes.{tenant}"
-                raise FieldError(path, f"there is no cluster {home!r}{near(home, list(views))}")
+            fields.existing(home, views, f"demand.generate[{at}].homes.{tenant}")

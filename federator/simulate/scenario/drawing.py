@@ -17,6 +17,7 @@ from typing import Final
 
 from federator.model.ask import Tier
 from federator.model.kubernetes import quantity
+from federator.model.quickly import likewise
 from federator.model.resources import CPU, MEMORY
 from federator.simulate.demand import Failing, Scaling, Work
 from federator.simulate.scenario.schema import (
@@ -35,6 +36,7 @@ DAY_S: Final = 86400
 WEEK_S: Final = 7 * DAY_S
 BURST_LEAST: Final = 2
 ANY: Final = "any"
+_LIKE: Final = likewise(Work, "id", "submit_s", "runtime_s")
 
 
 def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
@@ -219,23 +221,7 @@ class _Draw:
 
     def like(self, other: Work, at_s: int) -> Work:
         """Another of the same sweep: it only runs as long as it likes."""
-        return Work(
-            self._id(),
-            other.kind,
-            other.namespace,
-            other.project,
-            other.tier,
-            other.home_cluster,
-            at_s,
-            self._runtime(),
-            other.shards,
-            other.cpu_milli,
-            other.memory_mib,
-            other.gpu,
-            other.gpu_models,
-            other.priority,
-            other.checkpoint_s,
-        )
+        return _LIKE(other, self._id(), at_s, self._runtime())
 
     def _id(self) -> str:
         return f"{self.stream.name}-{next(self.numbers)}"

@@ -14,7 +14,7 @@ from federator.simulate.demand import Work
 from federator.simulate.engine.asks import SERVICE
 from federator.simulate.inputs import Event, EventKind, Scaled
 from federator.simulate.scenario import fleet, schema
-from federator.simulate.scenario.fields import near
+from federator.simulate.scenario.fields import existing, near
 from federator.simulate.scenario.schema import Object
 
 _TENANT: Final = ("project", "namespace")
@@ -139,7 +139,7 @@ def _services(given: schema.Scaled, at_s: int, works: Sequence[Work], path: str)
 def _grown(
     event: schema.Event, given: schema.Grown, clusters: dict[str, ClusterView], path: str
 ) -> Event:
-    name = _there(given.cluster, clusters, f"{path}.grown.cluster")
+    name = existing(given.cluster, clusters, f"{path}.grown.cluster")
     if not given.by and given.nodes is None:
         raise FieldError(f"{path}.grown", "changes nothing: give by or nodes")
     more = fleet.row_of(given.nodes, f"{path}.grown.nodes") if given.nodes is not None else None
@@ -150,7 +150,7 @@ def _grown(
 def _repriced(
     at_s: int, given: schema.Price, clusters: Mapping[str, ClusterView], path: str
 ) -> Event:
-    name = _there(given.cluster, clusters, f"{path}.cluster")
+    name = existing(given.cluster, clusters, f"{path}.cluster")
     node_class = _class(given.node_class, clusters[name], path) if given.node_class else ""
     return Event(
         at_s,
@@ -164,7 +164,7 @@ def _repriced(
 def _delivers(
     at_s: int, given: schema.ScaleUpChange, clusters: Mapping[str, ClusterView], path: str
 ) -> Event:
-    name = _there(given.cluster, clusters, f"{path}.cluster")
+    name = existing(given.cluster, clusters, f"{path}.cluster")
     if not clusters[name].scale_up:
         raise FieldError(f"{path}.cluster", f"cluster {name!r} has no scaleUp: it adds no nodes")
     node_class = _class(given.node_class, clusters[name], path) if given.node_class else ""
@@ -179,12 +179,6 @@ def _class(name: str, view: ClusterView, path: str) -> str:
     return name
 
 
-def _there(name: str, clusters: Mapping[str, ClusterView], path: str) -> str:
-    if name not in clusters:
-        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(clusters))}")
-    return name
-
-
 def _selected(
     given: Sequence[str], clusters: Mapping[str, ClusterView], path: str
 ) -> Iterator[str]:
@@ -192,7 +186,7 @@ def _selected(
     for name in given:
         key, selects, value = name.partition("=")
         if not selects:
-            yield _there(name, clusters, path)
+            yield existing(name, clusters, path)
             continue
         matches = [view.name for view in clusters.values() if view.domains(key) == (value,)]
         if not matches:

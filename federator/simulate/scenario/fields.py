@@ -7,7 +7,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated, Any, Final
@@ -76,7 +76,7 @@ def since(value: int, origin_s: int, path: str) -> int:
 def at_least_a_minute(value: int) -> int:
     """A duration that is no shorter. Raises PydanticCustomError."""
     if value < 60:
-        raise PydanticCustomError("scenario", "{problem}", {"problem": "is shorter than a minute"})
+        raise refused("is shorter than a minute")
     return value
 
 
@@ -100,7 +100,7 @@ def _checked(read: Any) -> Any:
         try:
             return read(value)
         except ValueError as bad:
-            raise PydanticCustomError("scenario", "{problem}", {"problem": str(bad)}) from None
+            raise refused(str(bad)) from None
 
     return validated
 
@@ -144,6 +144,17 @@ def near(name: str, names: Sequence[str]) -> str:
     if matches:
         return f" (is it {matches[0]!r}?)"
     return f"; there are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+
+
+def existing(name: str, names: Collection[str], path: str) -> str:
+    """The name of one of the clusters. Raises FieldError with the path of the field."""
+    if name not in names:
+        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(names))}")
+    return name
+
+
+def refused(message: str) -> PydanticCustomError:
+    return PydanticCustomError("scenario", "{problem}", {"problem": message})
 
 
 def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """The clusters of a scenario, as placement reads them, with everything free."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,7 @@ from federator.model.kubernetes import taints as kubernetes_taints
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.model.scaleup import NodeClass
 from federator.simulate.scenario import drawing
-from federator.simulate.scenario.fields import near
+from federator.simulate.scenario.fields import existing
 from federator.simulate.scenario.schema import Cluster, FleetFields, Nodes, Object, Taint
 from federator.simulate.scenario.tables import FleetTable
 from federator.simulate.traces import columns, loading
@@ -68,16 +68,16 @@ def assemble(
         for cluster in drawing.clusters(given.generate, seed):
             _add(clusters, view_of(cluster, "fleet.generate.node"), cluster.price, "fleet.generate")
     for name, labels in given.labels.items():
-        _check_exists(name, clusters.views, f"fleet.labels.{name}")
+        existing(name, clusters.views, f"fleet.labels.{name}")
         clusters.views[name] = replace(
             clusters.views[name], labels={**clusters.views[name].labels, **labels}
         )
     for name, price in given.prices.items():
-        _check_exists(name, clusters.views, f"fleet.prices.{name}")
+        existing(name, clusters.views, f"fleet.prices.{name}")
         clusters.prices[name] = price
     for name, portion in given.failover_buffers.items():
         path = f"fleet.failoverBuffers.{name}"
-        _check_exists(name, clusters.views, path)
+        existing(name, clusters.views, path)
         permille = _permille(portion, path)
         clusters.views[name] = replace(clusters.views[name], buffer_permille=permille)
     named = {
@@ -97,11 +97,6 @@ def assemble(
         clusters.views[name] = sized
     clusters.views = dict(sorted(clusters.views.items()))
     return clusters
-
-
-def _check_exists(name: str, views: Mapping[str, ClusterView], path: str) -> None:
-    if name not in views:
-        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(views))}")
 
 
 def _add(clusters: Clusters, view: ClusterView, price: float | None, path: str) -> None:

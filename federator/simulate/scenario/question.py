@@ -3,10 +3,9 @@
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from federator.api.common import Model
-from federator.simulate.scenario.fields import Duration, Names
+from federator.simulate.scenario.fields import Duration, Names, refused
 from federator.simulate.scenario.tables import TierName
 
 Kind = Literal["RunsOut", "HowMuchSmaller", "WhichShape", "Survives", "Quota"]
@@ -49,12 +48,8 @@ class Question(Model):
     def _fields_of_its_kind(self) -> Self:
         foreign = self.model_fields_set - {"kind"} - _OF_KIND[self.kind]
         if foreign:
-            raise _refuse(f"{sorted(foreign)[0]} is no field of a question {self.kind}")
+            raise refused(f"{sorted(foreign)[0]} is no field of a question {self.kind}")
         needed = _NEEDED.get(self.kind)
         if needed and not getattr(self, needed):
-            raise _refuse(f"a question {self.kind} needs {needed}")
+            raise refused(f"a question {self.kind} needs {needed}")
         return self
-
-
-def _refuse(message: str) -> PydanticCustomError:
-    return PydanticCustomError("scenario", "{problem}", {"problem": message})

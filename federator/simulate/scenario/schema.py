@@ -4,13 +4,12 @@ from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from federator.api.common import Model
 from federator.api.scaleupfields import Classes
 from federator.model.ask import Tier
 from federator.simulate.scenario import fields
-from federator.simulate.scenario.fields import Duration, Instant, Names, Portion
+from federator.simulate.scenario.fields import Duration, Instant, Names, Portion, refused
 from federator.simulate.scenario.question import Question
 from federator.simulate.scenario.tables import FleetTable, TierName, TraceFile
 
@@ -21,10 +20,6 @@ Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], Field(min_length=1
 """Value -> how often it is drawn, relative to the others."""
 RECORDING_VERSION: Final = 1
 """Of what `federator record` writes under `demand.recording`."""
-
-
-def _refuse(message: str) -> PydanticCustomError:
-    return PydanticCustomError("scenario", "{problem}", {"problem": message})
 
 
 class Gpus(Model):
@@ -94,7 +89,7 @@ class FleetGenerator(Model):
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         if self.least > self.most:
-            raise _refuse(f"least is {self.least}, more than most, which is {self.most}")
+            raise refused(f"least is {self.least}, more than most, which is {self.most}")
         return self
 
 
@@ -126,7 +121,7 @@ class FleetFields(Model):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if not (self.clusters or self.table or self.objects or self.generate):
-            raise _refuse("names no clusters: give clusters, table, objects or generate")
+            raise refused("names no clusters: give clusters, table, objects or generate")
         return self
 
 
@@ -188,9 +183,9 @@ class Failures(Model):
             if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000)
         ]
         if wrong:
-            raise _refuse(f"times: {wrong[0]!r} is no number of attempts from 1 to 1000")
+            raise refused(f"times: {wrong[0]!r} is no number of attempts from 1 to 1000")
         if sum(self.times.values()) <= 0:
-            raise _refuse("times: every weight is 0")
+            raise refused("times: every weight is 0")
         return self
 
 
@@ -207,7 +202,7 @@ class Daily(Model):
     @model_validator(mode="after")
     def _part(self) -> Self:
         if self.least > 1:
-            raise _refuse("least: is more than all")
+            raise refused("least: is more than all")
         return self
 
 
@@ -231,17 +226,17 @@ class Curve(Model):
     @model_validator(mode="after")
     def _points_or_daily(self) -> Self:
         if (self.points is None) == (self.daily is None):
-            raise _refuse("needs points or daily, and not both")
+            raise refused("needs points or daily, and not both")
         if self.daily is not None and self.every is not None:
-            raise _refuse("every: goes with points")
+            raise refused("every: goes with points")
         try:
             times = [at_s for at_s, _ in self.at()]
         except ValueError as bad:
-            raise _refuse(f"points: {bad}") from None
+            raise refused(f"points: {bad}") from None
         if len(set(times)) < len(times):
-            raise _refuse("points: a time is given twice")
+            raise refused("points: a time is given twice")
         if self.every is not None and (not self.every or times[-1] >= self.every):
-            raise _refuse("every: is to be later than all points")
+            raise refused("every: is to be later than all points")
         return self
 
 
@@ -277,31 +272,31 @@ class Stream(Model):
     @model_validator(mode="after")
     def _drawable(self) -> Self:
         if self.failures is not None and (self.kind == "service" or self.runtime is None):
-            raise _refuse("failures: only jobs with a runtime fail")
+            raise refused("failures: only jobs with a runtime fail")
         if self.curve is not None and self.kind != "service":
-            raise _refuse(f"curve: only services scale, and kind is {self.kind}")
+            raise refused(f"curve: only services scale, and kind is {self.kind}")
         for field, weights in (
             ("tenants", self.tenants),
             ("shards", self.shards),
             ("tiers", self.tiers),
         ):
             if sum(weights.values()) <= 0:
-                raise _refuse(f"{field}: every weight is 0")
+                raise refused(f"{field}: every weight is 0")
         wrong = [
             text
             for text in self.shards
             if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000)
         ]
         if wrong:
-            raise _refuse(f"shards: {wrong[0]!r} is no number of shards from 1 to 100000")
+            raise refused(f"shards: {wrong[0]!r} is no number of shards from 1 to 100000")
         unknown = [tier for tier in self.tiers if tier not in list(Tier)]
         if unknown:
-            raise _refuse(f"tiers: {unknown[0]!r} is none of {', '.join(Tier)}")
+            raise refused(f"tiers: {unknown[0]!r} is none of {', '.join(Tier)}")
         strange = [tenant for tenant in self.homes if tenant not in self.tenants]
         if strange:
-            raise _refuse(f"homes: {strange[0]!r} is no tenant")
+            raise refused(f"homes: {strange[0]!r} is no tenant")
         if self.shard == PerShard():
-            raise _refuse("shard: asks for nothing; give cpu, memory or gpus")
+            raise refused("shard: asks for nothing; give cpu, memory or gpus")
         return self
 
 
@@ -376,9 +371,9 @@ class Recording(Model):
                     f"version is {str(version)[:20]}; this program reads version "
                     f"{RECORDING_VERSION}"
                 )
-                raise _refuse(message)
+                raise refused(message)
             if data.get("complete") is not True:
-                raise _refuse("`complete: true` is not at its end: the file was cut off")
+                raise refused("`complete: true` is not at its end: the file was cut off")
         return data
 
 
@@ -402,9 +397,9 @@ class Demand(Model):
     @model_validator(mode="after")
     def _some(self) -> Self:
         if self.trace is None and not self.generate and self.recording is None:
-            raise _refuse("names no works: give trace, generate or recording")
+            raise refused("names no works: give trace, generate or recording")
         if self.scale <= 0:
-            raise _refuse("scale: must be more than 0")
+            raise refused("scale: must be more than 0")
         return self
 
 
@@ -451,7 +446,7 @@ class Scaled(Model):
     @model_validator(mode="after")
     def _replicas_or_times(self) -> Self:
         if (self.replicas is None) == (self.times is None):
-            raise _refuse("needs replicas or times, and not both")
+            raise refused("needs replicas or times, and not both")
         return self
 
 
@@ -486,7 +481,7 @@ class Event(Model):
     @model_validator(mode="after")
     def _single_change(self) -> Self:
         if len(self.verbs) != 1:
-            raise _refuse(f"says {' and '.join(self.verbs) or 'nothing'}; one change is expected")
+            raise refused(f"says {' and '.join(self.verbs) or 'nothing'}; one change is expected")
         return self
 
 
