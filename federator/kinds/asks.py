@@ -45,7 +45,7 @@ def ask(
         if created_s is None
         else created_s
     )
-    exclusive = verbs.exclusive(obj)
+    exclusive, whole = verbs.exclusive(obj), verbs.unit is Unit.SHARDS
     return _ask(
         key=key if key is not None else registry.key_of(obj),
         uid=interning.uid(raw.text(obj, "metadata", "uid")),
@@ -60,8 +60,8 @@ def ask(
         created_s=created,
         policy=policy,
         labels=interning.labels(raw.text_map(obj, "metadata", "labels")),
-        whole=verbs.whole,
-        least=max(raw.integer(obj, "spec", "minParallelism"), 0) if verbs.whole else 0,
+        whole=whole,
+        least=max(raw.integer(obj, "spec", "minParallelism"), 0) if whole else 0,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
         overlaps=verbs.overlaps and not exclusive,

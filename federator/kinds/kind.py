@@ -89,11 +89,11 @@ def workload(
     scale: bool = False,
     longest_name: int = LONGEST_WORKLOAD_NAME,
 ) -> Kind:
-    """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over
-    spec.replicas.
+    """The row of a workload kind with a schema of ours; the columns of all of them follow its own.
+    `scale`: it has a scale subresource over spec.replicas.
     """
     return replace(
-        _of_tenants(plural, short, model, columns, longest_name),
+        _of_tenants(plural, short, model, (*columns, STATUS, AGE, *WIDE), longest_name),
         scale=scale,
         verbs=verbs,
         in_members=True,

@@ -214,8 +214,7 @@ class WorkloadVerbs:
     """One row per workload kind."""
 
     unit: Unit
-    whole: bool
-    """Quota admits it entirely or not at all."""
+    """Quota admits shards entirely or not at all."""
     count: Callable[[Obj], int]
     """Replicas or shards."""
     slots: Callable[[Obj], int]

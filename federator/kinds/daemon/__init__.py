@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.kinds.daemon import ask, natives, schema, status
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import PodLookup
@@ -11,7 +11,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.REPLICAS,
-    whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=ask.pod_template,
@@ -46,8 +45,5 @@ KIND: Final = workload(
         Column(
             "Clusters", ".status.clusters", "integer", description="Clusters that are given it."
         ),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
 )

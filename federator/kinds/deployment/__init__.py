@@ -16,7 +16,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = WorkloadVerbs(
     unit=Unit.REPLICAS,
-    whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=ask.pod_template,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from federator.kinds.jobset import ask, natives, schema, status
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
 from federator.kinds.verbs import PodLookup
@@ -11,7 +11,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.SHARDS,
-    whole=True,
     count=ask.count,
     slots=ask.slots,
     pod_template=ask.pod_template,
@@ -43,8 +42,5 @@ KIND: Final = workload(
             "Failed", ".status.failed", "integer", description="Shards that have failed for good."
         ),
         Column("Clusters", ".status.clusters", "integer", description="Clusters with a share."),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
 )

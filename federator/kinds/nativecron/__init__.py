@@ -5,7 +5,7 @@ controller.
 from typing import Final
 
 from federator.kinds.jobset import ask as jobset
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.nativecron import ask, natives, schema, status
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
@@ -14,7 +14,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.REPLICAS,
-    whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=jobset.pod_template,
@@ -46,9 +45,6 @@ KIND: Final = workload(
             description="Scheduled time of the newest run in any cluster.",
         ),
         Column("Clusters", ".status.clusters", "integer", description="Clusters that run it."),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
     longest_name=schema.LONGEST_NAME,
 )

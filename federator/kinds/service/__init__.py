@@ -4,7 +4,7 @@ ConfigMap.
 
 from typing import Final
 
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.service import ask, natives, schema, status
 from federator.kinds.shared import workloads
@@ -13,7 +13,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.REPLICAS,
-    whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=workloads.pod_template,
@@ -48,9 +47,6 @@ KIND: Final = workload(
         Column(
             "Placed", ".status.placed", "integer", description="Copies that clusters are given."
         ),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
     scale=True,
 )

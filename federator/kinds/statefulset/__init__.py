@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
 from federator.kinds.statefulset import ask, natives, schema, status
@@ -11,7 +11,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.REPLICAS,
-    whole=False,
     count=ask.count,
     slots=ask.count,
     pod_template=workloads.pod_template,
@@ -36,9 +35,6 @@ KIND: Final = workload(
         Column("Ready", ".status.ready", "integer", description="Ordinals certainly ready."),
         Column("Placed", ".status.placed", "integer", description="Ordinals given to clusters."),
         Column("Clusters", ".status.clusters", "integer", description="Clusters with a block."),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
     scale=True,
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.kind import Column, workload
 from federator.kinds.pods import lookup
 from federator.kinds.shared import workloads
 from federator.kinds.training import ask, natives, podgroups, schema, status
@@ -11,7 +11,6 @@ from federator.model.ask import Unit
 
 VERBS: Final = workloads.verbs_of(
     unit=Unit.SHARDS,
-    whole=True,
     count=ask.count,
     slots=ask.count,
     pod_template=ask.pod_template,
@@ -44,8 +43,5 @@ KIND: Final = workload(
         Column("Framework", ".spec.framework", description="By what its pods find each other."),
         Column("Pods", ".status.wanted", "integer", description="Pods that it was given."),
         Column("Running", ".status.running", "integer", description="Pods that run."),
-        STATUS,
-        AGE,
-        *WIDE,
     ),
 )
