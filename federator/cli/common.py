@@ -156,6 +156,12 @@ async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], A
     return await with_host(kubeconfig, context, after_banner)
 
 
+def finish(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[bool]]) -> None:
+    """Runs `with_federation`; exit 1 when `work` says that not all is well."""
+    if not run(with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
 async def print_banner(client: Any) -> "Banner":
     """Prints the banner on stderr and returns it."""
     from federator.hub.query import banner

@@ -1,7 +1,6 @@
 """`federator cluster add|check|conform|renew|grant|cordon|uncordon|drain|undrain|declare-dead|
 trust|remove|list`: the members of the federation."""
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,11 +40,7 @@ cluster.add_command(conforming.conform)
 @click.option(
     "--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME)."
 )
-@click.option(
-    "--member-kubeconfig",
-    default="",
-    help="Kubeconfig with that context (default: that of the host).",
-)
+@conforming.member_kubeconfig_option
 @click.option(
     "--label", "labels", multiple=True, help="key=value, for policies to select and spread by."
 )
@@ -153,11 +148,7 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
 
         async def at_member(client: "Client") -> bool:
             examination = await joining.examine(client, time.time())
-            pinned = membercluster.recorded_uid(obj)
-            if pinned and pinned != examination.uid:
-                common.fail(
-                    f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}"
-                )
+            conforming.refuse_other(obj, examination.uid)
             report(examination)
             conforms = await conforming.compared(
                 host, client, raw.text_map(obj["metadata"], "labels")
@@ -168,8 +159,7 @@ def check(name: str, member_context: str, strict: bool, kubeconfig: str, context
         there = await common.with_host(kubeconfig, member_context, at_member)
         return there and fit and (safe or not strict)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
@@ -193,19 +183,14 @@ def report(examination: "Examination") -> None:
 
 @cluster.command()
 @click.argument("name")
-@click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
-@click.option(
-    "--member-kubeconfig",
-    default="",
-    help="Kubeconfig with that context (default: that of the host).",
-)
+@conforming.member_context_option
+@conforming.member_kubeconfig_option
 @common.connection_options
 def renew(
     name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str
 ) -> None:
     """Give the hub a new token of its account in a joined member, and its rights there as `add`
     does: after an outage in which the old token expired, or when the token may have leaked."""
-    from federator.api import membercluster
     from federator.cli.clusters import contexts, joining
     from federator.kinds import registry
 
@@ -215,9 +200,7 @@ def renew(
         obj = await host.get(registry.KINDS["MemberCluster"].ref("", name))
 
         async def at_member(client: "Client") -> None:
-            uid, pinned = await client.kube_system_uid(), membercluster.recorded_uid(obj)
-            if pinned and pinned != uid:
-                common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+            conforming.refuse_other(obj, await client.kube_system_uid())
             token = await joining.hub_account(client)
             if not token:
                 common.fail("this cluster issues no tokens for service accounts")
@@ -275,8 +258,7 @@ def grant(names: tuple[str, ...], all_members: bool, kubeconfig: str, context: s
             )
         return well
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 @cluster.command()
@@ -408,8 +390,7 @@ def remove(
             return True
         return await _await_removal(host, obj, timeout)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 async def _await_removal(host: "Client", obj: Mapping[str, Any], timeout_s: float) -> bool:

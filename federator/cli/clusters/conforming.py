@@ -1,6 +1,5 @@
 """`federator cluster conform`: brings a cluster up to the ClusterStandards that are for it."""
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
+    from federator.api.raw import Obj
     from federator.kube.client import Client
 
 
@@ -23,15 +23,29 @@ wait_option = click.option(
     help="Seconds that the cluster and what its standards ask for may take to come up.",
 )
 
-
-@click.command()
-@click.argument("name")
-@click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
-@click.option(
+member_context_option = click.option(
+    "--member-context", "-C", default="", help="Context of the cluster (default: NAME)."
+)
+member_kubeconfig_option = click.option(
     "--member-kubeconfig",
     default="",
     help="Kubeconfig with that context (default: that of the host).",
 )
+
+
+def refuse_other(member: "Obj", uid: str) -> None:
+    """Ends the command where the cluster with this uid is not the one that joined."""
+    from federator.api import membercluster
+
+    pinned, name = membercluster.recorded_uid(member), member["metadata"]["name"]
+    if pinned and pinned != uid:
+        common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+
+
+@click.command()
+@click.argument("name")
+@member_context_option
+@member_kubeconfig_option
 @click.option("--dry-run", is_flag=True, help="Say what differs; change nothing.")
 @wait_option
 @common.connection_options
@@ -46,7 +60,7 @@ def conform(
 ) -> None:
     """Apply in a joined cluster what its ClusterStandards ask for, with your own rights there, wait
     until it is at work, and compare. Exit 1: something is missing, differs or is not ready."""
-    from federator.api import membercluster, raw
+    from federator.api import raw
     from federator.kinds import registry
 
     async def work(host: "Client") -> bool:
@@ -54,9 +68,7 @@ def conform(
         labels = raw.text_map(obj["metadata"], "labels")
 
         async def at_member(client: "Client") -> bool:
-            pinned, uid = membercluster.recorded_uid(obj), await client.kube_system_uid()
-            if pinned and pinned != uid:
-                common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+            refuse_other(obj, await client.kube_system_uid())
             if not dry_run:
                 await bring_up(host, client, labels, wait_s)
             return await compared(host, client, labels)
@@ -64,8 +76,7 @@ def conform(
         where = member_kubeconfig or kubeconfig, member_context or name
         return await common.with_host(*where, at_member)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 async def bring_up(

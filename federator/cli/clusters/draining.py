@@ -6,7 +6,6 @@ watching and nothing else.
 objects say of the fleet.
 """
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -119,8 +118,7 @@ def drain(
             )
         return well and ended and not watch.refused
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 @click.command()
@@ -147,8 +145,7 @@ def undrain(names: tuple[str, ...], selector: str, kubeconfig: str, context: str
         done = await _each(chosen, lambda obj: undrained(host, obj))
         return not missing and len(done) == len(chosen)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 def _why_not_undrained(obj: Mapping[str, Any]) -> str:
@@ -240,8 +237,7 @@ def _say_lost(
             return False
         return not watch.refused
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 def _silence(obj: Mapping[str, Any]) -> str:

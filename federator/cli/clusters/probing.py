@@ -1,7 +1,6 @@
 """`federator probe run` and `status`: a request is an annotation of the MemberCluster, the hub does
 the work, and the result is in its status."""
 
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -80,8 +79,7 @@ def run_probes(
         passed = complete and all(result == "Passed" for result in results)
         return passed and len(asked) == len(chosen)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 @probe.command()
@@ -96,8 +94,7 @@ def status(names: tuple[str, ...], output: str, kubeconfig: str, context: str) -
         _print(chosen, output)
         return all(probe_of(obj).get("result") != "Failed" for obj in chosen)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 async def _clusters(host: "Client") -> list[Obj]:

@@ -1,7 +1,6 @@
 """`federator wait KIND/NAME... --for=GOAL`: waits until workloads reach a goal, or cannot reach
 it."""
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -50,8 +49,7 @@ def wait(
     async def work(client: "Client") -> bool:
         return await reached(client, targets, where, goal, timeout)
 
-    if not common.run(common.with_federation(kubeconfig, context, work)):
-        sys.exit(1)
+    common.finish(kubeconfig, context, work)
 
 
 async def reached(

@@ -63,11 +63,10 @@ class Applied:
     conflicts: list[Conflict]
 
 
-def track(  # noqa: PLR0917 - the order of a write: before, after, manager, how, what, when, where
+def track(  # noqa: PLR0917 - the order of a write: before, after, manager, what, when, where
     old: Object | None,
     new: Object,
     manager: str,
-    operation: str,
     info: ResourceInfo,
     now: str,
     subresource: str = "",
@@ -107,7 +106,7 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, manager, how,
     kept = managers.without(entries, fieldsets.union(changed or LEAF, removed or LEAF))
     own = _ownable(changed) if changed is not None else None
     if own is not None:
-        writer = managers.identity(manager, operation, info, subresource)
+        writer = managers.identity(manager, "Update", info, subresource)
         kept = managers.with_update(kept, own, writer, now)
     return managers.in_order(managers.capped(kept))
 
@@ -212,7 +211,7 @@ def apply(  # noqa: PLR0917 - as `track`
     stored: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
     entries = stored
     if live is not None and not stored:
-        entries = track(None, live, "before-first-apply", "Update", info, now, subresource)
+        entries = track(None, live, "before-first-apply", info, now, subresource)
     before = next((entry for entry in entries if managers.is_by(entry, writer)), None)
     others = [entry for entry in entries if entry is not before]
     config = _configured(applied, info, subresource)

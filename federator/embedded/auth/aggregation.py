@@ -107,7 +107,7 @@ class Aggregation:
         fresh = {**role, "rules": rules}
         if role["metadata"].get("managedFields"):
             now = self._store.clock.rfc3339()
-            fields = ownership.track(role, fresh, _MANAGER, "Update", self._roles, now)
+            fields = ownership.track(role, fresh, _MANAGER, self._roles, now)
             fresh["metadata"] = {**role["metadata"], "managedFields": fields}
         self._store.update(self._roles, fresh)
         return True

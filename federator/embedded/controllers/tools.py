@@ -90,7 +90,7 @@ class Tools:
             metadata = {**metadata, "annotations": annotations}
         fresh = {**obj, "metadata": metadata, "status": status}
         if metadata.get("managedFields"):
-            entries = ownership.track(obj, fresh, manager, "Update", resource, self.now(), "status")
+            entries = ownership.track(obj, fresh, manager, resource, self.now(), "status")
             fresh["metadata"] = {**metadata, "managedFields": entries}
         return self.store.update(resource, fresh, same_generation=True)
 

@@ -418,7 +418,7 @@ def _own(
         return
     # The manager of a scale request is recorded without a time, as on a real server.
     now = "" if subresource == "scale" else ctx.clock.rfc3339()
-    fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, now, subresource)
+    fields: list[Any] = ownership.track(old, fresh, opts.manager, info, now, subresource)
     if fields:
         fresh["metadata"]["managedFields"] = fields
     else:

@@ -128,7 +128,6 @@ OBJECTS = {
 FACTS = {
     "PinterestService": (
         Unit.REPLICAS,
-        False,
         30,
         30,
         "homefeed",
@@ -140,7 +139,6 @@ FACTS = {
     ),
     "PinterestJobSet": (
         Unit.SHARDS,
-        True,
         400,
         100,
         "shop",
@@ -152,7 +150,6 @@ FACTS = {
     ),
     "PinterestDaemon": (
         Unit.REPLICAS,
-        False,
         1,
         1,
         "shop",
@@ -164,7 +161,6 @@ FACTS = {
     ),
     "PinterestTrainingJob": (
         Unit.SHARDS,
-        True,
         1,
         1,
         "shop",
@@ -176,7 +172,6 @@ FACTS = {
     ),
     "PinterestStatefulSet": (
         Unit.REPLICAS,
-        False,
         9,
         9,
         "shop",
@@ -188,7 +183,6 @@ FACTS = {
     ),
     "PinterestNativeCronJob": (
         Unit.REPLICAS,
-        False,
         4,
         4,
         "shop",
@@ -198,7 +192,7 @@ FACTS = {
         "default",
         1 << 20,
     ),
-    "Deployment": (Unit.REPLICAS, False, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
+    "Deployment": (Unit.REPLICAS, 8, 8, "shop", Tier.ON_DEMAND, 0, False, "", 4),
 }
 
 
@@ -207,7 +201,6 @@ def test_each_kind_tells_what_placement_asks(kind: str) -> None:
     row, obj = registry.verbs_of(kind), OBJECTS[kind]
     assert FACTS[kind] == (
         row.unit,
-        row.whole,
         row.count(obj),
         row.slots(obj),
         row.project(obj),

@@ -87,7 +87,7 @@ def _perform(step: Step, live: dict[str, Any] | None) -> dict[str, Any]:
             fresh["metadata"].update(
                 {key: live["metadata"][key] for key in VOLATILE if key in live["metadata"]}
             )
-        fields = ownership.track(live, fresh, manager, "Update", info, NOW)
+        fields = ownership.track(live, fresh, manager, info, NOW)
         fresh["metadata"].pop("managedFields", None)
         if fields:
             fresh["metadata"]["managedFields"] = fields

@@ -28,13 +28,13 @@ def _config(data: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
 def _tracked(
     old: dict[str, Any] | None, new: dict[str, Any], manager: str, now: str = THEN
 ) -> dict[str, Any]:
-    fields = ownership.track(old, new, manager, "Update", MAPS, now)
+    fields = ownership.track(old, new, manager, MAPS, now)
     return {**new, "metadata": {**new["metadata"], "managedFields": fields}}
 
 
 def test_equal_ownership_is_one_object_in_memory() -> None:
-    first = ownership.track(None, _config({"a": "1"}), "m", "Update", MAPS, THEN)
-    second = ownership.track(None, _config({"a": "2"}), "m", "Update", MAPS, THEN)
+    first = ownership.track(None, _config({"a": "1"}), "m", MAPS, THEN)
+    second = ownership.track(None, _config({"a": "2"}), "m", MAPS, THEN)
     assert first[0]["fieldsV1"] is second[0]["fieldsV1"]
 
 
@@ -43,14 +43,14 @@ def test_shared_sub_trees_are_not_looked_into() -> None:
     old = _tracked(None, _config(data), "m")
     new = {**old, "metadata": {**old["metadata"], "labels": {"x": "y"}}}
     assert fieldsets.compare(old["data"], new["data"], MAPS.node.fields["data"]) == (None, None)
-    fields = ownership.track(old, new, "other", "Update", MAPS, THEN)
+    fields = ownership.track(old, new, "other", MAPS, THEN)
     assert [entry["manager"] for entry in fields] == ["m", "other"]
 
 
 def test_write_that_changes_nothing_leaves_owners_and_times() -> None:
     old = _tracked(None, _config({"a": "1"}), "m")
     assert (
-        ownership.track(old, _config({"a": "1"}), "other", "Update", MAPS, "2026-01-02T00:00:00Z")
+        ownership.track(old, _config({"a": "1"}), "other", MAPS, "2026-01-02T00:00:00Z")
         == (old["metadata"]["managedFields"])
     )
 
@@ -69,7 +69,7 @@ def test_many_writers_are_merged_into_ancient_changes() -> None:
 
 def test_object_without_owners_stays_without_until_somebody_applies() -> None:
     live = _config({"a": "1"})
-    assert ownership.track(live, _config({"a": "2"}), "m", "Update", MAPS, THEN) == []
+    assert ownership.track(live, _config({"a": "2"}), "m", MAPS, THEN) == []
     merged = ownership.apply(live, _config({"b": "1"}), "m", False, MAPS, THEN)
     assert [entry["manager"] for entry in merged.obj["metadata"]["managedFields"]] == [
         "m",
@@ -85,11 +85,9 @@ def test_status_is_owned_apart_from_the_rest() -> None:
         "metadata": {"name": "w"},
         "spec": {"color": "red"},
     }
-    old["metadata"]["managedFields"] = ownership.track(
-        None, old, "spec-writer", "Update", info, THEN
-    )
+    old["metadata"]["managedFields"] = ownership.track(None, old, "spec-writer", info, THEN)
     new = {**old, "spec": {"color": "green"}, "status": {"note": "x"}}
-    fields = ownership.track(old, new, "status-writer", "Update", info, THEN, "status")
+    fields = ownership.track(old, new, "status-writer", info, THEN, "status")
     assert [
         (entry["manager"], entry.get("subresource"), sorted(entry["fieldsV1"])) for entry in fields
     ] == [

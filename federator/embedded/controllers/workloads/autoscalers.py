@@ -82,7 +82,7 @@ class Autoscalers(Keyed):
         metadata = target["metadata"]
         if metadata.get("managedFields"):
             entries = ownership.track(
-                target, fresh, MANAGER, "Update", self._targets, self._tools.now(), "scale"
+                target, fresh, MANAGER, self._targets, self._tools.now(), "scale"
             )
             fresh["metadata"] = {**metadata, "managedFields": entries}
         self._tools.store.update(self._targets, fresh)
