@@ -118,7 +118,7 @@ def _check_parents(drafts: Drafts) -> None:
             message = (
                 f"is {above}, and no FederatedQuota of that name is given; add it or correct it"
             )
-            raise BadInput(item.origin, item.title, [FieldError("spec.parent", message)])
+            raise item.bad("spec.parent", message)
 
 
 def _leave_repeated(drafts: Drafts) -> None:

@@ -142,7 +142,7 @@ def check_selector(item: Item, template: raw.Obj) -> None:
     """Raises BadInput when the selector does not choose the pods of the template."""
     chosen = raw.at(item.obj, "spec", "selector")
     if chosen is None:
-        raise BadInput(item.origin, item.title, [FieldError("spec.selector", "is required")])
+        raise item.bad("spec.selector", "is required")
     try:
         matches = selectors.from_dict(chosen, "spec.selector").matches(
             raw.text_map(template, "metadata", "labels")
@@ -150,8 +150,7 @@ def check_selector(item: Item, template: raw.Obj) -> None:
     except FieldError as bad:
         raise BadInput(item.origin, item.title, [bad]) from None
     if not matches:
-        problem = FieldError("spec.template.metadata.labels", "must be matched by spec.selector")
-        raise BadInput(item.origin, item.title, [problem])
+        raise item.bad("spec.template.metadata.labels", "must be matched by spec.selector")
 
 
 def _strategy(item: Item) -> dict[str, Any]:

@@ -107,6 +107,10 @@ class Item:
         shown = self.name or f"{raw.text(self.obj, 'metadata', 'generateName')}*"
         return f"{self.kind}/{shown}"
 
+    def bad(self, path: str, message: str) -> BadInput:
+        """The error for a field of this object."""
+        return BadInput(self.origin, self.title, [FieldError(path, message)])
+
     def is_a(self, api_version: str, kind: str) -> bool:
         return (self.api_version, self.kind) == (api_version, kind)
 

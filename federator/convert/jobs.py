@@ -15,11 +15,10 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, templates
-from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds.cronjob import schema as cron
 from federator.kinds.jobset import schema
 from federator.kinds.shared import workloads
-from federator.model.errors import FieldError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
 SHARD_LINE: Final = f"export {INDEX}=$((SHARD_BASE + {INDEX}))\n"
@@ -139,7 +138,7 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
     spec = raw.mapping(item.obj, "spec")
     jobs = raw.objects(spec, "replicatedJobs")
     if not jobs:
-        raise BadInput(item.origin, item.title, [FieldError("spec.replicatedJobs", "is required")])
+        raise item.bad("spec.replicatedJobs", "is required")
     if len(jobs) > 1:
         named = listed([raw.text(job, "name") for job in jobs])
         raise Together(
@@ -285,11 +284,7 @@ def _least(meta: dict[str, Any], slots: int) -> int:
 def _count(item: Item, spec: Obj, name: str, path: str, *, default: int) -> int:
     value = spec.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadInput(
-            item.origin,
-            item.title,
-            [FieldError(f"{path}.{name}", "must be an integer, and not below 0")],
-        )
+        raise item.bad(f"{path}.{name}", "must be an integer, and not below 0")
     return value
 
 

@@ -162,8 +162,7 @@ def _settings(drafts: Drafts, every: Iterable[Item]) -> Settings:
             try:
                 result = yaml.safe_load(text)
             except yaml.YAMLError as bad:
-                problem = FieldError(f"data.{SETTINGS}", f"is no YAML: {bad}")
-                raise BadInput(item.origin, item.title, [problem]) from None
+                raise item.bad(f"data.{SETTINGS}", f"is no YAML: {bad}") from None
             return Settings.of(result if isinstance(result, dict) else {})
     weighed = any(raw.at(item.obj, "spec", "fairSharing") is not None for item in every)
     return Settings(fair=weighed)
@@ -212,8 +211,7 @@ def _selected(queue: Item, labels: Mapping[str, str] | None) -> bool:
     try:
         return selectors.from_dict(selector).matches(labels)
     except FieldError as bad:
-        problem = FieldError(f"spec.namespaceSelector.{bad.path}", bad.message)
-        raise BadInput(queue.origin, queue.title, [problem]) from None
+        raise queue.bad(f"spec.namespaceSelector.{bad.path}", bad.message) from None
 
 
 def _check(obj: dict[str, Any], item: Item | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.convert.drafts import BadInput, Item
+from federator.convert.drafts import Item
 from federator.convert.kueueflavors import Flavors
 from federator.kinds import registry
 from federator.model import names
@@ -329,8 +329,7 @@ def _weight_of(item: Item | None) -> Fraction:
     try:
         return Fraction(quantity.from_json(value).nanos, 10**9)
     except FieldError as bad:
-        problem = FieldError("spec.fairSharing.weight", bad.message)
-        raise BadInput(item.origin, item.title, [problem]) from None
+        raise item.bad("spec.fairSharing.weight", bad.message) from None
 
 
 def _groups(item: Item | None) -> Sequence[Obj]:
@@ -351,4 +350,4 @@ def _amount(item: Item | None, resource: str, value: Any) -> Resources:
     except FieldError as error:
         assert item is not None
         path = f"spec.resourceGroups: nominalQuota of {error.path or resource}"
-        raise BadInput(item.origin, item.title, [FieldError(path, error.message)]) from None
+        raise item.bad(path, error.message) from None

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds.kind import LONGEST_WORKLOAD_NAME
 from federator.kinds.service import schema
 from federator.kinds.statefulset import schema as stateful
 from federator.kinds.training import schema as training
-from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
 MAX_FURTHER: Final = 8
@@ -259,8 +258,7 @@ def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
 
 def _port(port: Obj, index: int, item: Item, draft: Draft) -> dict[str, Any]:
     if not raw.integer(port, "port"):
-        problem = FieldError(f"spec.ports[{index}].port", "must be an integer from 1 to 65535")
-        raise BadInput(item.origin, item.title, [problem])
+        raise item.bad(f"spec.ports[{index}].port", "must be an integer from 1 to 65535")
     names = ["name", "port", "targetPort", "protocol", "appProtocol", "nodePort"]
     only_fields(port, frozenset(names), {}, f"spec.ports[{index}]")
     if item.live and raw.text(item.obj, "spec", "type") == "LoadBalancer":

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.convert import deployments, templates
-from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, only_fields
 from federator.kinds.statefulset import schema
-from federator.model.errors import FieldError
 
 _KNOWN: Final = frozenset(
     {
@@ -86,8 +85,7 @@ def _claims(item: Item) -> list[dict[str, Any]]:
         only_fields(claim, _CLAIM_FIELDS, {}, path)
         meta = raw.mapping(claim, "metadata")
         if not raw.text(meta, "name"):
-            problem = FieldError(f"{path}.metadata.name", "is required")
-            raise BadInput(item.origin, item.title, [problem])
+            raise item.bad(f"{path}.metadata.name", "is required")
         kept = {name: meta[name] for name in _CLAIM_META if meta.get(name)}
         spec = {
             name: value

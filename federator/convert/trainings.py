@@ -13,10 +13,9 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, jobs, templates
-from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, only_fields
 from federator.kinds.shared import workloads
 from federator.kinds.training import schema
-from federator.model.errors import FieldError
 
 _OTHER: Final = "jobset.sigs.k8s.io/"
 _SET_FIELDS: Final = frozenset(
@@ -102,8 +101,7 @@ def draft_trainjob(item: Item, drafts: Drafts) -> Draft:
     job = _trainer_job(inner, runtime)
     nodes = trainer.get("numNodes", rule.get("numNodes", 1))
     if type(nodes) is not int or nodes < 1:
-        problem = FieldError("spec.trainer.numNodes", "must be an integer, and not below 1")
-        raise BadInput(item.origin, item.title, [problem])
+        raise item.bad("spec.trainer.numNodes", "must be an integer, and not below 1")
     variables = _jax(item, raw.text(job, "name"), nodes) if "jax" in rule else []
     _as_trainer(job, trainer, nodes, variables)
     if raw.flag(spec, "suspend"):
