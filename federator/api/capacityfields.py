@@ -15,7 +15,6 @@ from pydantic import Field
 
 from federator.api import namespacefields, placementfields, raw
 from federator.api.common import (
-    ATOMIC,
     Amount,
     Amounts,
     Count,
@@ -26,6 +25,8 @@ from federator.api.common import (
     Seq,
     ShortText,
     list_map,
+    many,
+    named,
 )
 from federator.api.namespacefields import MAX_NAMESPACES, NamespaceFields
 from federator.api.placementfields import TolerationFields
@@ -85,9 +86,7 @@ class Shape(Model):
     """Effective request of one pod, runtime support included."""
     selector: Annotated[str, Field(max_length=16384)] = ""
     """Node selector and required node affinity, as canonical JSON; empty for none."""
-    tolerations: Annotated[
-        list[TolerationFields], Field(max_length=64, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    tolerations: list[TolerationFields] = many(64)
     """Taints of nodes that it accepts."""
     one_per_node: bool | None = None
     """Whether two copies may not share a node."""
@@ -110,9 +109,7 @@ class PartFields(Shape):
 class GangShape(Shape):
     """One copy, which is a gang of pods where it has parts."""
 
-    parts: Annotated[list[PartFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    parts: list[PartFields] = many(64)
     """The pods of a gang, which are placed together; empty for a single pod."""
 
 
@@ -129,9 +126,7 @@ class NodeRowFields(Model):
     """GPU model; empty without GPUs."""
     family: Annotated[str, Field(max_length=MAX_LOOK)] = ""
     """Family of the machine."""
-    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    taints: list[TaintFields] = many(32)
     """Their taints."""
 
 
@@ -157,26 +152,17 @@ class CapacityFields(Model):
     """Nodes that can take pods."""
     summary: ShortText = ""
     """One line for tables."""
-    nodes: Annotated[list[NodeRowFields], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    nodes: list[NodeRowFields] = many(MAX_ROWS)
     """Free nodes by look."""
-    copies: Annotated[dict[str, Amount], Field(max_length=MAX_ROWS)] = Field(default_factory=dict)
+    copies: dict[str, Amount] = named(MAX_ROWS)
     """How many copies of each shape fit, by the shape's id."""
-    waiting: Annotated[
-        list[WaitingFields], Field(max_length=MAX_WAITING, json_schema_extra=list_map("id"))
-    ] = Field(default_factory=list)
+    waiting: list[WaitingFields] = many(MAX_WAITING, list_map("id"))
     """Pods that no node has room for, by shape, those with most copies first: an autoscaler adds
     nodes for them."""
-    machines: Annotated[
-        dict[Annotated[str, Field(max_length=63)], Amount], Field(max_length=MAX_MACHINES)
-    ] = Field(default_factory=dict)
+    machines: dict[Annotated[str, Field(max_length=63)], Amount] = named(MAX_MACHINES)
     """Nodes by instance type (label node.kubernetes.io/instance-type), with those that are not
     ready."""
-    namespaces: Annotated[
-        list[NamespaceFields],
-        Field(max_length=MAX_NAMESPACES, json_schema_extra=list_map("name")),
-    ] = Field(default_factory=list)
+    namespaces: list[NamespaceFields] = many(MAX_NAMESPACES, list_map("name"))
     """Namespaces with ResourceQuotas or LimitRanges that concern pods, by name."""
     as_of: Moment | None = None
     """When these figures last changed."""

@@ -16,6 +16,8 @@ from federator.api.common import (
     Model,
     Seq,
     list_map,
+    many,
+    named,
     rules,
 )
 from federator.api.raw import Obj
@@ -38,9 +40,7 @@ MAX_VERSION: Final = 40
 class Spec(Model):
     """What the hub wants to know."""
 
-    shapes: Annotated[list[Shape], Field(max_length=MAX_ROWS, json_schema_extra=list_map("id"))] = (
-        Field(default_factory=list)
-    )
+    shapes: list[Shape] = many(MAX_ROWS, list_map("id"))
     """Shapes to answer exactly, in status.copies."""
 
 
@@ -49,21 +49,16 @@ class Status(CapacityFields):
 
     observed_generation: Amount = 0
     """The newest generation with answers for all its shapes."""
-    highest: Annotated[
-        dict[Annotated[str, Field(max_length=64)], Seq], Field(max_length=MAX_HIGHEST)
-    ] = Field(default_factory=dict)
+    highest: dict[Annotated[str, Field(max_length=64)], Seq] = named(MAX_HIGHEST)
     """Highest seq of slices that were obeyed here, by uid of the workload: an older one that comes
     late is refused."""
     forgotten_seq: Seq = 0
     """Slices of workloads that highest does not name are refused up to this seq, unless they were
     obeyed before."""
-    slice_versions: Annotated[
-        dict[
-            Annotated[str, Field(max_length=63)],
-            Annotated[str, Field(max_length=MAX_VERSION, pattern="^[0-9]*$")],
-        ],
-        Field(max_length=MAX_KINDS),
-    ] = Field(default_factory=dict)
+    slice_versions: dict[
+        Annotated[str, Field(max_length=63)],
+        Annotated[str, Field(max_length=MAX_VERSION, pattern="^[0-9]*$")],
+    ] = named(MAX_KINDS)
     """Resource version up to which the member process had seen the slices of each kind: a slice
     that was written later is not subtracted yet, even when includesSeq is higher than its seq."""
     expander: Expander = ""

@@ -21,6 +21,7 @@ from federator.api.common import (
     Labels,
     LabelValue,
     Model,
+    many,
     rules,
 )
 from federator.api.raw import Obj
@@ -60,9 +61,7 @@ class Expression(Model):
     """The label's key."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the values are compared."""
-    values: Annotated[list[LabelValue], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    values: list[LabelValue] = many(64)
     """Values for In and NotIn; empty for the others."""
 
     @model_validator(mode="after")
@@ -77,9 +76,7 @@ class Selector(Model):
 
     match_labels: Labels = Field(default_factory=dict)
     """Labels with exactly these values."""
-    match_expressions: Annotated[
-        list[Expression], Field(max_length=16, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    match_expressions: list[Expression] = many(16)
     """Requirements beyond equality."""
 
 
@@ -132,19 +129,13 @@ class AlternativeFields(Model):
     """One alternative: all of its fields must admit the cluster. What is left out does not
     restrict."""
 
-    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    names: list[ClusterName] = many(1000, LIST_SET)
     """Only these clusters; empty for all."""
-    exclude: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
+    exclude: list[ClusterName] = many(1000, LIST_SET)
     """Never these clusters."""
     selector: Selector | None = None
     """Only clusters with these labels."""
-    properties: Annotated[list[PropertyTerm], Field(max_length=16, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    properties: list[PropertyTerm] = many(16)
     """Required terms over properties of the cluster."""
 
 
@@ -187,13 +178,9 @@ class PreferenceFields(Model):
 class ClusterChoice(AlternativeFields):
     """Which clusters may be used. What is left out does not restrict."""
 
-    any_of: Annotated[list[AlternativeFields], Field(max_length=8, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    any_of: list[AlternativeFields] = many(8)
     """Beside the fields above, at least one of these must admit the cluster."""
-    preferences: Annotated[
-        list[PreferenceFields], Field(max_length=16, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    preferences: list[PreferenceFields] = many(16)
     """Which clusters are better than others, with weights. They decide where fewer clusters are
     used than may be: maxClusters, minPerCluster, strategy Pack, and gangs."""
 

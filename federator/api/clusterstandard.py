@@ -16,6 +16,7 @@ from federator.api.common import (
     ShortText,
     TierName,
     list_map,
+    many,
     rules,
 )
 from federator.api.raw import Obj
@@ -78,9 +79,7 @@ class WorkloadProbe(Model):
     probe. A cluster that is ready when the gate is set is not affected until it is not ready."""
     every_seconds: Annotated[int, Field(ge=PROBE_EVERY_MIN_S, le=604_800)] | None = None
     """How often a cluster is probed; as hub.workload_probe_interval_s says when left out."""
-    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    tiers: list[TierName] = many(3, LIST_SET)
     """Tiers that are probed; all that the cluster takes when empty."""
 
 
@@ -105,9 +104,7 @@ class Spec(Model):
     """Kinds that must be served, wherever they come from."""
     daemons: Annotated[list[NodeDaemon], Field(max_length=64)] = Field(default_factory=list)
     """DaemonSets that must be ready on every node."""
-    probes: Annotated[list[Probe], Field(max_length=32, json_schema_extra=list_map("name"))] = (
-        Field(default_factory=list)
-    )
+    probes: list[Probe] = many(32, list_map("name"))
     """Paths that must answer."""
     workload_probe: WorkloadProbe | None = None
     """Probe workloads that the hub runs there, on a schedule or before the cluster takes work."""

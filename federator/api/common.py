@@ -71,6 +71,16 @@ LIST_SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 
 
+def many(most: int, extra: dict[str, Any] = ATOMIC) -> Any:
+    """The default of a list of at most so many entries that may be left out."""
+    return Field(default_factory=list, max_length=most, json_schema_extra=extra)
+
+
+def named(most: int) -> Any:
+    """The default of at most so many entries by name that may be left out."""
+    return Field(default_factory=dict, max_length=most)
+
+
 def _quantity(value: int | str) -> int | str:
     try:
         parsed = quantity.from_json(value)

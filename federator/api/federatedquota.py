@@ -10,7 +10,6 @@ from pydantic_core import PydanticCustomError
 from federator.api import doorfields, raw
 from federator.api.clusterchoice import Selector, selector_of
 from federator.api.common import (
-    ATOMIC,
     LIST_SET,
     Amount,
     Amounts,
@@ -22,6 +21,7 @@ from federator.api.common import (
     ObjectName,
     Owner,
     ShortText,
+    many,
     rules,
 )
 from federator.api.raw import Obj
@@ -183,10 +183,9 @@ class PreemptionRules(Model):
 class FairSharing(Model):
     """Rules under ordering FairShare."""
 
-    preemption_strategies: Annotated[
-        list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]],
-        Field(max_length=2, json_schema_extra=ATOMIC),
-    ] = Field(default_factory=list)
+    preemption_strategies: list[Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]] = (
+        many(2)
+    )
     """Rules by which a victim is selected, tried in this order; both when empty. The preemptor's
     share is at most what the victim's account has left, or less than what that account has."""
 
@@ -240,22 +239,14 @@ class Spec(doorfields.DoorFields):
     )
     """Of its projects where the order is decided by what each uses: with 2, twice the use counts
     like that of others. With 0 they come after all that have a weight. 1 when left out."""
-    projects: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]],
-        Field(max_length=256, json_schema_extra=LIST_SET),
-    ] = Field(default_factory=list)
+    projects: list[Annotated[str, Field(min_length=1, max_length=63)]] = many(256, LIST_SET)
     """Projects that are charged to this account."""
-    namespaces: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]],
-        Field(max_length=256, json_schema_extra=LIST_SET),
-    ] = Field(default_factory=list)
+    namespaces: list[Annotated[str, Field(min_length=1, max_length=63)]] = many(256, LIST_SET)
     """Namespaces bound to these projects; workloads of other namespaces may not name them. Every
     namespace when empty."""
     tiers: Tiers | None = None
     """Limits by tier."""
-    domains: Annotated[list[DomainLimits], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    domains: list[DomainLimits] = many(32)
     """Limits in parts of the fleet, in the order in which they are tried: a workload gets all that
     they limit in one of them."""
     domain_choice: DomainChoice | None = None
@@ -336,16 +327,13 @@ class Status(Model):
     while there are none."""
     summary: ShortText = ""
     """One line for tables."""
-    usage: Annotated[
-        list[TierUsage],
-        Field(
-            max_length=8,
-            json_schema_extra={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["tier"],
-            },
-        ),
-    ] = Field(default_factory=list)
+    usage: list[TierUsage] = many(
+        8,
+        {
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["tier"],
+        },
+    )
     """Usage by tier."""
 
 

@@ -17,7 +17,6 @@ from federator.api import (
 )
 from federator.api.capacityfields import CapacityFields, TaintFields
 from federator.api.common import (
-    ATOMIC,
     LIST_SET,
     OPERATOR_APIS,
     WORKLOAD_APIS,
@@ -30,6 +29,7 @@ from federator.api.common import (
     ShortText,
     TierName,
     list_map,
+    many,
     rules,
 )
 from federator.api.maintenance import WINDOWS_MAX
@@ -153,9 +153,7 @@ class Spec(StatedFields):
         default=None, alias="clusterUID"
     )
     """Uid of the cluster's kube-system namespace, pinned when it joins."""
-    taints: Annotated[
-        list[TaintFields], Field(max_length=32, json_schema_extra=list_map("key", "effect"))
-    ] = Field(default_factory=list)
+    taints: list[TaintFields] = many(32, list_map("key", "effect"))
     """Keep away work that does not tolerate them."""
     usable: Annotated[str, Field(max_length=8, pattern=r"^(100(\.0)?|[0-9]{1,2}(\.[0-9])?)%$")] = (
         "100%"
@@ -180,19 +178,12 @@ class Spec(StatedFields):
     the cluster is reachable again."""
     drain: Drain | None = None
     """Moves what is there to other clusters, at a pace, and keeps new work away."""
-    maintenance: Annotated[
-        list[Maintenance], Field(max_length=WINDOWS_MAX, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    maintenance: list[Maintenance] = many(WINDOWS_MAX)
     """Windows in which people work on the cluster: nothing new is sent there before and during
     one."""
-    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    tiers: list[TierName] = many(3, LIST_SET)
     """Tiers that are welcome; all when empty."""
-    projects: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=63)]],
-        Field(max_length=256, json_schema_extra=LIST_SET),
-    ] = Field(default_factory=list)
+    projects: list[Annotated[str, Field(min_length=1, max_length=63)]] = many(256, LIST_SET)
     """Projects that are welcome; all when empty."""
     take_over_from: Annotated[str, Field(max_length=64)] | None = None
     """Uid of a host that this host replaces permanently: the cluster's slices are this host's from
@@ -238,9 +229,7 @@ class DrainProgress(Model):
     """Copies that got another place in the last minute, over all drains."""
     estimated_end: Moment | None = None
     """When it would be done at this pace; absent when nothing moves."""
-    stays: Annotated[
-        list[StayingWorkload], Field(max_length=DRAIN_STAYS_MAX, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    stays: list[StayingWorkload] = many(DRAIN_STAYS_MAX)
     """Workloads that cannot leave now, the largest first."""
 
 
@@ -259,9 +248,7 @@ class Status(Model):
     records this host."""
     version: ShortText = ""
     """Version of its API server."""
-    apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    apis: list[ShortText] = many(64, LIST_SET)
     """Workload kinds that it serves in a compatible schema, as Kind.group, and kinds of operators
     that workloads can become there."""
     slices: Amount = 0
@@ -276,22 +263,15 @@ class Status(Model):
     unknown_slices: Amount = 0
     """Slices of this fleet that no workload and no decision of the host accounts for; they are left
     as they are."""
-    forgotten: Annotated[
-        list[ForgottenWorkload],
-        Field(max_length=FORGOTTEN_MAX, json_schema_extra=list_map("workloadUID")),
-    ] = Field(default_factory=list)
+    forgotten: list[ForgottenWorkload] = many(FORGOTTEN_MAX, list_map("workloadUID"))
     """Slices that are removed from the cluster as soon as it is reachable again. The deletion of
     their workloads did not wait for that."""
     drain: DrainProgress | None = None
     """How far its drain is, or the failover from it when it was declared dead; absent without
     one."""
-    taints: Annotated[
-        list[HubTaint], Field(max_length=8, json_schema_extra=list_map("key", "effect"))
-    ] = Field(default_factory=list)
+    taints: list[HubTaint] = many(8, list_map("key", "effect"))
     """Taints that the hub has set itself; those of people are in spec.taints."""
-    taint_times: Annotated[
-        list[TaintTime], Field(max_length=32, json_schema_extra=list_map("key"))
-    ] = Field(default_factory=list)
+    taint_times: list[TaintTime] = many(32, list_map("key"))
     """When the hub saw NoExecute taints of spec.taints first that have no timeAdded. Tolerations
     with seconds count from then."""
     last_heard: Moment | None = None

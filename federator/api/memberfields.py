@@ -17,6 +17,8 @@ from federator.api.common import (
     ShortText,
     TierName,
     list_map,
+    many,
+    named,
 )
 from federator.api.raw import Obj
 from federator.model import properties
@@ -44,9 +46,7 @@ class Credentials(Model):
 class StatedFields(Model):
     """What operators state of the cluster, and policies read."""
 
-    properties: Annotated[
-        dict[LabelKey, Annotated[str, Field(max_length=256)]], Field(max_length=64)
-    ] = Field(default_factory=dict)
+    properties: dict[LabelKey, Annotated[str, Field(max_length=256)]] = named(64)
     """Facts that policies ask for as properties.KEY: texts, numbers or quantities. Keys are spelt
     as label keys."""
     price_per_hour: (
@@ -54,16 +54,13 @@ class StatedFields(Model):
     ) = None
     """Price of an hour there, a decimal number in any unit that is the same for all clusters, such
     as dollars per node. Policies ask for it as price."""
-    topology: Annotated[
-        dict[
-            LabelKey,
-            Annotated[
-                list[Annotated[LabelValue, Field(min_length=1)]],
-                Field(min_length=1, max_length=DOMAINS_MAX, json_schema_extra=LIST_SET),
-            ],
+    topology: dict[
+        LabelKey,
+        Annotated[
+            list[Annotated[LabelValue, Field(min_length=1)]],
+            Field(min_length=1, max_length=DOMAINS_MAX, json_schema_extra=LIST_SET),
         ],
-        Field(max_length=8),
-    ] = Field(default_factory=dict)
+    ] = named(8)
     """The domains that the cluster lies in, by topologyKey: zone with several zones. A copy in it
     counts in each of them, and the cluster is lost with the last of them. A key that is not here
     has the value of the label."""
@@ -120,9 +117,7 @@ class ProbeStatus(Model):
     gate_since: Moment | None = None
     """Since when a ClusterStandard asks for a passed probe before the cluster takes work; absent
     when none does."""
-    tiers: Annotated[list[TierProbe], Field(max_length=3, json_schema_extra=list_map("tier"))] = (
-        Field(default_factory=list)
-    )
+    tiers: list[TierProbe] = many(3, list_map("tier"))
     """Each tier of the last probe that has ended."""
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from federator.api import raw
-from federator.api.common import ATOMIC, Amounts, Model, list_map
+from federator.api.common import Amounts, Model, list_map, many
 from federator.api.raw import Obj
 from federator.model import interning
 from federator.model.errors import FieldError
@@ -76,14 +76,10 @@ class NamespaceFields(Model):
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the namespace."""
-    quotas: Annotated[
-        list[QuotaFields], Field(max_length=MAX_PER_NAMESPACE, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    quotas: list[QuotaFields] = many(MAX_PER_NAMESPACE, list_map("name"))
     """What its ResourceQuotas leave, by name. Those with scopes other than NotBestEffort are not
     reported."""
-    limit_ranges: Annotated[
-        list[LimitRangeFields], Field(max_length=MAX_PER_NAMESPACE, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    limit_ranges: list[LimitRangeFields] = many(MAX_PER_NAMESPACE)
     """The entries of its LimitRanges."""
 
 

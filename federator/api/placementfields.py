@@ -14,7 +14,6 @@ from pydantic_core import PydanticCustomError
 from federator.api import clusterchoice, movefields, raw
 from federator.api.clusterchoice import ClusterChoice, Selector, selector_of
 from federator.api.common import (
-    ATOMIC,
     LIST_SET,
     Amount,
     ClusterName,
@@ -25,6 +24,7 @@ from federator.api.common import (
     Model,
     ObjectName,
     list_map,
+    many,
     rules,
 )
 from federator.api.movefields import FailoverFields, MoveBudgetFields
@@ -120,9 +120,7 @@ class WeightFields(Model):
 
     weight: Annotated[int, Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})]
     """Share relative to the other weights; 0 gives nothing."""
-    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    names: list[ClusterName] = many(1000, LIST_SET)
     """Clusters by name."""
     selector: Selector | None = None
     """Clusters by label."""
@@ -133,9 +131,7 @@ class GroupFields(Model):
 
     name: DnsLabel
     """Name of the group, for verdicts."""
-    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    names: list[ClusterName] = many(1000, LIST_SET)
     """Clusters by name."""
     selector: Selector | None = None
     """Clusters by label."""
@@ -215,22 +211,16 @@ class DivisionFields(Model):
     """A cluster gets at most this many."""
     mode: Literal["Steady", "Fresh"] = "Steady"
     """Steady moves as little as possible, Fresh divides anew at every change."""
-    weights: Annotated[list[WeightFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    weights: list[WeightFields] = many(64)
     """Weights for Weighted; clusters that none of them names get nothing. Without weights all count
     alike."""
-    groups: Annotated[
-        list[GroupFields], Field(max_length=16, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    groups: list[GroupFields] = many(16, list_map("name"))
     """Ordered groups of clusters: the next is used only for what the earlier ones cannot take."""
     max_clusters: (
         Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None
     ) = None
     """At most this many clusters."""
-    per_cluster: Annotated[list[ClusterBounds], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    per_cluster: list[ClusterBounds] = many(64)
     """Bounds of single clusters, by name or label, in addition to minPerCluster and maxPerCluster.
     Of all bounds that hold for a cluster the strictest counts."""
 
@@ -256,13 +246,9 @@ class PolicyFields(Model):
 
     clusters: ClusterChoice | None = None
     """Which clusters may be used; all ready ones when left out."""
-    tolerations: Annotated[
-        list[ClusterTolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    tolerations: list[ClusterTolerationFields] = many(32)
     """Taints of clusters that this work accepts."""
-    spread: Annotated[
-        list[SpreadFields], Field(max_length=8, json_schema_extra=list_map("topologyKey"))
-    ] = Field(default_factory=list)
+    spread: list[SpreadFields] = many(8, list_map("topologyKey"))
     """Ordered bounds on how copies lie over domains."""
     division: DivisionFields | None = None
     """How copies are divided; by free capacity when left out."""

@@ -19,6 +19,8 @@ from federator.api.common import (
     Port,
     ShortText,
     list_map,
+    many,
+    named,
 )
 from federator.api.raw import Obj
 from federator.model import names
@@ -57,9 +59,7 @@ class Injected(Model):
     """Name of the container, and its key under spec.sidecars."""
     inject: Literal["Always", "OnRequest"] | None = None
     """Always (the default), or OnRequest: only for workloads that name it under spec.sidecars."""
-    parameters: Annotated[
-        list[Parameter], Field(max_length=32, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    parameters: list[Parameter] = many(32, list_map("name"))
     """What workloads may set."""
     container: Container
     """The container, without its name."""
@@ -113,36 +113,25 @@ class Spec(Model):
 
     version: ShortText = ""
     """Version of this profile, for people."""
-    init_containers: Annotated[
-        list[Injected], Field(max_length=16, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    init_containers: list[Injected] = many(16, list_map("name"))
     """Containers that run, one after the other, before the workload's own init containers."""
-    sidecars: Annotated[list[Sidecar], Field(max_length=16, json_schema_extra=list_map("name"))] = (
-        Field(default_factory=list)
-    )
+    sidecars: list[Sidecar] = many(16, list_map("name"))
     """Containers that run beside the workload's own."""
-    env: Annotated[
-        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "EnvVar"})]],
-        Field(max_length=128, json_schema_extra=list_map("name")),
-    ] = Field(default_factory=list)
+    env: list[
+        Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "EnvVar"})]
+    ] = many(128, list_map("name"))
     """Variables of every container of the workload that does not set them itself."""
-    volumes: Annotated[
-        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Volume"})]],
-        Field(max_length=64, json_schema_extra=list_map("name")),
-    ] = Field(default_factory=list)
+    volumes: list[
+        Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Volume"})]
+    ] = many(64, list_map("name"))
     """Volumes of the pod, for the containers above."""
-    volume_mounts: Annotated[
-        list[
-            Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "VolumeMount"})]
-        ],
-        Field(max_length=64, json_schema_extra=list_map("mountPath")),
-    ] = Field(default_factory=list)
+    volume_mounts: list[
+        Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "VolumeMount"})]
+    ] = many(64, list_map("mountPath"))
     """Mounts of these volumes in every container of the workload."""
     pod_labels: Labels = Field(default_factory=dict)
     """Labels of the pods that the workload does not set itself."""
-    pod_annotations: Annotated[
-        dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)
-    ] = Field(default_factory=dict)
+    pod_annotations: dict[str, Annotated[str, Field(max_length=4096)]] = named(64)
     """Annotations of the pods that the workload does not set itself."""
     guard: Guard | None = None
     """Where the guard of Exclusive job sets is taken from; when left out, federator:VERSION, with

@@ -10,7 +10,6 @@ from pydantic_core import PydanticCustomError
 from federator.api import capacityfields, raw
 from federator.api.capacityfields import MAX_RESOURCES, TaintFields
 from federator.api.common import (
-    ATOMIC,
     Amount,
     Amounts,
     ClusterName,
@@ -19,6 +18,7 @@ from federator.api.common import (
     Model,
     ShortText,
     list_map,
+    many,
 )
 from federator.api.raw import Obj
 from federator.model.kubernetes import quantity
@@ -56,9 +56,7 @@ class ScaleUpFields(Model):
     """Price of one node, such as "0.77", in the currency of all prices."""
     labels: Labels = Field(default_factory=dict)
     """Labels of its nodes, which node selectors are compared with."""
-    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    taints: list[TaintFields] = many(32)
     """Taints of its nodes."""
 
     @model_validator(mode="after")

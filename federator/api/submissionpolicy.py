@@ -18,6 +18,7 @@ from federator.api.common import (
     ShortText,
     checked,
     list_map,
+    many,
     rules,
 )
 from federator.api.raw import Obj
@@ -102,9 +103,7 @@ class SigningKey(Model):
     public_key: PublicKey
     """The key as PEM (SubjectPublicKeyInfo): Ed25519, ECDSA P-256, or RSA of at least 2048 bits,
     which signs with PSS and SHA-256."""
-    statements: Annotated[list[StatementName], Field(max_length=2, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
+    statements: list[StatementName] = many(2, LIST_SET)
     """What the key may sign: Provenance, Review. Both when empty."""
 
 
@@ -123,9 +122,7 @@ class ProvenanceRules(Model):
     mode: Literal["Enforce", "Warn", "Off"] = "Enforce"
     """Enforce: a workflow without valid provenance is refused. Warn: it is admitted with a warning.
     Off: nothing is checked."""
-    keys: Annotated[
-        list[SigningKey], Field(max_length=KEYS_MAX, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    keys: list[SigningKey] = many(KEYS_MAX, list_map("name"))
     """Keys of the build service and of the review service."""
     branch: Annotated[str, Field(min_length=1, max_length=255)] = "main"
     """The branch from which the workflow must have been built, and on which its commit landed."""
@@ -168,9 +165,7 @@ class Spec(Model):
     groups: Names = Field(default_factory=list)
     """Groups of the users that may submit. When empty: all users that may create the objects by the
     host's RBAC."""
-    registries: Annotated[
-        list[Registry], Field(max_length=32, json_schema_extra=list_map("host"))
-    ] = Field(default_factory=list)
+    registries: list[Registry] = many(32, list_map("host"))
     """Credentials and certificates by host, for sources, image registries and their token services.
     Tags of images are resolved at these hosts and those of OCI sources only."""
     provenance: ProvenanceRules

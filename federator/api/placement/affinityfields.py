@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from federator.api import raw
 from federator.api.clusterchoice import Selector
-from federator.api.common import ATOMIC, LIST_SET, LabelKey, Model, rules
+from federator.api.common import ATOMIC, LIST_SET, LabelKey, Model, many, rules
 from federator.api.raw import Obj
 from federator.model import errors
 from federator.model.errors import FieldError
@@ -35,9 +35,7 @@ class WorkloadTermFields(Model):
 
     selector: Selector | None = None
     """Other workloads by label."""
-    match_label_keys: Annotated[list[LabelKey], Field(max_length=8, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
+    match_label_keys: list[LabelKey] = many(8, LIST_SET)
     """Only workloads with the same values of these labels as the workload that is placed. For a
     workload without one of them the term does not hold."""
     topology_key: LabelKey | None = None

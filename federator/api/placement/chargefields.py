@@ -9,7 +9,6 @@ from pydantic import Field
 from federator.api import capacityfields
 from federator.api.capacityfields import GangShape
 from federator.api.common import (
-    ATOMIC,
     Amount,
     Amounts,
     ClusterName,
@@ -17,6 +16,7 @@ from federator.api.common import (
     Model,
     TierName,
     list_map,
+    many,
 )
 from federator.model import shards
 from federator.model.ask import MAX_FORMER, Ask, Former
@@ -69,9 +69,7 @@ class ChargeFields(Model):
     content: Annotated[str, Field(max_length=64)] = ""
     """Digest of what that generation makes of slices: no member can say that something else was
     admitted. Left out by versions that did not record it."""
-    former: Annotated[
-        list[FormerCharge], Field(max_length=MAX_FORMER, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    former: list[FormerCharge] = many(MAX_FORMER)
     """Projects and tiers that are charged in addition: an edit has left them, and their copies may
     still run."""
 

@@ -21,6 +21,7 @@ from federator.api.common import (
     LabelKey,
     Model,
     list_map,
+    many,
     rules,
 )
 from federator.api.raw import Obj
@@ -60,9 +61,7 @@ Notes = Annotated[dict[LabelKey, Text], Field(max_length=64, json_schema_extra=r
 class OverrideClusters(Selector):
     """The clusters in which an override applies; all requirements must hold."""
 
-    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    names: list[ClusterName] = many(1000, LIST_SET)
     """Only these clusters; empty for all."""
 
 
@@ -123,9 +122,7 @@ class OverrideFields(Model):
 
     clusters: OverrideClusters | None = None
     """In which clusters; all when left out."""
-    containers: Annotated[list[DnsLabel], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    containers: list[DnsLabel] = many(64, LIST_SET)
     """Containers and init containers that image, command, args and env change. When left out, image
     and env change all of them, command and args the first container."""
     image: ImageFields | None = None

@@ -27,6 +27,8 @@ from federator.api.common import (
     Seq,
     ShortText,
     list_map,
+    many,
+    named,
     rules,
 )
 from federator.api.placement import chargefields, verdicttext
@@ -146,9 +148,7 @@ class PolicyRef(Model):
     """Its generation."""
     origin: ShortText = ""
     """How it was found: policyRef, inline, match or default."""
-    required: Annotated[
-        list[RequiredRef], Field(max_length=64, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    required: list[RequiredRef] = many(64, list_map("name"))
     """Required ClusterPlacementPolicies that were in force beside it, by name; up to 64 of them."""
 
 
@@ -194,9 +194,7 @@ class Deletion(Model):
     """DeletionBlocked, or Emptying while members are being emptied."""
     message: Sentence = ""
     """A sentence that names the members that the deletion waits for."""
-    waiting_for: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    waiting_for: list[ClusterName] = many(1000)
     """Clusters that are not known to be empty."""
 
 
@@ -228,10 +226,9 @@ class Spec(Model):
     held: Amount | None = None
     """Copies, for job sets slots, of the shares that stay where they run although the policy gives
     them no place there, because they have none elsewhere."""
-    tolerated: Annotated[
-        dict[str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]],
-        Field(max_length=1000),
-    ] = Field(default_factory=dict)
+    tolerated: dict[
+        str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]
+    ] = named(1000)
     """Clusters with a share and with NoExecute taints, and those taints: an edit of tolerations
     takes nothing away."""
     to_move: Amount | None = None
@@ -254,51 +251,35 @@ class Spec(Model):
     """Chosen when nothing is missing; else the binding constraint."""
     message: Sentence = ""
     """The same as a sentence with numbers."""
-    shares: Annotated[
-        list[ShareFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
-    ] = Field(default_factory=list)
+    shares: list[ShareFields] = many(1000, list_map("cluster"))
     """The share of each cluster."""
-    marks: Annotated[dict[str, Seq], Field(max_length=1000)] = Field(default_factory=dict)
+    marks: dict[str, Seq] = named(1000)
     """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and
     that seq: up to it nothing there is news. After a restore of the host, or when somebody has
     changed numbers in a member."""
-    blocks: Annotated[
-        list[BlockFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
-    ] = Field(default_factory=list)
+    blocks: list[BlockFields] = many(1000, list_map("cluster"))
     """For stateful sets: where each ordinal began, and comes back to."""
-    may_still_run: Annotated[
-        list[LeftFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
-    ] = Field(default_factory=list)
+    may_still_run: list[LeftFields] = many(1000, list_map("cluster"))
     """For Exclusive job sets: shards that were taken from a cluster and that it may still run. No
     other cluster gets them before nothing is left there, or before it is fenced."""
-    leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    leaving: list[ClusterName] = many(1000)
     """Clusters that lost their share and were not known to be empty when this was written."""
-    given: Annotated[
-        list[GivenFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))
-    ] = Field(default_factory=list)
+    given: list[GivenFields] = many(1000, list_map("cluster"))
     """What clusters still hold of earlier decisions: what they report counts within that and their
     share. Left out by versions that did not record it."""
     missing: Amount | None = None
     """Copies that were not ready when the copies in `given` began to leave. The move does not wait
     for these."""
-    scale_up: Annotated[
-        list[AdditionFields], Field(max_length=MAX_ADDITIONS, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    scale_up: list[AdditionFields] = many(MAX_ADDITIONS)
     """Copies that were given a place on nodes which their cluster has to add first."""
-    failovers: Annotated[
-        list[FailoverFields], Field(max_length=MAX_FAILOVERS, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    failovers: list[FailoverFields] = many(MAX_FAILOVERS)
     """Lost clusters that copies left by themselves or by a person's word, the last ones, oldest
     first: by this they rest between moves, and find home."""
     max_clusters_at_once: Amount | None = None
     """A changed template reaches at most this many clusters that are not healthy yet."""
     policy: PolicyRef
     """The policy that was in force."""
-    quota_generations: Annotated[dict[str, Amount], Field(max_length=64)] = Field(
-        default_factory=dict
-    )
+    quota_generations: dict[str, Amount] = named(64)
     """Generations of the quota accounts that were read."""
     unlimited_quota: bool | None = None
     """True when no FederatedQuota speaks for the project."""
@@ -311,15 +292,11 @@ class Spec(Model):
     """The time of the fleet's picture that it was made from."""
     inputs_hash: Annotated[str, Field(max_length=64)]
     """Hash of all that it depends on; the decision is valid while this is."""
-    violations: Annotated[list[Sentence], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    violations: list[Sentence] = many(16)
     """Soft spread rules that could not be kept."""
     verdicts: Verdicts | None = None
     """Why each cluster was or was not chosen."""
-    causes: Annotated[list[Sentence], Field(max_length=MAX_CAUSES, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    causes: list[Sentence] = many(MAX_CAUSES)
     """What the last decisions were made for, newest last."""
     preempted: PreemptedBy | None = None
     """Set while copies are missing that left for another workload."""

@@ -19,6 +19,7 @@ from federator.api.common import (
     Sentence,
     ShortText,
     TierName,
+    many,
     rules,
 )
 from federator.api.placement.placementpolicy import ClusterWorkloads
@@ -62,9 +63,7 @@ class SurvivesRule(Model):
     together."""
     loss: Annotated[int, Field(ge=1, le=LOSS_MAX, json_schema_extra={"format": "int32"})] = 1
     """So many domains are lost together; every combination is tried."""
-    tiers: Annotated[list[TierName], Field(max_length=8, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    tiers: list[TierName] = many(8, LIST_SET)
     """Only workloads of these tiers; all when left out."""
 
 
@@ -147,10 +146,7 @@ class Status(Model):
     """One line for tables."""
     message: Sentence = ""
     """The first breach in words."""
-    breaches: Annotated[
-        list[BreachRow],
-        Field(max_length=BREACHES_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = Field(default_factory=list)
+    breaches: list[BreachRow] = many(BREACHES_MAX)
     """The largest breaches."""
 
 

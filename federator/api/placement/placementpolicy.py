@@ -19,6 +19,7 @@ from federator.api.common import (
     ObjectName,
     Owner,
     Sentence,
+    many,
 )
 from federator.api.placement import affinityfields, overridefields
 from federator.api.placement.affinityfields import WorkloadAffinityFields
@@ -49,20 +50,13 @@ KindName = Literal[
 class Workloads(Model):
     """Which workloads a policy speaks for; what is left out does not restrict."""
 
-    names: Annotated[list[ObjectName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    names: list[ObjectName] = many(1000, LIST_SET)
     """Only workloads with these names."""
-    kinds: Annotated[list[KindName], Field(max_length=16, json_schema_extra=LIST_SET)] = Field(
-        default_factory=list
-    )
+    kinds: list[KindName] = many(16, LIST_SET)
     """Only these kinds."""
     match_labels: Labels = Field(default_factory=dict)
     """Only workloads with these labels."""
-    projects: Annotated[
-        list[Annotated[str, Field(max_length=63)]],
-        Field(max_length=256, json_schema_extra=LIST_SET),
-    ] = Field(default_factory=list)
+    projects: list[Annotated[str, Field(max_length=63)]] = many(256, LIST_SET)
     """Only workloads of these projects."""
 
 
@@ -71,9 +65,7 @@ class ClusterWorkloads(Workloads):
     Labels and the project of a workload are what its owner writes: for a Required policy, select by
     namespaces or projects."""
 
-    namespaces: Annotated[list[DnsLabel], Field(max_length=1000, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
+    namespaces: list[DnsLabel] = many(1000, LIST_SET)
     """Only workloads of these namespaces."""
 
 

@@ -11,7 +11,17 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
+from federator.api.common import (
+    ATOMIC,
+    Amount,
+    ClusterName,
+    Int64,
+    Model,
+    Sentence,
+    ShortText,
+    many,
+    named,
+)
 from federator.model import decision, plaintext
 from federator.model.decision import NAMES_SHOWN, ChosenRow, Rejected, Verdict
 
@@ -34,10 +44,7 @@ class ChosenCluster(Model):
     """Copies that it could have taken."""
     score: Annotated[int, Field(json_schema_extra={"format": "int64"})] = 0
     """Sum of the score's terms, in thousandths."""
-    terms: Annotated[
-        dict[str, Annotated[int, Field(json_schema_extra={"format": "int64"})]],
-        Field(max_length=32),
-    ] = Field(default_factory=dict)
+    terms: dict[str, Annotated[int, Field(json_schema_extra={"format": "int64"})]] = named(32)
     """The score's terms, in thousandths."""
     message: Sentence = ""
     """A sentence with numbers."""
@@ -59,15 +66,11 @@ class RejectedClusters(Model):
 class Verdicts(Model):
     """Why each cluster was or was not chosen."""
 
-    chosen: Annotated[list[ChosenCluster], Field(max_length=1000, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    chosen: list[ChosenCluster] = many(1000)
     """The chosen ones."""
     chosen_not_shown: Amount | None = None
     """How many more were chosen than could be shown here; spec.shares names them all."""
-    rejected: Annotated[list[RejectedClusters], Field(max_length=64, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    rejected: list[RejectedClusters] = many(64)
     """The others, by reason."""
 
 
