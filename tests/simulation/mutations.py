@@ -180,7 +180,7 @@ def _written_again(original: Method) -> Method:
             body = _body(item, decision, name)
             # It is the hub's own: without the seal it would be removed as somebody else's.
             body["spec"]["seal"] = self.state.seals.of(ref.namespace, name, body["spec"])
-            return await self.host.client.create(ref, body)
+            return await self.host.create(ref, body)
         return found
 
     return write

@@ -12,21 +12,17 @@ hub reports that in an Event on the namespace.
 """
 
 import logging
-import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.router import Changed
-from federator.hub.cache.state import HubState
 from federator.hub.host.collector import READ_S, Collector
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records import decisions
 from federator.hub.records.workloads import FOREGROUND, ORPHAN, Workload, cascade
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef, RequeueAfter
@@ -42,29 +38,18 @@ SHOWN = 3
 """Workloads that an Event names."""
 
 
-class Cascades:
+class Cascades(Controller):
     """Keys of its queue are workloads; `START` is the check at the start of a term."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        events: Events,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.events = events
-        self.clock = clock
-        self.collector = Collector(state, host, clock)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.collector = Collector(tools)
         self._ending_s: dict[str, float] = {}
         """Deleted namespace -> since when this process knows it, in monotonic seconds."""
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue("cascades", rng=rng, metrics=state.metrics)
-        state.signals.to_cascade.append(self._look)
-        state.signals.on_changed.append(self._note)
-        state.signals.on_space.append(self._look_at_space)
+        self.queue: WorkQueue[WorkloadKey] = self.new_queue("cascades")
+        self.state.signals.to_cascade.append(self._look)
+        self.state.signals.on_changed.append(self._note)
+        self.state.signals.on_space.append(self._look_at_space)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

@@ -10,20 +10,17 @@ That a MemberCluster is gone is confirmed by reading it by name, never by its ab
 """
 
 import logging
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from federator.api import membercluster, raw
 from federator.hub.cache.router import MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.fleet import serves
@@ -70,28 +67,19 @@ def render(entries: Mapping[str, GivenUp]) -> dict[str, str]:
     }
 
 
-class Departed:
+class Departed(Controller):
     """The list, and the cleaning of listed clusters that are back. Keys of its queue are members'
     names."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
         self.entries: dict[str, GivenUp] = {}
         """Uid of the cluster -> its entry."""
         self._version = ""
         """resourceVersion of the list as it was last read or written; "" where there is none."""
-        self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
-        state.signals.on_resumed.append(self.look_everywhere)
-        state.signals.on_member(MemberTurn.DEPARTED, self.look)
+        self.queue: WorkQueue[str] = self.new_queue("departed")
+        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.on_member(MemberTurn.DEPARTED, self.look)
 
     @property
     def ref(self) -> ObjectRef:

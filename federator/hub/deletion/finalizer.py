@@ -9,24 +9,21 @@ over time.
 """
 
 import logging
-import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from federator.hub.cache.router import Changed, MemberChanged
-from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import AbsenceProof
 from federator.hub.deletion.force_forget import Forgetting
 from federator.hub.deletion.release import ending_step
 from federator.hub.host import decision_writer
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import ORPHAN, cascade
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER, ObjectName, WorkloadKey
 from federator.model.steps import RequeueAfter
@@ -37,29 +34,18 @@ RECHECK_S = 1.0
 BLOCKED_RECHECK_S = 15.0
 
 
-class Finalizing:
+class Finalizing(Controller):
     """Carries decisions through their deletion."""
 
     def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        events: Events,
-        forgetting: Forgetting,
-        *,
-        hand_on: Callable[[], Awaitable[bool]] | None,
-        clock: Clock,
-        rng: random.Random,
+        self, tools: Tools, forgetting: Forgetting, *, hand_on: Callable[[], Awaitable[bool]] | None
     ) -> None:
         """`hand_on` publishes the tombstones for the next leader, and returns False when that may
         have failed; None without a second hub."""
+        super().__init__(tools)
         self._note = hand_on
-        self.state = state
-        self.host = host
-        self.events = events
         self.forgetting = forgetting
-        self.clock = clock
-        self._absence = AbsenceProof(state)
+        self._absence = AbsenceProof(self.state)
         self._paid: set[str] = set()
         """Uids of decisions with slices that the budget has allowed to be deleted."""
         self._released: dict[str, set[str]] = {}
@@ -69,8 +55,10 @@ class Finalizing:
         """Decisions with slices that wait for the budget."""
         self._rechecks: Counter[ObjectName] = Counter()
         """How often each decision was examined again without a signal."""
-        self.queue: WorkQueue[ObjectName] = WorkQueue("burying", rng=rng, metrics=state.metrics)
-        state.signals.to_finalize.append(lambda namespace, name: self.queue.add((namespace, name)))
+        self.queue: WorkQueue[ObjectName] = self.new_queue("burying")
+        self.state.signals.to_finalize.append(
+            lambda namespace, name: self.queue.add((namespace, name))
+        )
 
     async def _hand_on(self) -> bool:
         return self._note is None or await self._note()

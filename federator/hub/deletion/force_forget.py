@@ -7,18 +7,16 @@ removes the tombstone. Bounded: a full list takes no more, and the deletion stay
 """
 
 import logging
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from federator.api import raw
 from federator.api.membercluster import FORGOTTEN_MAX
 from federator.hub.cache.router import MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, RequeueAfter
@@ -28,16 +26,17 @@ log = logging.getLogger(__name__)
 RECHECK_S = 1.0
 
 
-class Forgetting:
+class Forgetting(Controller):
     """Keeps and settles the tombstones of given-up deletions. Keys of its queue are members'
     names."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, rng: random.Random) -> None:
-        self.state = state
-        self.host = host
-        self.queue: WorkQueue[str] = WorkQueue("forgetting", rng=rng, metrics=state.metrics)
-        state.signals.on_resumed.append(self.look)
-        state.signals.on_member(MemberTurn.FORGOTTEN, lambda member: self.queue.add(member.name))
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("forgetting")
+        self.state.signals.on_resumed.append(self.look)
+        self.state.signals.on_member(
+            MemberTurn.FORGOTTEN, lambda member: self.queue.add(member.name)
+        )
 
     async def run(self) -> None:
         self.look()

@@ -8,17 +8,14 @@ judged; a budget limits them per minute. Slices without proof are left alone and
 """
 
 import logging
-import random
 
 from federator.hub.cache import restored
 from federator.hub.cache.router import MemberTurn, SliceTurn
-from federator.hub.cache.state import HubState
 from federator.hub.deletion.finalizer import confirm_absence
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.names import WorkloadKey
@@ -29,19 +26,15 @@ log = logging.getLogger(__name__)
 Place = tuple[str, WorkloadKey]
 
 
-class Orphans:
+class Orphans(Controller):
     """One queue of (cluster, key)."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.queue: WorkQueue[Place] = WorkQueue("orphans", rng=rng, metrics=state.metrics)
-        state.signals.on_resumed.append(self.look_everywhere)
-        state.signals.on_member(MemberTurn.ORPHANS, self.look)
-        state.signals.on_slice(SliceTurn.ORPHANS, self.look_at)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[Place] = self.new_queue("orphans")
+        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.on_member(MemberTurn.ORPHANS, self.look)
+        self.state.signals.on_slice(SliceTurn.ORPHANS, self.look_at)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

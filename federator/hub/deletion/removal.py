@@ -11,26 +11,22 @@ cluster. `Lost` does the same for an unreachable cluster, and remembers what it 
 
 import functools
 import logging
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import membercluster, raw
 from federator.api.membercluster import Removal
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.tidying import Tidying
 from federator.hub.host import decision_writer
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.fleet import serves
 from federator.model.names import CLUSTER_FINALIZER, FLEET_LABEL, WorkloadKey
@@ -49,31 +45,18 @@ COUNTED = 1000
 """Slices of one kind that are counted where there should be none."""
 
 
-class Removing:
+class Removing(Controller):
     """Owns the finalizer of MemberClusters. Keys of its queue are members' names."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        events: Events,
-        *,
-        departed: Departed,
-        tidying: Tidying,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.events = events
+    def __init__(self, tools: Tools, *, departed: Departed, tidying: Tidying) -> None:
+        super().__init__(tools)
         self.departed = departed
         self.tidying = tidying
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[str] = self.new_queue("removing")
         self._event_reasons: dict[str, str] = {}
         """Uid of the MemberCluster -> the reason in its last Event."""
-        state.signals.on_resumed.append(self.look_everywhere)
-        state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
+        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
 
     async def run(self) -> None:
         self.look_everywhere()

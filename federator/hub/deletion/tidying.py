@@ -10,20 +10,18 @@ accounts its projects may use (decision 0166); one that existed before is never 
 """
 
 import logging
-import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import clustercapacity, raw
 from federator.hub.cache.router import MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members import claims
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.kubernetes import accountlists, pod_security
@@ -59,21 +57,16 @@ MARKED_MAX = 20_000
 namespaces."""
 
 
-class Tidying:
+class Tidying(Controller):
     """Keys of its queue are members' names."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.rng = rng
-        self.queue: WorkQueue[str] = WorkQueue("tidying", rng=rng, metrics=state.metrics)
-        state.signals.on_resumed.append(self.look_everywhere)
-        state.signals.on_space.append(lambda _: self.look_everywhere())
-        state.signals.on_accounts.append(self.look_everywhere)
-        state.signals.on_member(MemberTurn.TIDY, self.look)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("tidying")
+        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.on_space.append(lambda _: self.look_everywhere())
+        self.state.signals.on_accounts.append(self.look_everywhere)
+        self.state.signals.on_member(MemberTurn.TIDY, self.look)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

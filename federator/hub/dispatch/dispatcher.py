@@ -8,14 +8,13 @@ deleted before the member's lists are in, and never without the uid it was judge
 
 import contextlib
 import logging
-import random
 
 from federator.hub.cache import profile_versions, restored
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceTurn
-from federator.hub.cache.state import HubState
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.members.writes import Refusal
@@ -23,7 +22,6 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.breaker import Breaker
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
@@ -56,27 +54,22 @@ CLAIM_RECHECK_S = 0.5
 """A member that does not know yet which host it belongs to is looked at again after so long."""
 
 
-class Dispatching:
+class Dispatching(Controller):
     """Writes slices. One queue with its workers per member."""
 
     def __init__(
         self,
-        state: HubState,
+        tools: Tools,
         view: RolloutView,
         writer: SliceWriter,
         in_force: SpecsInForce,
         drift: Drift,
-        *,
-        clock: Clock,
-        rng: random.Random,
     ) -> None:
-        self.state = state
+        super().__init__(tools)
         self.view = view
         self.in_force = in_force
-        self.clock = clock
         self.writer = writer
         self.drift = drift
-        self.rng = rng
         self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
         self._breakers: dict[str, Breaker] = {}
         """Member -> whether its API server was reached by the last write."""
@@ -84,11 +77,11 @@ class Dispatching:
         """Clusters with a next step that waits for others of the same workload."""
         self._not_overridden: set[tuple[str, WorkloadKey]] = set()
         """Slices that are not written because of an override: the refusal stays as long."""
-        state.signals.to_dispatch.append(self.spread)
-        state.signals.to_aggregate.append(self.release)
-        state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
-        state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
-        state.signals.on_slice(
+        self.state.signals.to_dispatch.append(self.spread)
+        self.state.signals.to_aggregate.append(self.release)
+        self.state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
+        self.state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
+        self.state.signals.on_slice(
             SliceTurn.DISPATCH, lambda member, key: self.look_at(member.name, key)
         )
 

@@ -14,11 +14,10 @@ from msgspec import structs
 
 from federator.api import membercluster
 from federator.hub.cache.rollout_view import RolloutView
-from federator.hub.cache.state import HubState
 from federator.hub.dispatch import drift
 from federator.hub.dispatch.prerequisites import Prerequisites
 from federator.hub.host import revisions
-from federator.hub.host.documents import Documents
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.host.revisions import Revisions
 from federator.hub.members.member import Member
 from federator.hub.records import slices, workloads
@@ -51,21 +50,15 @@ class Difference:
     share_only: dict[str, Any]
 
 
-class SliceWriter:
+class SliceWriter(Controller):
     """Turns actions into requests to one member at a time."""
 
     def __init__(
-        self,
-        state: HubState,
-        view: RolloutView,
-        documents: Documents,
-        history: Revisions,
-        prerequisites: Prerequisites,
+        self, tools: Tools, view: RolloutView, history: Revisions, prerequisites: Prerequisites
     ) -> None:
-        self.state = state
+        super().__init__(tools)
         self.view = view
         self.prerequisites = prerequisites
-        self.documents = documents
         self.history = history
         self._overridden: dict[tuple[Any, ...], Mapping[str, Any] | OverrideRefused] = {}
         """Workloads as they are under some overrides, or why they cannot be."""

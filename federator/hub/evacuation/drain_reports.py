@@ -7,13 +7,11 @@ from typing import Any, Final
 from federator.api import membercluster, raw
 from federator.api.membercluster import DEAD, DRAIN_STAYS_MAX, DRAINING, FAILING_OVER, Removal
 from federator.hub.cache.router import MemberChanged
-from federator.hub.cache.state import HubState
 from federator.hub.evacuation import drain_words
 from federator.hub.evacuation.governing import Governing
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.kube import clock as clocks
-from federator.kube.clock import Clock
 from federator.model import plaintext
 from federator.model.names import WorkloadKey
 from federator.scheduling import evacuation
@@ -38,16 +36,12 @@ class Drained:
     under_way: int = 0
 
 
-class DrainReports:
+class DrainReports(Controller):
     """Says on each MemberCluster how far its drain is. Decides nothing."""
 
-    def __init__(
-        self, state: HubState, events: Events, governing: Governing, *, clock: Clock
-    ) -> None:
-        self.state = state
-        self.events = events
+    def __init__(self, tools: Tools, governing: Governing) -> None:
+        super().__init__(tools)
         self.governing = governing
-        self.clock = clock
         self._told_s: dict[str, float] = {}
         """Name of a cluster -> when its figures were last told."""
 

@@ -19,7 +19,6 @@ import asyncio
 import functools
 import itertools
 import logging
-import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +31,13 @@ from federator.api.membercluster import (
 )
 from federator.hub.cache import progress
 from federator.hub.cache.router import MemberTurn
-from federator.hub.cache.state import HubState
 from federator.hub.evacuation import drain_words
 from federator.hub.evacuation.drain_reports import Drained, DrainReports
 from federator.hub.evacuation.drilling import trial_entry
 from federator.hub.evacuation.governing import Governing
 from federator.hub.evacuation.maintaining import Maintaining
 from federator.hub.evacuation.returning import Returning
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.placing.move_budget import DRAIN, FAILBACK, FAILOVER
@@ -49,7 +47,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kube import clock as clocks
 from federator.kube import errors
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of, remaining
@@ -84,38 +82,27 @@ class _Look:
     """All clusters that are lost, or held to be."""
 
 
-class Draining:
+class Draining(Controller):
     """Admits drains and gives turns; `DrainReports` says how far they are. The grants lie in
     placing's budget."""
 
-    def __init__(
-        self,
-        state: HubState,
-        placing: Placing,
-        events: Events,
-        *,
-        governing: Governing,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
+    def __init__(self, tools: Tools, placing: Placing, *, governing: Governing) -> None:
+        super().__init__(tools)
         self.placing = placing
-        self.events = events
         self.governing = governing
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("draining", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[str] = self.new_queue("draining")
         self._history: deque[Moved] = deque()
         """Copies that got another place lately, by the monotonic clock."""
         self._granted: dict[WorkloadKey, Moved] = {}
         """Turns that were given and not taken yet."""
         self._stuck: dict[WorkloadKey, float] = {}
         """Workloads that found no other place, and when they are asked again."""
-        self.reports = DrainReports(state, events, governing, clock=clock)
-        self.returning = Returning(state, placing, governing, clock=clock)
-        self.maintaining = Maintaining(state, events, clock=clock)
+        self.reports = DrainReports(tools, governing)
+        self.returning = Returning(tools, placing, governing)
+        self.maintaining = Maintaining(tools)
         placing.moves.on_evacuated = self._moved
-        state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
-        state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
+        self.state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
+        self.state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
 
     async def run(self) -> None:
         """Goes on with what was begun, until cancelled."""
@@ -182,9 +169,7 @@ class Draining:
             return
         ref = registry.KINDS["MemberCluster"].ref("", member.name)
         try:
-            await self.placing.host.client.delete(
-                ref, uid=meta["uid"], resource_version=meta["resourceVersion"]
-            )
+            await self.host.delete(ref, uid=meta["uid"], resource_version=meta["resourceVersion"])
         except errors.NotServed:
             raise
         except (errors.Conflict, errors.NotFound):

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.placing.placer import Placing
-from federator.kube.clock import Clock
 from federator.model.ask import Tier
 from federator.model.fleet import FleetSnapshot
 from federator.model.names import WorkloadKey, is_probe
@@ -71,14 +71,13 @@ def trial_entry(state: HubState, placing: Placing, key: WorkloadKey) -> Entry | 
     return Entry(ask=ask, standing=standing, refused=refused)
 
 
-class Drilling:
+class Drilling(Controller):
     """Runs drills while this hub leads."""
 
-    def __init__(self, state: HubState, placing: Placing, *, clock: Clock) -> None:
-        self._state = state
+    def __init__(self, tools: Tools, placing: Placing) -> None:
+        super().__init__(tools)
         self._placing = placing
-        self._clock = clock
-        self._entry = functools.partial(trial_entry, state, placing)
+        self._entry = functools.partial(trial_entry, self.state, placing)
         self._outcomes: dict[str, DrillResult] = {}
         self._published_s = -math.inf
         self._together = 1
@@ -96,15 +95,15 @@ class Drilling:
 
     async def run(self) -> None:
         """Until cancelled; then the figures end, for another hub publishes them."""
-        if self._state.metrics is None:
+        if self.state.metrics is None:
             return
         try:
             if self.elsewhere is not None:
                 await asyncio.sleep(WAIT_S)
             while True:
-                begun_s = self._clock.monotonic()
+                begun_s = self.clock.monotonic()
                 await self.drill(drill.losses(self._snapshot()))
-                left_s = ROUND_S - (self._clock.monotonic() - begun_s)
+                left_s = ROUND_S - (self.clock.monotonic() - begun_s)
                 await asyncio.sleep(max(left_s, REST_S))
         finally:
             self._outcomes = {}
@@ -113,7 +112,7 @@ class Drilling:
 
     async def drill(self, losses: Sequence[Loss]) -> None:
         """One round: every loss in turn, and its figures."""
-        for name in self._outcomes.keys() - self._state.members.keys():
+        for name in self._outcomes.keys() - self.state.members.keys():
             del self._outcomes[name]
         done = 0
         while done < len(losses):
@@ -121,7 +120,7 @@ class Drilling:
             for outcome in outcomes:
                 self._note(outcome)
             done += len(outcomes)
-            if self._clock.monotonic() - self._published_s >= PUBLISH_S:
+            if self.clock.monotonic() - self._published_s >= PUBLISH_S:
                 self._publish()
         self._publish()
 
@@ -141,9 +140,9 @@ class Drilling:
         """What the first of these losses would come to: as many as the worker answers; one on the
         event loop if there is no worker, or the loss is too large for one answer of it."""
         if self.elsewhere is not None:
-            some, begun_s = losses[: self._together], self._clock.monotonic()
+            some, begun_s = losses[: self._together], self.clock.monotonic()
             outcomes = await self.elsewhere(some)
-            took_s = self._clock.monotonic() - begun_s
+            took_s = self.clock.monotonic() - begun_s
             if outcomes:
                 fit = int(len(outcomes) * ANSWER_S / took_s) if took_s > 0 else TOGETHER
                 self._together = max(1, min(fit, 2 * len(outcomes), TOGETHER))
@@ -156,20 +155,20 @@ class Drilling:
     def _snapshot(self) -> FleetSnapshot:
         """The fleet, as it was a moment ago: with a thousand members a look at all of them takes
         longer than the drill of most losses."""
-        now_s = self._clock.monotonic()
+        now_s = self.clock.monotonic()
         if self._fleet is None or now_s - self._fleet_s >= FRESH_S:
-            self._fleet, self._fleet_s = self._state.snapshot(self._clock), now_s
+            self._fleet, self._fleet_s = self.state.snapshot(self.clock), now_s
         return self._fleet
 
     async def _in_slices(self, loss: Loss) -> DrillResult:
         """On the event loop. A workload is looked at when its turn comes, so that a hundred
         thousand of them are not kept until then."""
         tally, clusters = drill.Tally(loss), frozenset(loss.clusters)
-        time = self._clock.processor
+        time = self.clock.processor
         begun_s, holders = time(), await self._holders(clusters)
         if (first := next(holders, None)) is not None:
-            snapshot, commitments = self._snapshot(), self._state.commitments.copy()
-            numbers = itertools.count(self._state.issued + 1)
+            snapshot, commitments = self._snapshot(), self.state.commitments.copy()
+            numbers = itertools.count(self.state.issued + 1)
 
             def rehearse(entries: Sequence[Entry]) -> Sequence[Rehearsed]:
                 return evacuation.rehearse(
@@ -181,21 +180,21 @@ class Drilling:
                 await asyncio.sleep(max(REST_S, took_s / SHARE))
         else:
             await asyncio.sleep((time() - begun_s) / SHARE)
-        return tally.outcome(self._state.options.evacuated_copies_a_minute)
+        return tally.outcome(self.state.options.evacuated_copies_a_minute)
 
     async def _holders(self, clusters: frozenset[str]) -> Iterator[WorkloadKey]:
         """The workloads with anything in these clusters, in the order of an evacuation."""
         # in groups of equal rank: of a hundred thousand nothing is kept here but their keys
         ranked: defaultdict[tuple[int, int], list[list[WorkloadKey]]] = defaultdict(list)
-        names, time = iter(list(self._state.records)), self._clock.processor
+        names, time = iter(list(self.state.records)), self.clock.processor
         while some := list(itertools.islice(names, LISTED)):
             begun_s = time()
             group: defaultdict[tuple[int, int], list[WorkloadKey]] = defaultdict(list)
             for name in some:
-                record = self._state.records.get(name)
+                record = self.state.records.get(name)
                 if record is None or clusters.isdisjoint(record.clusters):
                     continue
-                workload = self._state.workloads.get(record.key)
+                workload = self.state.workloads.get(record.key)
                 if workload is None or workload.ask is None:
                     continue
                 if workload.uid == record.workload_uid:
@@ -207,10 +206,10 @@ class Drilling:
         return itertools.chain.from_iterable(heapq.merge(*ranked[rank]) for rank in sorted(ranked))
 
     def _publish(self) -> None:
-        if self._state.metrics is None:
+        if self.state.metrics is None:
             return
-        self._published_s = self._clock.monotonic()
-        self._state.metrics.publish(
+        self._published_s = self.clock.monotonic()
+        self.state.metrics.publish(
             {
                 UNPLACEABLE: {
                     (name, tier.value): float(outcome.missing(tier))

@@ -11,13 +11,12 @@ from typing import Final
 
 from federator.api import maintenance, membercluster, raw
 from federator.hub.cache.router import MemberChanged
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.members.sights import Witnesses
 from federator.hub.records.decisions import Record
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.policy import Failover
@@ -49,21 +48,17 @@ def nobody(clusters: Collection[str]) -> Mapping[str, Witnesses]:
     return {}
 
 
-class Governing:
+class Governing(Controller):
     """The view of the fleet, and the times of the moves of each workload."""
 
     def __init__(
         self,
-        state: HubState,
-        events: Events,
+        tools: Tools,
         short: Callable[[], bool],
         *,
-        clock: Clock,
         witnesses: Callable[[Collection[str]], Mapping[str, Witnesses]] = nobody,
     ) -> None:
-        self.state = state
-        self.events = events
-        self.clock = clock
+        super().__init__(tools)
         self.fleet = FleetHealth()
         self._short = short
         """Whether this process lacks something of its own."""

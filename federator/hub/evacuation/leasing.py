@@ -15,20 +15,18 @@ lease keeps what a former one promised: until that has ended, it records what is
 import asyncio
 import logging
 import math
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
 from federator.api import raw
 from federator.hub.cache import progress
 from federator.hub.cache.router import Changed
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.records.workloads import Workload
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock, stamp_micro
+from federator.kube.clock import stamp_micro
 from federator.model import names, shards
 from federator.model.shards import Ranges
 from federator.model.steps import ObjectRef
@@ -44,18 +42,13 @@ LEASE_MAX_S: Final = 86400
 """A recorded lease of a longer time was written by a hand."""
 
 
-class Leasing:
+class Leasing(Controller):
     """Renews, and says which leases are over. What it knows of each cluster lies in its
     `Member.vitals`."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.rng = rng
-        self.times = state.options.fence()
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.times = self.state.options.fence()
         self._versions: dict[str, str] = {}
         """Of the copies in clusters, as the last answer showed them."""
         self._records: dict[str, Mapping[str, Any]] = {}

@@ -14,10 +14,9 @@ from federator.api import maintenance, raw
 from federator.api.maintenance import Maintained, Phase
 from federator.api.membercluster import MAINTENANCE, Removal
 from federator.hub.cache.router import MemberChanged
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller
 from federator.hub.members.member import Member
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.model import plaintext
 from federator.status.conditions import FALSE, TRUE, Condition
 
@@ -32,13 +31,8 @@ _EVENTS: Final = {
 """By what a cluster's condition comes to say."""
 
 
-class Maintaining:
+class Maintaining(Controller):
     """What was said of each cluster is kept with it (`Vitals.maintenance`)."""
-
-    def __init__(self, state: HubState, events: Events, *, clock: Clock) -> None:
-        self.state = state
-        self.events = events
-        self.clock = clock
 
     async def look(self) -> None:
         """Says what is new of all clusters."""

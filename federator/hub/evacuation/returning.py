@@ -11,12 +11,11 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from federator.hub.cache.state import HubState
 from federator.hub.evacuation.governing import Governing
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.placing.placer import Placing
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
-from federator.kube.clock import Clock
 from federator.model.ask import Ask, Unit
 from federator.model.fleet import copies_of
 from federator.model.names import WorkloadKey
@@ -32,16 +31,13 @@ AGAIN_S: Final = 600.0
 """A return that is not worth it, or has no room, is looked at again after this."""
 
 
-class Returning:
+class Returning(Controller):
     """The workloads that are away from home, and those that may go back now."""
 
-    def __init__(
-        self, state: HubState, placing: Placing, governing: Governing, *, clock: Clock
-    ) -> None:
-        self.state = state
+    def __init__(self, tools: Tools, placing: Placing, governing: Governing) -> None:
+        super().__init__(tools)
         self.placing = placing
         self.governing = governing
-        self.clock = clock
         self.away: dict[WorkloadKey, float] = {}
         """Workloads with a decision that records a cluster that copies left, or soon will, and
         since when that is so."""

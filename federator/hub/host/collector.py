@@ -9,10 +9,8 @@ without an election, or under another name.
 import logging
 
 from federator.api import raw
-from federator.hub.cache.state import HubState
-from federator.kube import client as clients
+from federator.hub.host.controller import Controller, Tools
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
@@ -30,15 +28,13 @@ READ_S = 1.0
 """Seconds between two reads of the probe."""
 
 
-class Collector:
+class Collector(Controller):
     """The host's garbage collector. Used by one queue with one worker."""
 
-    def __init__(self, state: HubState, host: clients.Client, clock: Clock) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self._runs: bool | None = True if state.options.shared_host else None
-        self._until_s = float("inf") if state.options.shared_host else 0.0
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self._runs: bool | None = True if self.state.options.shared_host else None
+        self._until_s = float("inf") if self.state.options.shared_host else 0.0
         self._probe: tuple[str, float] | None = None
         """Uid of the probe, and when it was created, in monotonic seconds."""
 

@@ -5,17 +5,14 @@ Written on change only, a few at a time, so that 20,000 policies do not cause 20
 """
 
 import itertools
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.placement import placementpolicy
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store
 from federator.model.kubernetes import diffs
@@ -30,16 +27,12 @@ PAUSE_S: Final = 2.0
 """Seconds between two turns of a namespace."""
 
 
-class Crowding:
+class Crowding(Controller):
     """Owns the condition `InForce` of PlacementPolicies; `queue` holds namespaces."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("crowding", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("crowding")
         self.policies: Store[Mapping[str, Any]] = Store("host/placementpolicies")
         """All of them, as the hub hears of them."""
         self._marked: dict[str, set[ObjectName]] = {}

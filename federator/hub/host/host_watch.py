@@ -17,10 +17,9 @@ from federator.api.clusterstandard import ProbeRule
 from federator.api.placement import placementinvariant
 from federator.hub.cache import policying, profile_versions, progress
 from federator.hub.cache.router import Changed, MemberChanged
-from federator.hub.cache.state import HubState
 from federator.hub.host import host_shape, requeueing
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.host.crowding import Crowding
-from federator.hub.host.documents import Documents
 from federator.hub.host.requeueing import Requeueing
 from federator.hub.host.rereading import Rereading
 from federator.hub.records import pauses, workloads
@@ -28,10 +27,8 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.pauses import Pause
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version
 from federator.kube.watch.reflector import Reflector
@@ -56,34 +53,24 @@ def asking_again(rng: random.Random) -> Backoff:
     return Backoff(rng, base_s=0.5, cap_s=3.0, floor=0.5)
 
 
-class Hosting:
+class Hosting(Controller):
     """Owns the host's reflectors. `looked` returns once the Lease of the hubs was looked at:
     decisions are listed after that."""
 
     def __init__(
         self,
-        state: HubState,
-        host: clients.Client,
-        documents: Documents,
+        tools: Tools,
         *,
-        clock: Clock,
-        rng: random.Random,
         on_member: Callable[[str, Mapping[str, Any] | None], None],
         looked: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        self.state = state
-        self.host = host
-        self.documents = documents
-        self.clock = clock
-        self.rng = rng
+        super().__init__(tools)
         self.on_member = on_member
         self._looked = looked
-        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue(
-            "refreshing", rng=rng, metrics=state.metrics
-        )
+        self.refreshing: WorkQueue[WorkloadKey] = self.new_queue("refreshing")
         """Workloads with a summary made from a RuntimeProfile that has changed since."""
-        self.requeueing = Requeueing(state)
-        self.crowding = Crowding(state, host, clock=clock, rng=rng)
+        self.requeueing = Requeueing(self.state)
+        self.crowding = Crowding(self.tools)
         self._profiles = self._reflector("RuntimeProfile", _identity, self._profile_changed)
         self._workloads = [
             self._reflector(
@@ -98,9 +85,9 @@ class Hosting:
             clusterstandard.KIND, clusterstandard.to_probe_rule, self._standard_changed
         )
         decided = self._reflector(
-            "PlacementDecision", state.read_record, self._record_changed, own_version
+            "PlacementDecision", self.state.read_record, self._record_changed, own_version
         )
-        self.rereading = Rereading(state, host, decided, self._record_changed, clock)
+        self.rereading = Rereading(self.tools, decided, self._record_changed)
         self._others = [
             self._invariants,
             self._standards,
@@ -224,16 +211,12 @@ class Hosting:
         version_of: Callable[[Any], Version] | None = None,
     ) -> Reflector[Any]:
         kind = registry.KINDS[kind_name]
-        return Reflector(
-            self.host,
+        return self.reflector(
             kind.api_version,
             kind.plural,
             Store(f"host/{kind.plural}", version_of=version_of, rows=Table),
             **host_shape.reading(kind, project),
             on_change=on_change,
-            clock=self.clock,
-            rng=self.rng,
-            metrics=self.state.metrics,
         )
 
     def _reflectors_of_policies(self) -> list[Reflector[Any]]:
@@ -245,16 +228,12 @@ class Hosting:
         return listed
 
     def _reflector_of_namespaces(self) -> Reflector[Enforced]:
-        return Reflector(
-            self.host,
+        return self.reflector(
             "v1",
             "namespaces",
             Store("host/namespaces"),
             project=_space,
             on_change=self._space_changed,
-            clock=self.clock,
-            rng=self.rng,
-            metrics=self.state.metrics,
         )
 
     def _space_changed(self, key: ObjectName, old: Enforced | None, new: Enforced | None) -> None:
@@ -440,8 +419,7 @@ class Hosting:
             self.requeueing.everything()
 
     def _reflector_of_pause(self) -> Reflector[Pause]:
-        return Reflector(
-            self.host,
+        return self.reflector(
             "v1",
             "configmaps",
             Store("host/configmaps"),
@@ -449,9 +427,6 @@ class Hosting:
             field_selector=f"metadata.name={pauses.PAUSE_OBJECT}",
             project=pauses.read,
             on_change=lambda _key, _old, new: self._pause(new),
-            clock=self.clock,
-            rng=self.rng,
-            metrics=self.state.metrics,
         )
 
     def _pause(self, now: Pause | None) -> None:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.hub.cache.router import Changed
-from federator.hub.cache.state import HubState
-from federator.hub.host.documents import Documents
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
@@ -22,8 +21,6 @@ from federator.hub.records.workloads import Served, Workload
 from federator.kinds import registry
 from federator.kinds.pods import revisions
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.control.applier import Applier
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef
@@ -39,16 +36,11 @@ Spec = tuple[int, Mapping[str, Any]]
 """Generation of the workload and its spec then, without fields that take effect at once."""
 
 
-class SpecsInForce:
+class SpecsInForce(Controller):
     """The only writer of the ControllerRevisions that decisions own."""
 
-    def __init__(
-        self, state: HubState, client: Client, applier: Applier, documents: Documents
-    ) -> None:
-        self._state = state
-        self._client = client
-        self._applier = applier
-        self._documents = documents
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
         self._specs: dict[WorkloadKey, tuple[str, str, Spec]] = {}
         """(uid of the workload, revision, spec) of workloads with an edit held back."""
 
@@ -65,7 +57,7 @@ class SpecsInForce:
             )
             return ""
         name, body = self._body(workload, record, kept)
-        outcome = await self._applier.apply(
+        outcome = await self.applier.apply(
             Create(_ref(workload.key, name), body), workload.key.namespace
         )
         if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
@@ -99,10 +91,10 @@ class SpecsInForce:
                     for owner in raw.objects(live, "metadata", "ownerReferences")
                 ):
                     return
-                await self._applier.apply(
+                await self.applier.apply(
                     Delete(ref, live["metadata"]["uid"]), workload.key.namespace
                 )
-            outcome = await self._applier.apply(Create(ref, body), workload.key.namespace)
+            outcome = await self.applier.apply(Create(ref, body), workload.key.namespace)
             if outcome.error is not None:
                 raise outcome.error
         except errors.ApiError as trouble:
@@ -112,7 +104,7 @@ class SpecsInForce:
 
     async def _live(self, ref: ObjectRef) -> Mapping[str, Any] | None:
         try:
-            return await self._client.get(ref)
+            return await self.host.get(ref)
         except errors.NotFound:
             return None
 
@@ -120,15 +112,15 @@ class SpecsInForce:
         """Deletes a revision that no decision names. If that fails, it is deleted with its
         decision."""
         self._specs.pop(key, None)
-        self._state.serve(key, None)
+        self.state.serve(key, None)
         if not revision:
             return
         try:
-            live = await self._client.get(_ref(key, revision))
+            live = await self.host.get(_ref(key, revision))
         except errors.ApiError as trouble:
             log.info("%s: %s could not be read: %s", key, revision, trouble)
             return
-        outcome = await self._applier.apply(
+        outcome = await self.applier.apply(
             Delete(_ref(key, revision), live["metadata"]["uid"]), key.namespace
         )
         if outcome.error is not None:
@@ -139,15 +131,15 @@ class SpecsInForce:
         ApiErrors."""
         if not record.terms.held_back:
             return workload
-        served = self._state.served.get(workload.key)
+        served = self.state.served.get(workload.key)
         if (
             served is not None
             and served.serves(workload, record.terms.revision)
             and served.base == workload.content
         ):
-            return self._state.serving(workload, record)
+            return self.state.serving(workload, record)
         spec = await self._spec(workload, record)
-        obj = await self._documents.fetch(workload)
+        obj = await self.documents.fetch(workload)
         if spec is None or obj is None:
             return None
         generation, kept = spec
@@ -161,9 +153,9 @@ class SpecsInForce:
             content=workloads.content_digest(verbs, workloads.neutral(verbs, whole)),
             profile=verbs.profile(whole),
         )
-        self._state.serve(workload.key, served)
-        self._state.changed(Changed.SERVED, workload.key)
-        return self._state.serving(workload, record)
+        self.state.serve(workload.key, served)
+        self.state.changed(Changed.SERVED, workload.key)
+        return self.state.serving(workload, record)
 
     def came_to_nothing(self, workload: Workload, record: Record) -> bool:
         """Whether no cluster has got its share of the decision in force, and what it was made for
@@ -175,7 +167,7 @@ class SpecsInForce:
         """Whether the decision in force has come to nothing, and the host does not show yet what
         placing has decided instead. A first slice would start copies which that decision may give
         to another cluster."""
-        assumed = self._state.commitments.commitment(workload.uid)
+        assumed = self.state.commitments.commitment(workload.uid)
         if assumed is None or all(share.seq <= record.seq for share in assumed.holdings):
             return False
         return self.came_to_nothing(workload, record)
@@ -189,7 +181,7 @@ class SpecsInForce:
         return FIRST_SLICE_RECHECK_S if self._has_no_slice(workload, record) else 0.0
 
     def _is_being_created(self, record: Record) -> bool:
-        holders = map(self._state.holder, record.clusters)
+        holders = map(self.state.holder, record.clusters)
         return any(
             member is not None and record.key in member.writes.creating for member in holders
         )
@@ -204,13 +196,13 @@ class SpecsInForce:
         )
         if as_written and (workload.ask is None or charged.shape == workload.ask.shape):
             return False
-        before = self._documents.former(workload)
+        before = self.documents.former(workload)
         if (
             before is not None
             and raw.integer(before, "metadata", "generation") == charged.generation
         ):
             return False
-        holders = [self._state.holder(share.cluster) for share in record.shares]
+        holders = [self.state.holder(share.cluster) for share in record.shares]
         return all(member is not None and member.lacks(workload.key) for member in holders)
 
     async def _spec(self, workload: Workload, record: Record) -> Spec | None:
@@ -236,14 +228,14 @@ class SpecsInForce:
         digest, what all members agree on. The host's former object is the same without a member's
         defaults; it is used when the slice proves it, or when the decision was made for that
         generation. Raises ApiErrors."""
-        fleet, charged = self._state.options.fleet, record.terms.charged
+        fleet, charged = self.state.options.fleet, record.terms.charged
         seen = [
             slice_seen
-            for slice_seen in self._state.slices_of(workload.key).values()
+            for slice_seen in self.state.slices_of(workload.key).values()
             if slice_seen.serves(fleet, workload.uid) and not slice_seen.deleting
         ]
         newest = max(map(_origin, seen), default=0)
-        before = self._documents.former(workload)
+        before = self.documents.former(workload)
         if before is not None:
             generation = raw.integer(before, "metadata", "generation")
             digest = workloads.content_digest(
@@ -269,7 +261,7 @@ class SpecsInForce:
             )
             return None
         for slice_seen in sorted(seen, key=lambda slice_seen: slice_seen.cluster):
-            member = self._state.holder(slice_seen.cluster)
+            member = self.state.holder(slice_seen.cluster)
             if member is None or member.link.client is None or not member.heard or member.trust.why:
                 continue
             key = workload.key
@@ -296,7 +288,7 @@ class SpecsInForce:
         metadata = {
             "name": name,
             "namespace": workload.key.namespace,
-            "labels": {names.FLEET_LABEL: self._state.options.fleet},
+            "labels": {names.FLEET_LABEL: self.state.options.fleet},
             "ownerReferences": [owner],
         }
         head = {"apiVersion": revisions.API_VERSION, "kind": revisions.KIND, "metadata": metadata}

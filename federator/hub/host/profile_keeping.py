@@ -7,16 +7,13 @@ outlives the hub, and no member can say that pods had another one.
 
 import asyncio
 import logging
-import random
 from typing import Any, Final
 
 from federator.api import raw, runtimeprofile
 from federator.hub.cache import profile_versions
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import plaintext
 from federator.model.kubernetes import diffs
@@ -31,21 +28,17 @@ VERSIONS: Final = 8
 """Versions that are kept whether pods have them or not."""
 
 
-class ProfileKeeping:
+class ProfileKeeping(Controller):
     """The only writer of the status of RuntimeProfiles; `queue` holds their names."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("profiles", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("profiles")
         self._one_at_a_time = asyncio.Lock()
         self._unserved: set[str] = set()
         """Hashes of versions that the host does not keep: its CRD or the hub's rights are of an
         earlier release."""
-        state.held_profiles.on_changed.append(self._count_soon)
+        self.state.held_profiles.on_changed.append(self._count_soon)
 
     def _count_soon(self, name: str) -> None:
         if self.state.leading:

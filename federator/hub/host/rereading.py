@@ -4,11 +4,10 @@ leader can have written."""
 import asyncio
 from collections.abc import Callable
 
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
-from federator.kube import client as clients
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.kube.store import version_number
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire import decode
@@ -17,26 +16,19 @@ from federator.model.names import ObjectName
 Changed = Callable[[ObjectName, Record | None, Record | None], None]
 
 
-class Rereading:
+class Rereading(Controller):
     """One per hub. `watched` is the reflector of decisions, and `changed` stores what is news."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        watched: Reflector[Record],
-        changed: Changed,
-        clock: Clock,
-    ) -> None:
-        self._state, self._host, self._clock = state, host, clock
+    def __init__(self, tools: Tools, watched: Reflector[Record], changed: Changed) -> None:
+        super().__init__(tools)
         self._watched, self._changed = watched, changed
         self._since_s = float("-inf")
         """From when on, on `Clock.elapsed()`, all decisions were read with the present key."""
 
     def begin(self) -> None:
         """The first list begins."""
-        if self._state.seals.usable:
-            self._since_s = self._clock.elapsed()
+        if self.state.seals.usable:
+            self._since_s = self.clock.elapsed()
 
     def key_changed(self) -> None:
         """The key of decisions is another one: what was read before was not checked with it."""
@@ -53,22 +45,22 @@ class Rereading:
         former leader may not have come by watch yet. Decisions must be charged before anything is
         decided, and members must not get what the host no longer records."""
         kind = registry.KINDS["PlacementDecision"]
-        unseen, version = set(self._state.records), -1
+        unseen, version = set(self.state.records), -1
 
         def cached_version(name: ObjectName) -> ObjectName:
             unseen.discard(name)
             return self._version_of(name)
 
-        async for page in self._host.pages(kind.api_version, kind.plural):
+        async for page in self.host.pages(kind.api_version, kind.plural):
             version = version_number(page.metadata.resourceVersion)
             # Page by page, and only what is news: all of them at once would take several times the
             # hub's memory.
             changed = decode.changed_items(page, cached_version)
-            async for name, obj in in_slices(changed, self._clock):
-                self._changed(name, None, self._state.read_record(obj))
+            async for name, obj in in_slices(changed, self.clock):
+                self._changed(name, None, self.state.read_record(obj))
             await asyncio.sleep(0)
         for name in sorted(unseen):
-            record = self._state.records.get(name)
+            record = self.state.records.get(name)
             # A list may be older than what we know (F11), and proves nothing about what is newer
             # than it.
             if record is not None and 0 <= version_number(record.resource_version) <= version:
@@ -76,6 +68,6 @@ class Rereading:
 
     def _version_of(self, name: ObjectName) -> tuple[str, str]:
         """uid and resourceVersion of a decision as it is known."""
-        record = self._state.records.get(name)
-        checked = record is not None and (record.sealed or not self._state.seals.usable)
+        record = self.state.records.get(name)
+        checked = record is not None and (record.sealed or not self.state.seals.usable)
         return (record.uid, record.resource_version) if checked and record is not None else ("", "")

@@ -14,15 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import raw
-from federator.hub.host.documents import Documents
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
 from federator.kinds.pods import podparts, revisions
 from federator.kinds.pods.revisions import Revision
 from federator.kinds.verbs import Profile
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.control.applier import Applier
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
@@ -35,16 +33,11 @@ REMEMBERED = 4096
 it reads again."""
 
 
-class Revisions:
+class Revisions(Controller):
     """The only writer of the ControllerRevisions of workloads on the host."""
 
-    def __init__(
-        self, client: Client, applier: Applier, documents: Documents, *, fleet: str
-    ) -> None:
-        self._client = client
-        self._applier = applier
-        self._documents = documents
-        self._fleet = fleet
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
         self._kept: OrderedDict[WorkloadKey, tuple[int, str]] = OrderedDict()
         """The newest revision that this process wrote or read: generation of the workload, name of
         the revision."""
@@ -97,7 +90,7 @@ class Revisions:
     ) -> None:
         kind = registry.KINDS[workload.key.kind]
         selector = f"{names.WORKLOAD_UID_LABEL}={workload.uid}"
-        listing = await self._client.list(
+        listing = await self.host.list(
             revisions.API_VERSION, revisions.PLURAL, workload.key.namespace, label_selector=selector
         )
         kept = revisions.history(listing.items, workload.uid)
@@ -106,13 +99,25 @@ class Revisions:
             if former is not None and former != (parts, profile):
                 before, pinned = former
                 first = revisions.body(
-                    obj, kind.kind, kind.api_version, before, pinned, number=1, fleet=self._fleet
+                    obj,
+                    kind.kind,
+                    kind.api_version,
+                    before,
+                    pinned,
+                    number=1,
+                    fleet=self.state.options.fleet,
                 )
                 kept = [revisions.read(await self._apply(Create(_ref(first), first)))]
         number = kept[-1].number + 1 if kept else 1
         cause = revisions.cause_of(obj)
         wanted = revisions.body(
-            obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet
+            obj,
+            kind.kind,
+            kind.api_version,
+            parts,
+            profile,
+            number=number,
+            fleet=self.state.options.fleet,
         )
         wanted["metadata"] |= {"annotations": {revisions.CHANGE_CAUSE: cause}} if cause else {}
         again = next(
@@ -142,14 +147,14 @@ class Revisions:
         else by the slice. None where neither tells."""
         mark = workload.verbs.read_mark(live) if live is not None else None
         pinned = mark.rules.profile if mark is not None else profile
-        before = self._documents.former(workload)
+        before = self.documents.former(workload)
         parts = workload.verbs.pods(before) if before is not None else None
         if parts is None or parts == workload.verbs.pods(obj):
             parts = workload.verbs.pods(live) if live is not None else None
         return (parts, pinned) if parts is not None else None
 
     async def _apply(self, step: Step) -> Mapping[str, Any]:
-        outcome = await self._applier.apply(step)
+        outcome = await self.applier.apply(step)
         if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
             raise outcome.error
         return outcome.obj or {}

@@ -8,19 +8,15 @@ leader that has just taken over, or a watch that lags, deletes nothing on its ow
 
 import logging
 import math
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from federator.api import raw
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.names import WorkloadKey
@@ -29,29 +25,16 @@ from federator.model.steps import Delete, RequeueAfter
 log = logging.getLogger(__name__)
 
 
-class Expiry:
+class Expiry(Controller):
     """Deletes job sets after their time to live. The keys of its queue are those of the job
     sets."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        applier: Applier,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.applier = applier
-        self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
-            "expiry", rng=rng, group=names.namespace_of, metrics=state.metrics
-        )
-        state.signals.to_aggregate.append(self.look)
-        state.signals.on_status.append(self.look)
-        state.signals.on_resumed.append(self.look_everywhere)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[WorkloadKey] = self.new_queue("expiry", group=names.namespace_of)
+        self.state.signals.to_aggregate.append(self.look)
+        self.state.signals.on_status.append(self.look)
+        self.state.signals.on_resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
         """Serves the queue until cancelled, while this hub leads."""

@@ -6,20 +6,15 @@ the handover is written when it is made, and moved by edits of the schedule.
 """
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Any, Final
 
 from federator.api import raw
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kinds.recurring import Handover, Native, Plan, RecurringVerbs
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
-from federator.kube.metrics import Metrics
 from federator.kube.store import Store
 from federator.kube.watch.reflector import Reflector
 from federator.model import names, plaintext
@@ -35,28 +30,15 @@ one more run."""
 Obj = raw.Obj
 
 
-class Handing:
+class Handing(Controller):
     """One per hub. Keys are those of recurring objects."""
 
-    def __init__(
-        self,
-        host: clients.Client,
-        applier: Applier,
-        events: Events,
-        changed: Callable[[WorkloadKey], None],
-        *,
-        clock: Clock,
-        rng: random.Random,
-        metrics: Metrics | None,
-    ) -> None:
-        self._host = host
-        self._applier = applier
-        self._events = events
-        self._clock = clock
+    def __init__(self, tools: Tools, changed: Callable[[WorkloadKey], None]) -> None:
+        super().__init__(tools)
         self._reflectors: dict[str, Reflector[Native]] = {}
         self._stopped_since_s: dict[WorkloadKey, float] = {}
         for kind in registry.RECURRING.values():
-            self._reflectors[kind.kind] = self._reflector(kind, changed, rng, metrics)
+            self._reflectors[kind.kind] = self._reflector(kind, changed)
 
     @property
     def reflectors(self) -> tuple[Reflector[Native], ...]:
@@ -74,7 +56,7 @@ class Handing:
         verbs = _verbs(key)
         ref = registry.KINDS[verbs.native_kind].ref(key.namespace, key.name)
         try:
-            return verbs.read_native(await self._host.get(ref))
+            return verbs.read_native(await self.host.get(ref))
         except errors.NotServed:
             raise
         except errors.NotFound:
@@ -97,7 +79,7 @@ class Handing:
         if plan.handover is not Handover.END:
             self._stopped_since_s.pop(key, None)
             return 0.0
-        now_s = self._clock.monotonic()
+        now_s = self.clock.monotonic()
         since_s = self._stopped_since_s.setdefault(key, now_s)
         return max(since_s + SETTLED_S - now_s, 0.0)
 
@@ -105,11 +87,11 @@ class Handing:
         verbs, uid = _verbs(key), raw.text(obj, "metadata", "uid")
         body = verbs.render_native(obj, after_s, held)
         ref = registry.KINDS[verbs.native_kind].ref(key.namespace, key.name)
-        outcome = await self._applier.apply(Create(ref, body), key)
+        outcome = await self.applier.apply(Create(ref, body), key)
         if outcome.error is None:
             log.info("%s: its clusters run what is due after %s", key, raw.second(after_s))
             note = f"Its clusters run what is due after {raw.second(after_s)}."
-            self._events.tell(key, uid, "HandedOver", note, action="Run")
+            self.events.tell(key, uid, "HandedOver", note, action="Run")
         elif not isinstance(outcome.error, errors.AlreadyExists):
             self._refused(key, uid, outcome.error)
             raise outcome.error
@@ -122,7 +104,7 @@ class Handing:
         verbs = _verbs(key)
         ref = registry.KINDS[verbs.native_kind].ref(key.namespace, key.name)
         wanted = verbs.render_native(obj, after_s, held)
-        live = await self._host.get(ref)
+        live = await self.host.get(ref)
         meta = wanted["metadata"]
         body = {
             "metadata": {"labels": meta["labels"], "annotations": meta["annotations"]},
@@ -130,35 +112,29 @@ class Handing:
         }
         version = raw.text(live, "metadata", "resourceVersion")
         patch = Patch(ref, body, uid=native.uid, resource_version=version)
-        outcome = await self._applier.apply(patch, key)
+        outcome = await self.applier.apply(patch, key)
         if outcome.error is not None and not outcome.gone:
             self._refused(key, raw.text(obj, "metadata", "uid"), outcome.error)
             raise outcome.error
 
     async def _end(self, key: WorkloadKey, obj: Obj, native: Native) -> None:
         ref = registry.KINDS[_verbs(key).native_kind].ref(key.namespace, key.name)
-        outcome = await self._applier.apply(Delete(ref, native.uid))
+        outcome = await self.applier.apply(Delete(ref, native.uid))
         if outcome.error is not None and not outcome.gone:
             raise outcome.error
         self._stopped_since_s.pop(key, None)
         last = raw.second(native.last_s) or "none"
         note = f"The hub runs what is due from now on; the last run of its clusters: {last}."
-        self._events.tell(key, raw.text(obj, "metadata", "uid"), "TakenBack", note, action="Run")
+        self.events.tell(key, raw.text(obj, "metadata", "uid"), "TakenBack", note, action="Run")
 
     def _refused(self, key: WorkloadKey, uid: str, error: errors.ApiError) -> None:
-        if isinstance(error, errors.Denied | errors.Invalid) and not self._events.repeats(
+        if isinstance(error, errors.Denied | errors.Invalid) and not self.events.repeats(
             uid, "HandoverRefused"
         ):
             why = plaintext.clipped(str(error))
-            self._events.tell(key, uid, "HandoverRefused", why, action="Run", warning=True)
+            self.events.tell(key, uid, "HandoverRefused", why, action="Run", warning=True)
 
-    def _reflector(
-        self,
-        kind: Kind,
-        changed: Callable[[WorkloadKey], None],
-        rng: random.Random,
-        metrics: Metrics | None,
-    ) -> Reflector[Native]:
+    def _reflector(self, kind: Kind, changed: Callable[[WorkloadKey], None]) -> Reflector[Native]:
         assert kind.recurring is not None
         made = registry.KINDS[kind.recurring.native_kind]
 
@@ -166,16 +142,12 @@ class Handing:
             if old != new:
                 changed(names.key(kind.kind, *key))
 
-        return Reflector(
-            self._host,
+        return self.reflector(
             made.api_version,
             made.plural,
             Store(f"host/clusters of {kind.plural}"),
             project=kind.recurring.read_native,
             on_change=on_change,
-            clock=self._clock,
-            rng=rng,
-            metrics=metrics,
         )
 
 

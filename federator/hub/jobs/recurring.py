@@ -11,24 +11,19 @@ history, and the handover of the decision on runs (`handing`).
 
 import bisect
 import logging
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from federator.api import raw
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.jobs.handing import Handing
 from federator.hub.members.member_conditions import skew_s
 from federator.hub.records.workloads import cascade
 from federator.kinds import registry
 from federator.kinds.kind import Kind
 from federator.kinds.recurring import Handover, Native, Plan, RecurringVerbs, Run
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store
 from federator.kube.watch.reflector import Reflector
@@ -56,45 +51,22 @@ class RecurringSeen:
     """The object by which its clusters run it, or somebody else's of that name."""
 
 
-class Recurring:
+class Recurring(Controller):
     """Keys of its queue are those of recurring objects."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        applier: Applier,
-        events: Events,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.applier = applier
-        self.events = events
-        self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
-            "recurring", rng=rng, group=names.namespace_of, metrics=state.metrics
-        )
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[WorkloadKey] = self.new_queue("recurring", group=names.namespace_of)
         self._objects: dict[str, Reflector[dict[str, Any]]] = {}
         self._runs: dict[str, Reflector[Run]] = {}
         self._oldest = Oldest()
         self._by_owner: dict[WorkloadKey, dict[str, Run]] = {}
         """Runs by the object that their label names."""
-        self.handing = Handing(
-            host,
-            applier,
-            events,
-            self.queue.add,
-            clock=clock,
-            rng=rng,
-            metrics=state.metrics,
-        )
+        self.handing = Handing(tools, self.queue.add)
         for kind in registry.RECURRING.values():
-            self._objects[kind.kind] = self._reflector_of(kind, rng)
-            self._runs[kind.kind] = self._reflector_of_runs(kind, rng)
-        state.signals.on_resumed.append(self.look_everywhere)
+            self._objects[kind.kind] = self._reflector_of(kind)
+            self._runs[kind.kind] = self._reflector_of_runs(kind)
+        self.state.signals.on_resumed.append(self.look_everywhere)
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
@@ -278,7 +250,7 @@ class Recurring:
 
     # -- what the watches tell ------------------------------------------------
 
-    def _reflector_of(self, kind: Kind, rng: random.Random) -> Reflector[dict[str, Any]]:
+    def _reflector_of(self, kind: Kind) -> Reflector[dict[str, Any]]:
         def changed(key: ObjectName, old: Any, new: Any) -> None:
             if new is not None:
                 self.queue.add(names.key(kind.kind, *key))
@@ -294,19 +266,15 @@ class Recurring:
         def identity(obj: dict[str, Any]) -> dict[str, Any]:
             return {"kind": kind.kind, **obj}
 
-        return Reflector(
-            self.host,
+        return self.reflector(
             kind.api_version,
             kind.plural,
             Store(f"host/{kind.plural}"),
             project=identity,
             on_change=changed,
-            clock=self.clock,
-            rng=rng,
-            metrics=self.state.metrics,
         )
 
-    def _reflector_of_runs(self, kind: Kind, rng: random.Random) -> Reflector[Any]:
+    def _reflector_of_runs(self, kind: Kind) -> Reflector[Any]:
         verbs = _verbs_of(kind)
         made = registry.KINDS[verbs.run_kind]
 
@@ -325,17 +293,13 @@ class Recurring:
                 for label, _ in filter(None, (old, new)):
                     self.queue.add(names.key(kind.kind, key[0], label))
 
-        return Reflector(
-            self.host,
+        return self.reflector(
             made.api_version,
             made.plural,
             Store(f"host/runs of {kind.plural}"),
             project=project,
             label_selector=verbs.run_label,
             on_change=changed,
-            clock=self.clock,
-            rng=rng,
-            metrics=self.state.metrics,
         )
 
 

@@ -3,7 +3,6 @@
 The process starts the tasks of the table; which turns a controller takes is in `cache.router`.
 """
 
-import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 from federator.hub.cache.member_news import MemberNews
 from federator.hub.cache.rollout_view import RolloutView
-from federator.hub.cache.state import HubState
 from federator.hub.deletion.cascades import Cascades
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
@@ -27,8 +25,7 @@ from federator.hub.evacuation.draining import Draining
 from federator.hub.evacuation.drilling import Drilling
 from federator.hub.evacuation.governing import Governing, nobody
 from federator.hub.evacuation.leasing import Leasing
-from federator.hub.host.documents import Documents
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Tools
 from federator.hub.host.host_watch import Hosting
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.host.profile_keeping import ProfileKeeping
@@ -54,9 +51,6 @@ from federator.hub.status.member_status import Reporting
 from federator.hub.status.policy_status import PolicyStatus
 from federator.hub.status.quota_status import QuotaStatus
 from federator.hub.status.workload_status import StatusAggregation
-from federator.kube import client as clients
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
 from federator.kube.leader.elector import Elector
 
 
@@ -78,15 +72,9 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all controllers of one hub are made from. `client` reaches the host behind the leader
-    gate."""
+    """What all controllers of one hub are made from."""
 
-    state: HubState
-    client: clients.Client
-    documents: Documents
-    events: Events
-    clock: Clock
-    rng: random.Random
+    tools: Tools
     connect: Connect
     """Opens transports to members, behind the leader gate."""
     short: Callable[[], bool]
@@ -102,104 +90,65 @@ class Controllers:
     def __init__(
         self,
         around: Surroundings,
-        applier: Applier,
         *,
         on_member: Callable[[str, Mapping[str, Any] | None], None],
     ) -> None:
-        self._around = around
-        state, client, clock, rng = around.state, around.client, around.clock, around.rng
-        self._make_deciding(around, applier)
+        tools = self._tools = around.tools
+        state, clock, rng = tools.state, tools.clock, tools.rng
+        self._make_deciding(around)
         queues = (self.placing.queue, self.aggregation.queue)
         self.news = MemberNews(state, self.view, clock=clock)
         self.resync = Resync(state, queues, rng=rng)
-        self.quotas = QuotaStatus(state, client, clock=clock, rng=rng)
-        self.reporting = Reporting(state, client, turned=around.events.turned, clock=clock, rng=rng)
-        self.asking = Asking(state, clock=clock, rng=rng)
+        self.quotas = QuotaStatus(tools)
+        self.reporting = Reporting(tools)
+        self.asking = Asking(tools)
         self._make_leaving(around)
-        self.hosting = Hosting(
-            state,
-            client,
-            around.documents,
-            clock=clock,
-            rng=rng,
-            on_member=on_member,
-            looked=around.elector.looked.wait if around.elector is not None else None,
-        )
+        looked = around.elector.looked.wait if around.elector is not None else None
+        self.hosting = Hosting(tools, on_member=on_member, looked=looked)
 
-    def _make_deciding(self, around: Surroundings, applier: Applier) -> None:
+    def _make_deciding(self, around: Surroundings) -> None:
         """Makes what places workloads, writes their slices and aggregates their status."""
-        state, client, events = around.state, around.client, around.events
-        clock, rng, documents = around.clock, around.rng, around.documents
+        tools = around.tools
+        state, clock, rng = tools.state, tools.clock, tools.rng
         self.caps = UnschedulableCaps(state, clock=clock)
-        in_force = SpecsInForce(state, client, applier, documents)
-        self.placing = Placing(state, applier, events, self.caps, in_force, clock=clock, rng=rng)
-        governing = Governing(
-            state,
-            events,
-            around.short,
-            clock=clock,
-            witnesses=around.standby.witnesses if around.standby is not None else nobody,
-        )
-        self.draining = Draining(
-            state, self.placing, events, governing=governing, clock=clock, rng=rng
-        )
-        self.drilling = Drilling(state, self.placing, clock=clock)
-        lose, tell = self.drilling.outcome, events.about_invariant
-        self.invariants = InvariantStatus(state, client, lose=lose, tell=tell, clock=clock)
-        self.policies = PolicyStatus(state, client, clock=clock)
-        history = Revisions(client, applier, documents, fleet=state.options.fleet)
+        in_force = SpecsInForce(tools)
+        self.placing = Placing(tools, self.caps, in_force)
+        witnesses = around.standby.witnesses if around.standby is not None else nobody
+        governing = Governing(tools, around.short, witnesses=witnesses)
+        self.draining = Draining(tools, self.placing, governing=governing)
+        self.drilling = Drilling(tools, self.placing)
+        self.invariants = InvariantStatus(tools, lose=self.drilling.outcome)
+        self.policies = PolicyStatus(tools)
         self.view = RolloutView(state, self.caps.lasting)
-        self.keeping = ProfileKeeping(state, client, clock=clock, rng=rng)
-        keep = self.keeping.keep
-        prerequisites = Prerequisites(state, keep, now=clock.monotonic, rng=rng)
-        writer = SliceWriter(state, self.view, documents, history, prerequisites)
-        self.dispatching = Dispatching(
-            state, self.view, writer, in_force, Drift(events), clock=clock, rng=rng
-        )
+        self.keeping = ProfileKeeping(tools)
+        prerequisites = Prerequisites(state, self.keeping.keep, now=clock.monotonic, rng=rng)
+        writer = SliceWriter(tools, self.view, Revisions(tools), prerequisites)
+        self.dispatching = Dispatching(tools, self.view, writer, in_force, Drift(tools.events))
         readiness = Readiness()
-        self.aggregation = StatusAggregation(
-            state, applier, self.view, events, readiness, clock=clock, rng=rng
-        )
-        self.recurring = Recurring(state, client, applier, events, clock=clock, rng=rng)
-        self.expiry = Expiry(state, client, applier, clock=clock, rng=rng)
+        self.aggregation = StatusAggregation(tools, self.view, readiness)
+        self.recurring = Recurring(tools)
+        self.expiry = Expiry(tools)
         self.success = SuccessRates(state, clock=clock)
-        self.probing = Probing(state, applier, events, clock=clock, rng=rng)
-        self.figures = Figures(
-            state, ReconcileTimes(state, self.view, clock=clock), readiness, clock=clock
-        )
+        self.probing = Probing(tools)
+        times = ReconcileTimes(state, self.view, clock=clock)
+        self.figures = Figures(state, times, readiness, clock=clock)
 
     def _make_leaving(self, around: Surroundings) -> None:
         """Makes what handles workloads and members that leave, what they leave behind, and foreign
         decisions."""
-        state, client, events = around.state, around.client, around.events
-        clock, rng, elector = around.clock, around.rng, around.elector
-        self.forgetting = Forgetting(state, client, rng=rng)
-        self.finalizing = Finalizing(
-            state,
-            client,
-            events,
-            self.forgetting,
-            hand_on=elector.note if elector is not None else None,
-            clock=clock,
-            rng=rng,
-        )
-        self.cascades = Cascades(state, client, events, clock=clock, rng=rng)
-        self.orphans = Orphans(state, client, clock=clock, rng=rng)
-        self.sealing = Sealing(state, client, clock=clock, rng=rng)
-        self.foreign = Foreign(state, client, events, clock=clock, rng=rng)
-        self.departed = Departed(state, client, clock=clock, rng=rng)
-        self.tidying = Tidying(state, client, clock=clock, rng=rng)
-        self.renewing = Renewing(state, client, around.connect, clock=clock, rng=rng)
-        self.leasing = Leasing(state, client, clock=clock, rng=rng)
-        self.removing = Removing(
-            state,
-            client,
-            events,
-            departed=self.departed,
-            tidying=self.tidying,
-            clock=clock,
-            rng=rng,
-        )
+        tools, elector = around.tools, around.elector
+        hand_on = elector.note if elector is not None else None
+        self.forgetting = Forgetting(tools)
+        self.finalizing = Finalizing(tools, self.forgetting, hand_on=hand_on)
+        self.cascades = Cascades(tools)
+        self.orphans = Orphans(tools)
+        self.sealing = Sealing(tools)
+        self.foreign = Foreign(tools)
+        self.departed = Departed(tools)
+        self.tidying = Tidying(tools)
+        self.renewing = Renewing(tools, around.connect)
+        self.leasing = Leasing(tools)
+        self.removing = Removing(tools, departed=self.departed, tidying=self.tidying)
 
     def tasks(self) -> tuple[Task, ...]:
         """The table, in the order in which tasks are started."""
@@ -210,7 +159,7 @@ class Controllers:
                 Task(f"host {reflector.store.name}", always, reflector.run)
                 for reflector in self.recurring.reflectors
             ),
-            Task("events", elected, self._around.events.run),
+            Task("events", elected, self._tools.events.run),
             Task("reporting", elected, self.reporting.run),
             Task("accounts", elected, self.quotas.run),
             Task("asking", elected, self.asking.run),
@@ -244,7 +193,7 @@ class Controllers:
 
     def begin_term(self) -> None:
         """This hub leads from now on: what is not queued by a change is queued here."""
-        state, clock = self._around.state, self._around.clock
+        state, clock = self._tools.state, self._tools.clock
         self.quotas.count_all()
         state.notices.begin(state.records.values(), clock.monotonic(), clock.now())
 

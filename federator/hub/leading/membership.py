@@ -12,6 +12,7 @@ from typing import Any
 from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub.cache.router import MemberChanged
+from federator.hub.host.controller import Controller
 from federator.hub.leading.controllers import Controllers, Surroundings
 from federator.hub.members import member_conditions
 from federator.hub.members.connecting.connection import Connection, ConnectionLimits
@@ -20,7 +21,6 @@ from federator.hub.members.member import Member
 from federator.hub.members.trust import Trust
 from federator.hub.members.writes import Writes
 from federator.hub.metering.figures import forget_cluster
-from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.backoff import Backoff
 from federator.kube.control.lanes import Lane
@@ -31,13 +31,12 @@ from federator.model.names import ClusterName
 log = logging.getLogger(__name__)
 
 
-class Membership:
+class Membership(Controller):
     """Begins, reconnects and ends members."""
 
-    def __init__(self, around: Surroundings, controllers: Controllers, options: HubOptions) -> None:
-        self.state, self.host, self.events = around.state, around.client, around.events
-        self.connect, self.options = around.connect, options
-        self.clock, self.rng = around.clock, around.rng
+    def __init__(self, around: Surroundings, controllers: Controllers) -> None:
+        super().__init__(around.tools)
+        self.connect, self.options = around.connect, self.state.options
         self._controllers, self.news = controllers, controllers.news
         self.host_uid = ""
         """Uid of the host, once it is known."""

@@ -15,6 +15,7 @@ from typing import Any
 from federator.hub.cache.state import HubState
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
+from federator.hub.host.controller import Tools
 from federator.hub.host.documents import Documents
 from federator.hub.host.events import Events
 from federator.hub.host.host_watch import asking_again
@@ -88,14 +89,21 @@ class HubProcess:
         # The one leader gate: every write to host and members passes a transport behind it, but for
         # the Leases by which hubs stand for election and standbys say what they hear.
         client = self.host = leader_gate.behind_gate(client, self._may_write, self._meet_shortage)
-        self.documents = Documents(client, options.document_cache)
         applier = Applier(client, self._host_lane(), clock=clock, component="hub")
-        self.events = Events(applier, clock, self.journal)
         self.shortage = Shortage(clock, metrics)
         """Whether this process is short of a resource of its own and so does not probe members."""
-        around = self._surroundings()
-        self.controllers = Controllers(around, applier, on_member=self._listed)
-        self.membership = Membership(around, self.controllers, options)
+        documents = Documents(client, options.document_cache)
+        events = Events(applier, clock, self.journal)
+        # What every controller gets; only `connect` and the applier lead outside, behind the gate.
+        around = Surroundings(
+            Tools(self.state, applier, documents, events, clock, rng),
+            connect=self.connect,
+            short=lambda: bool(self.shortage.trouble),
+            elector=elector,
+            standby=self.standby,
+        )
+        self.controllers = Controllers(around, on_member=self._listed)
+        self.membership = Membership(around, self.controllers)
         self._used_up = asyncio.Event()
         """Set when the seqs of this term are almost used up."""
         self.state.signals.on_used_up.append(self._used_up.set)
@@ -103,21 +111,6 @@ class HubProcess:
     def _listed(self, name: str, obj: Mapping[str, Any] | None) -> None:
         """The host's list of clusters changed. The watch is made before `membership`."""
         self.membership.changed(name, obj)
-
-    def _surroundings(self) -> Surroundings:
-        """What every controller gets; only `connect` and `host` lead outside, behind the gate."""
-        return Surroundings(
-            state=self.state,
-            client=self.host,
-            documents=self.documents,
-            events=self.events,
-            clock=self.clock,
-            rng=self.rng,
-            connect=self.connect,
-            short=lambda: bool(self.shortage.trouble),
-            elector=self.elector,
-            standby=self.standby,
-        )
 
     def _witness(self, client: clients.Client) -> Standby | None:
         """What this hub says of members while it stands by, and hears of standbys while it

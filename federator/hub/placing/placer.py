@@ -10,16 +10,14 @@ import asyncio
 import dataclasses
 import functools
 import logging
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from federator.api.placement import placementdecision
 from federator.hub.cache import policying, profile_versions, progress, restored, rollout_view
 from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
-from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
@@ -31,8 +29,7 @@ from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
-from federator.kube.clock import Clock, in_slices
-from federator.kube.control.applier import Applier
+from federator.kube.clock import in_slices
 from federator.kube.control.work_queue import Batch, WorkQueue
 from federator.model import names
 from federator.model.ask import Admitted, Ask, Disruptions
@@ -75,51 +72,36 @@ class Due:
         return as_charged(self.asked, self.record.terms.charged)
 
 
-class Placing:
+class Placing(Controller):
     """The only writer of the shares in PlacementDecisions."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: Applier,
-        events: Events,
-        caps: UnschedulableCaps,
-        in_force: SpecsInForce,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
+    def __init__(self, tools: Tools, caps: UnschedulableCaps, in_force: SpecsInForce) -> None:
+        super().__init__(tools)
         self.caps = caps
-        caps.on_late = events.late
+        caps.on_late = self.events.late
         self.in_force = in_force
-        self.host = host
-        self.events = events
-        self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
-            "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
-        )
+        self.queue: WorkQueue[WorkloadKey] = self.new_queue("placing", group=names.namespace_of)
         self.inadmissible = Queue()
         """Workloads that wait for something, and the hints that could help each."""
-        self.moves = MoveBuckets(state, clock=clock, later=self.queue.add_after)
-        self.gaps = figures.Gaps(state.commitments, state.metrics)
+        self.moves = MoveBuckets(self.state, clock=self.clock, later=self.queue.add_after)
+        self.gaps = figures.Gaps(self.state.commitments, self.state.metrics)
         self._pledges = Pledges()
         self._asks = policying.Asks()
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads with a first decision that may have been written or not."""
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
         """(uid, generation, content) up to which edits stay within the decision in force."""
-        state.signals.to_place.append(self.queue.add)
+        self.state.signals.to_place.append(self.queue.add)
         freed = Hint(HintKind.QUOTA), Hint(HintKind.WORKLOADS)
-        state.signals.on_freed.append(lambda: self.requeue(*freed))
-        state.signals.on_member(
+        self.state.signals.on_freed.append(lambda: self.requeue(*freed))
+        self.state.signals.on_member(
             MemberTurn.HINT_CLUSTER,
             lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name)),
         )
-        state.signals.on_member(
+        self.state.signals.on_member(
             MemberTurn.HINT_ROOM, lambda member: self.requeue(Hint(HintKind.ROOM, member.name))
         )
-        state.signals.on_slice(SliceTurn.CAPS, self._note_slice)
+        self.state.signals.on_slice(SliceTurn.CAPS, self._note_slice)
 
     async def run(self) -> None:
         options = self.state.options
@@ -516,7 +498,7 @@ class Placing:
             return None
         try:
             revision = await self._revision(item, decision)
-            async with self.host.lane.slot(key.namespace):
+            async with self.applier.lane.slot(key.namespace):
                 obj = await self._write(item, decision, revision)
         except errors.ApiError as trouble:
             self.moves.refund(item.ask, decision.moved)
@@ -602,9 +584,9 @@ class Placing:
         if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):
             spec["seal"] = seal
         try:
-            written = await decision_writer.write(self.host.client, key, uid, item.record, spec)
+            written = await decision_writer.write(self.host, key, uid, item.record, spec)
         except errors.AlreadyExists:  # an earlier creation took effect, and was not answered
-            there = await decision_writer.read(self.host.client, key, uid)
+            there = await decision_writer.read(self.host, key, uid)
             if self.state.observe_decision(key.namespace, self.state.read_record(there)):
                 self.state.changed(Changed.WRITTEN, key)
             raise

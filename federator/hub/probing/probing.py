@@ -8,7 +8,6 @@ removes it, and begins again where a probe is still due.
 
 import dataclasses
 import logging
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,8 +15,7 @@ from typing import Any, Final
 from federator.api import maintenance, memberfields, raw
 from federator.api.membercluster import Removal
 from federator.hub.cache.router import MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.hub.probing import stages
 from federator.hub.probing.stages import (
@@ -37,8 +35,7 @@ from federator.hub.records.workloads import Workload
 from federator.kinds import probes
 from federator.kinds.verbs import DEFAULT_PROFILE
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier, StepResult
+from federator.kube.control.applier import StepResult
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.metrics import Samples
 from federator.model import names, plaintext
@@ -74,28 +71,17 @@ class Run:
         return all(probe.over for probe in self.parts.values())
 
 
-class Probing:
+class Probing(Controller):
     """Keys of its queue are names of clusters. Owns the workloads in the namespace of probes."""
 
-    def __init__(
-        self,
-        state: HubState,
-        applier: Applier,
-        events: Events,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.applier = applier
-        self.events = events
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("probing", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("probing")
         self._runs: dict[str, Run] = {}
         self._failed: dict[str, bool] = {}
         """Cluster -> whether its last probe failed."""
-        state.signals.on_member(MemberTurn.PROBE, lambda member: self.queue.add(member.name))
-        state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.on_member(MemberTurn.PROBE, lambda member: self.queue.add(member.name))
+        self.state.signals.on_resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
         """Serves the queue until cancelled, while this hub leads."""

@@ -7,16 +7,12 @@ or, after a restart, from the slices in members. If they keep coming, each delet
 """
 
 import logging
-import random
 from collections import Counter
 
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER, ObjectName
 from federator.model.steps import RequeueAfter
@@ -30,29 +26,18 @@ PAUSE_MAX_S = 300.0
 REMEMBERED = 1000
 
 
-class Foreign:
+class Foreign(Controller):
     """Deletes them. Keys of its queue are (namespace, name) of decisions."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        events: Events,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.events = events
-        self.clock = clock
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
         self._removed: Counter[ObjectName] = Counter()
         self._due_s: dict[ObjectName, float] = {}
-        self.queue: WorkQueue[ObjectName] = WorkQueue(
-            "foreign decisions", rng=rng, metrics=state.metrics
+        self.queue: WorkQueue[ObjectName] = self.new_queue("foreign decisions")
+        self.state.signals.to_refuse.append(
+            lambda namespace, name: self.queue.add((namespace, name))
         )
-        state.signals.to_refuse.append(lambda namespace, name: self.queue.add((namespace, name)))
-        state.signals.on_resumed.append(self.look_at_all)
+        self.state.signals.on_resumed.append(self.look_at_all)
 
     async def run(self) -> None:
         self.look_at_all()

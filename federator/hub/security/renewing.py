@@ -11,13 +11,12 @@ while days are left.
 import asyncio
 import base64
 import logging
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from federator.hub.cache.router import MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.connecting.connection import Connect
 from federator.hub.members.connecting.credentials import secret_name
 from federator.hub.members.member import Member
@@ -25,7 +24,7 @@ from federator.hub.members.reachability import Reachability
 from federator.kube import client as clients
 from federator.kube import errors, tokens
 from federator.kube.backoff import Backoff
-from federator.kube.clock import Clock, stamp
+from federator.kube.clock import stamp
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.login import kubeconfigs
 from federator.kube.tokens import Token
@@ -51,28 +50,17 @@ DEADLINE_S: Final = 30.0
 """For one renewal, all requests together."""
 
 
-class Renewing:
+class Renewing(Controller):
     """Replaces tokens. Keys of its queue are members' names."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        connect: Connect,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
+    def __init__(self, tools: Tools, connect: Connect) -> None:
+        super().__init__(tools)
         self.connect = connect
-        self.clock = clock
-        self.rng = rng
-        self.queue: WorkQueue[str] = WorkQueue("credentials", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[str] = self.new_queue("credentials")
         self._failures: dict[str, Backoff] = {}
         self._not_before_s: dict[str, float] = {}
         """By member, on the monotonic clock: no try before."""
-        state.signals.on_member(MemberTurn.RENEW, self.look)
+        self.state.signals.on_member(MemberTurn.RENEW, self.look)
 
     async def run(self) -> None:
         for member in self.state.members.values():

@@ -7,14 +7,11 @@ ends for good.
 
 import asyncio
 import logging
-import random
 
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller
 from federator.hub.records.decisions import Record
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -23,16 +20,8 @@ ROUND_S = 5.0
 """Seconds between two rounds: what could not be sealed is tried again."""
 
 
-class Sealing:
+class Sealing(Controller):
     """Seals the decisions of an older release."""
-
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.rng = rng
 
     async def run(self) -> None:
         """Runs until every decision of ours is sealed, and the Secret says so."""

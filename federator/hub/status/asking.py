@@ -3,18 +3,16 @@ shapes of pods that decisions need counted.
 """
 
 import logging
-import random
 from typing import Final
 
 from federator.api import clustercapacity
 from federator.hub.cache.router import MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members import claims
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.kinds import registry
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -25,16 +23,15 @@ SETTLE_S: Final = 0.5
 """Shapes that are wanted within so many seconds are written together."""
 
 
-class Asking:
+class Asking(Controller):
     """Claims members, and asks them for shapes."""
 
-    def __init__(self, state: HubState, *, clock: Clock, rng: random.Random) -> None:
-        self.state = state
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("asking")
         self._claim_due: dict[str, float] = {}
         """Member -> monotonic seconds of the next attempt to claim it."""
-        signals = state.signals
+        signals = self.state.signals
         signals.to_ask.append(self.ask_all)
         signals.on_member(MemberTurn.ASK, lambda member: self.queue.add(member.name))
         signals.on_member(

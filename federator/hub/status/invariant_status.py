@@ -17,12 +17,11 @@ from typing import Any, Final
 from federator.api.placement import placementinvariant
 from federator.hub.cache import policying
 from federator.hub.cache.router import Changed, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.model.fleet import FleetSnapshot, copies_of
 from federator.model.kubernetes import diffs
 from federator.model.rules.invariant import Invariant, Survives
@@ -48,8 +47,6 @@ _HEARD: Final = frozenset(
     {Changed.ASKED, Changed.GONE, Changed.DECISION, Changed.WRITTEN, Changed.ENDED}
 )
 Row = Mapping[str, Any]
-Tell = Callable[[Invariant, str, str, bool], None]
-"""Records an Event: (invariant, reason, note, warning)."""
 
 
 @dataclass(slots=True)
@@ -72,27 +69,16 @@ class _Counted:
         return heapq.nsmallest(most, self.rows, key=placementinvariant.order)
 
 
-class InvariantStatus:
+class InvariantStatus(Controller):
     """Works while this hub leads. `lose`: what a loss would come to."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        *,
-        lose: Callable[[Loss], Awaitable[DrillResult]],
-        tell: Tell,
-        clock: Clock,
-    ) -> None:
-        self._state = state
-        self._host = host
+    def __init__(self, tools: Tools, *, lose: Callable[[Loss], Awaitable[DrillResult]]) -> None:
+        super().__init__(tools)
         self._lose = lose
-        self._tell = tell
-        self._clock = clock
         self._wake, self._drill = asyncio.Event(), asyncio.Event()
         self._losses: dict[tuple[str, int], list[DrillResult]] = {}
         """(label, number of domains) -> what each of their losses would come to."""
-        signals = state.signals
+        signals = self.state.signals
         signals.on_invariant.append(self._invariant_changed)
         signals.on_changed.append(self._changed)
         for turn in (MemberTurn.REPORT, MemberTurn.REQUEUE):
@@ -107,7 +93,7 @@ class InvariantStatus:
             self._stir()
 
     def _stir(self) -> None:
-        if self._state.invariants:
+        if self.state.invariants:
             self._wake.set()
 
     async def run(self) -> None:
@@ -126,9 +112,9 @@ class InvariantStatus:
             await self._wake.wait()
             await asyncio.sleep(SETTLE_S)
             self._wake.clear()
-            begun_s, snapshot = self._clock.monotonic(), self._state.snapshot(self._clock)
+            begun_s, snapshot = self.clock.monotonic(), self.state.snapshot(self.clock)
             compared = await self._compared(snapshot)
-            compared_s = self._clock.monotonic() - begun_s
+            compared_s = self.clock.monotonic() - begun_s
             if not await self._written(compared, snapshot):
                 self._wake.set()
                 await asyncio.sleep(RETRY_S)
@@ -136,10 +122,10 @@ class InvariantStatus:
 
     async def _compared(self, snapshot: FleetSnapshot) -> list[tuple[Invariant, _Counted]]:
         """Looks at every workload."""
-        state = self._state
+        state = self.state
         rules = sorted(state.invariants.values(), key=lambda each: each.name)
         counted = {invariant.name: _Counted() for invariant in rules}
-        async for workload in in_slices(list(state.workloads.values()), self._clock):
+        async for workload in in_slices(list(state.workloads.values()), self.clock):
             for invariant in rules:
                 if workload.ask is not None and invariant.selects(workload.ask):
                     rows = list(self._rows(invariant, workload, snapshot))
@@ -168,14 +154,14 @@ class InvariantStatus:
         if isinstance(rule, Survives):
             yield from self._lost(rule, workload)
             return
-        record = self._state.record_of(workload)
+        record = self.state.record_of(workload)
         if record is None or workload.ask is None or rule is None:
             return
         copies = {share.cluster: copies_of(share) for share in record.shares}
         breaches = holds.breaches(rule, workload.ask.at_once, copies, snapshot)
         if not breaches:
             return
-        ask = policying.asked(workload, self._state.rules, self._state.bindings())
+        ask = policying.asked(workload, self.state.rules, self.state.bindings())
         if ask is None or not invariants.speaks_of(ask):
             return
         for breach in breaches:
@@ -194,7 +180,7 @@ class InvariantStatus:
         """Brings one status up to date. Raises ApiError."""
         ref = registry.KINDS[placementinvariant.KIND].ref("", invariant.name)
         try:
-            obj = await self._host.get(ref)
+            obj = await self.host.get(ref)
         except errors.NotFound:
             return
         meta, live = obj["metadata"], obj.get("status") or {}
@@ -206,7 +192,7 @@ class InvariantStatus:
         wanted = self._conditions(invariant, counted, status["message"], snapshot)
         before = conditions.find(live.get("conditions"), placementinvariant.HOLDS) or {}
         status["conditions"] = conditions.merge(
-            live.get("conditions"), wanted, self._clock.rfc3339(), placementinvariant.OWNED
+            live.get("conditions"), wanted, self.clock.rfc3339(), placementinvariant.OWNED
         )
         if not (patch := diffs.replacement_patch(live, {**live, **status})):
             return
@@ -214,16 +200,16 @@ class InvariantStatus:
             "metadata": {"uid": invariant.uid, "resourceVersion": meta["resourceVersion"]},
             "status": patch,
         }
-        await self._host.patch(ref, body, subresource="status")
+        await self.host.patch(ref, body, subresource="status")
         self._announce(invariant, before, wanted[0])
 
     def _announce(self, invariant: Invariant, before: Mapping[str, Any], now: Condition) -> None:
         """An Event when it breaks, and when it holds again."""
         was = before.get("status")
         if now.status == conditions.FALSE and was != conditions.FALSE:
-            self._tell(invariant, now.reason, now.message, True)
+            self.events.about_invariant(invariant, now.reason, now.message, True)
         elif now.status == conditions.TRUE and was == conditions.FALSE:
-            self._tell(invariant, now.reason, "it holds again", False)
+            self.events.about_invariant(invariant, now.reason, "it holds again", False)
 
     def _conditions(
         self, invariant: Invariant, counted: _Counted, message: str, snapshot: FleetSnapshot
@@ -249,11 +235,11 @@ class InvariantStatus:
         return Condition(placementinvariant.HOLDS, *said, generation), valid
 
     def _publish(self, counted: Mapping[str, _Counted]) -> None:
-        if self._state.metrics is not None:
+        if self.state.metrics is not None:
             counts: dict[tuple[str, ...], float] = {
                 (name,): float(each.breached) for name, each in counted.items()
             }
-            self._state.metrics.publish({BREACHED: counts})
+            self.state.metrics.publish({BREACHED: counts})
 
     # -- losses ---------------------------------------------------------------
 
@@ -261,7 +247,7 @@ class InvariantStatus:
         while True:
             self._drill.clear()
             await self._drill_losses()
-            named = any(isinstance(each.rule, Survives) for each in self._state.invariants.values())
+            named = any(isinstance(each.rule, Survives) for each in self.state.invariants.values())
             try:
                 async with asyncio.timeout(DRILL_S if named else None):
                     await self._drill.wait()
@@ -270,10 +256,10 @@ class InvariantStatus:
 
     async def _drill_losses(self) -> None:
         """Tries the losses that invariants name, on the fleet as it is now."""
-        snapshot = self._state.snapshot(self._clock)
+        snapshot = self.state.snapshot(self.clock)
         rules = [
             invariant.rule
-            for invariant in self._state.invariants.values()
+            for invariant in self.state.invariants.values()
             if isinstance(invariant.rule, Survives) and drill.possible(snapshot, invariant.rule)
         ]
         tried: dict[tuple[str, int], list[DrillResult]] = {}

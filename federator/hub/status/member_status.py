@@ -6,10 +6,9 @@ decisions, at most every half minute. No status contains a heartbeat.
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from federator.api import (
     clustercapacity,
@@ -20,16 +19,14 @@ from federator.api import (
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members import member_conditions
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.status import probe_status
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names, plaintext
 from federator.model.fleet import Capacity
@@ -53,33 +50,15 @@ SETTLE_S = 0.5
 """Figures that arrive within so many seconds are written together."""
 
 
-class Turned(Protocol):
-    """Called when a member's Ready changes."""
-
-    def __call__(self, member: Member, reason: str, note: str, *, lost: bool) -> None: ...
-
-
-class Reporting:
+class Reporting(Controller):
     """Writes the status of MemberClusters."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: clients.Client,
-        *,
-        turned: Turned,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        """`turned` is called when a member stops accepting new work, or starts again."""
-        self.state = state
-        self.host = host
-        self.turned = turned
-        self.clock = clock
-        self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.reports: WorkQueue[str] = self.new_queue("reporting")
         self._look_due: dict[str, float] = {}
         self._figures_due: dict[str, float] = {}
-        signals = state.signals
+        signals = self.state.signals
         signals.on_member(MemberTurn.REPORT, self.changed)
         signals.on_member(MemberTurn.FIGURES, self.counted)
 
@@ -315,13 +294,15 @@ class Reporting:
             for status in (live, want)
         )
         if doubt and not doubted:
-            self.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
+            self.events.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
         if after and not before and was:
-            self.turned(
+            self.events.turned(
                 member, "Ready", f"Reachable again, after {was.get('reason', '')}.", lost=False
             )
         elif before and not after:
-            self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)
+            self.events.turned(
+                member, str(now.get("reason", "")), str(now.get("message", "")), lost=True
+            )
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
         """When a silent member, or a member with a silent member process, was last heard; None

@@ -15,11 +15,10 @@ from federator.api import raw
 from federator.api.placement import placementpolicy
 from federator.hub.cache import policying
 from federator.hub.cache.router import Changed, MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock, in_slices
+from federator.kube.clock import in_slices
 from federator.model.fleet import ClusterView
 from federator.model.kubernetes import diffs
 from federator.placement.policy import standing
@@ -41,27 +40,25 @@ _FIELDS: Final = ("observedGeneration", "matched", "unknown", "conflicts")
 """The fields of the status that are written here."""
 
 
-class PolicyStatus:
+class PolicyStatus(Controller):
     """Works while this hub leads."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock) -> None:
-        self._state = state
-        self._host = host
-        self._clock = clock
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
         self._wake = asyncio.Event()
         self._written: dict[Id, tuple[str, Mapping[str, Any]]] = {}
         """What the host has of each, with the uid of the policy."""
-        state.signals.on_changed.append(self._changed)
-        state.signals.on_policy.append(self._wake.set)
+        self.state.signals.on_changed.append(self._changed)
+        self.state.signals.on_policy.append(self._wake.set)
         for turn in (MemberTurn.REPORT, MemberTurn.REQUEUE):
-            state.signals.on_member(turn, lambda _: self._stir())
+            self.state.signals.on_member(turn, lambda _: self._stir())
 
     def _changed(self, what: Changed, _: Any) -> None:
         if what in _HEARD:
             self._stir()
 
     def _stir(self) -> None:
-        if len(self._state.rules):
+        if len(self.state.rules):
             self._wake.set()
 
     async def run(self) -> None:
@@ -72,25 +69,25 @@ class PolicyStatus:
             await self._wake.wait()
             await asyncio.sleep(SETTLE_S)
             self._wake.clear()
-            begun_s = self._clock.monotonic()
+            begun_s = self.clock.monotonic()
             if not await self._sweep():
                 self._wake.set()
-            rest_s = REST * (self._clock.monotonic() - begun_s)
+            rest_s = REST * (self.clock.monotonic() - begun_s)
             await asyncio.sleep(max(rest_s, EVERY_S - SETTLE_S))
 
     async def _sweep(self) -> bool:
         """Looks at every workload, and writes what is new. Returns whether all was written."""
-        state = self._state
+        state = self.state
         rules, bindings = list(state.rules), state.bindings()
         if not rules:
             self._written.clear()
             return True
         standings, done = Standings(state.rules), True
-        async for workload in in_slices(list(state.workloads.values()), self._clock):
+        async for workload in in_slices(list(state.workloads.values()), self.clock):
             subject = policying.subject(workload, bindings)
             policy = policying.in_force(subject, workload.placement, state.rules)
             standings.add(str(workload.key), subject, policy)
-        clusters = state.snapshot(self._clock).clusters
+        clusters = state.snapshot(self.clock).clusters
         for rule in rules:
             try:
                 await self._write(rule, standings.of(rule.id), clusters)
@@ -110,7 +107,7 @@ class PolicyStatus:
         status = placementpolicy.to_status(*fields)
         if self._written.get(rule.id) == (rule.policy.uid, status):
             return
-        obj = await self._host.get(ref)
+        obj = await self.host.get(ref)
         meta, live = obj["metadata"], raw.mapping(obj, "status")
         if (meta.get("uid"), meta.get("generation")) != (
             rule.policy.uid,
@@ -120,7 +117,5 @@ class PolicyStatus:
         kept = {name: value for name, value in live.items() if name not in _FIELDS}
         if patch := diffs.replacement_patch(live, {**kept, **status}):
             version = {"uid": rule.policy.uid, "resourceVersion": meta["resourceVersion"]}
-            await self._host.patch(
-                ref, {"metadata": version, "status": patch}, subresource="status"
-            )
+            await self.host.patch(ref, {"metadata": version, "status": patch}, subresource="status")
         self._written[rule.id] = rule.policy.uid, status

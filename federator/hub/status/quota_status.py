@@ -4,19 +4,16 @@ with an account.
 Use is a sum over decisions; it is summed once until decisions change, and written at intervals.
 """
 
-import random
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
 from federator.api import federatedquota, memberfields, raw
 from federator.hub.cache.router import MemberTurn
-from federator.hub.cache.state import HubState
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.members.member import Member
 from federator.kinds import registry
-from federator.kube import client as clients
 from federator.kube import errors
-from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import resources
 from federator.model.accounts import QuotaAccount
@@ -36,24 +33,20 @@ ACCOUNT_S: Final = 3.0
 commitments."""
 
 
-class QuotaStatus:
+class QuotaStatus(Controller):
     """Writes the status of FederatedQuotas."""
 
-    def __init__(
-        self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self.state = state
-        self.host = host
-        self.clock = clock
-        self.queue: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.queue: WorkQueue[str] = self.new_queue("accounts")
         self._offered: dict[str, Resources] = {}
         """Member -> what its nodes have for the federation, as last reported."""
         self._short: Mapping[str, int] | None = None
         """Project -> workloads that lack copies because of a quota; None: to be counted."""
         self._usage: Usage | None = None
         """What projects use; None: to be summed."""
-        state.signals.on_member(MemberTurn.REPORT, self.note_offered)
-        state.signals.on_booked.append(self.count_all)
+        self.state.signals.on_member(MemberTurn.REPORT, self.note_offered)
+        self.state.signals.on_booked.append(self.count_all)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

@@ -9,7 +9,6 @@ write in all.
 import dataclasses
 import logging
 import math
-import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +16,7 @@ from federator.api import raw
 from federator.hub.cache import cutting, progress
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed
-from federator.hub.cache.state import HubState
-from federator.hub.host.events import Events
+from federator.hub.host.controller import Controller, Tools
 from federator.hub.metering.readiness import Readiness
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
@@ -27,8 +25,6 @@ from federator.hub.status import pins, transitions
 from federator.hub.status.pacing import FirstStatuses, RefusedStatuses
 from federator.kinds import registry
 from federator.kube import errors
-from federator.kube.clock import Clock
-from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names, scaleup
 from federator.model.ask import Unit
@@ -51,36 +47,21 @@ PACED = "first statuses during a pause are written one by one"
 REFUSED = "the host refused its last status"
 
 
-class StatusAggregation:
+class StatusAggregation(Controller):
     """The only writer of host statuses of workloads."""
 
-    def __init__(
-        self,
-        state: HubState,
-        host: Applier,
-        view: RolloutView,
-        events: Events,
-        readiness: Readiness,
-        *,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self.state = state
-        self.host = host
+    def __init__(self, tools: Tools, view: RolloutView, readiness: Readiness) -> None:
+        super().__init__(tools)
         self.view = view
-        self.events = events
         self._readiness = readiness
-        self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
-            "gathering", rng=rng, group=names.namespace_of, metrics=state.metrics
-        )
+        self.queue: WorkQueue[WorkloadKey] = self.new_queue("gathering", group=names.namespace_of)
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
-        self._refused = RefusedStatuses(rng)
+        self._refused = RefusedStatuses(self.rng)
         self._pinned: set[WorkloadKey] = set()
         """Workloads that keep a version of their RuntimeProfile for a time."""
-        self._first = FirstStatuses(state)
-        state.signals.to_aggregate.append(self.queue.add)
+        self._first = FirstStatuses(self.state)
+        self.state.signals.to_aggregate.append(self.queue.add)
 
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
@@ -417,7 +398,7 @@ class StatusAggregation:
             uid=workload.uid,
             resource_version=workload.resource_version,
         )
-        outcome = await self.host.apply(step, key.namespace)
+        outcome = await self.applier.apply(step, key.namespace)
         if outcome.gone:
             return
         if isinstance(outcome.error, errors.Invalid | errors.Denied | errors.ServerTrouble):

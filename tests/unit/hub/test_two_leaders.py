@@ -15,6 +15,7 @@ from federator.api import raw
 from federator.hub.cache.notices import Notices
 from federator.hub.evacuation.draining import Draining
 from federator.hub.evacuation.leasing import Leasing
+from federator.hub.host.controller import Tools
 from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.reachability import Reachability, ReachabilityState
@@ -120,9 +121,9 @@ class Fence:
         state = SimpleNamespace(
             options=options, members={"a": self.member}, records={}, term=self.term, metrics=None
         )
-        self.leasing = Leasing(
-            cast(Any, state), cast(Any, self.host), clock=cast(Any, self.time), rng=random.Random(1)
-        )
+        applier = SimpleNamespace(client=self.host)
+        made: Any = (state, applier, None, None, self.time, random.Random(1))
+        self.leasing = Leasing(Tools(*made))
 
     def serve(self) -> None:
         asyncio.run(self.leasing._serve(cast(Any, self.member), ""))
