@@ -12,7 +12,7 @@ from federator.api.common import (
     Amount,
     Conditions,
     Expander,
-    Metadata,
+    FederationObject,
     Model,
     Seq,
     list_map,
@@ -68,7 +68,7 @@ class Status(CapacityFields):
     """What keeps the figures from being exact."""
 
 
-class ClusterCapacity(Model):
+class ClusterCapacity(FederationObject):
     """What this cluster's nodes offer and have left, for placement."""
 
     model_config = ConfigDict(
@@ -77,12 +77,8 @@ class ClusterCapacity(Model):
         )
     )
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["ClusterCapacity"]
     """ClusterCapacity."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec | None = None
     """What the hub wants to know."""
     status: Status | None = None

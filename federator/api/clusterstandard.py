@@ -11,7 +11,7 @@ from federator.api import raw
 from federator.api.clusterchoice import Selector
 from federator.api.common import (
     LIST_SET,
-    Metadata,
+    FederationObject,
     Model,
     ShortText,
     TierName,
@@ -110,16 +110,12 @@ class Spec(Model):
     """Probe workloads that the hub runs there, on a schedule or before the cluster takes work."""
 
 
-class ClusterStandard(Model):
+class ClusterStandard(FederationObject):
     """What every cluster of the fleet must hold: `federator cluster check -C` compares, and
     `federator cluster conform` and `add` apply it."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["ClusterStandard"]
     """ClusterStandard."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What these clusters must hold."""
 

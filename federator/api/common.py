@@ -212,6 +212,17 @@ class Metadata(Model):
     """Set by old servers."""
 
 
+class FederationObject(Model):
+    """What objects of our own group begin with; each kind names itself."""
+
+    api_version: Literal["federation.pinterest.com/v1alpha1"]
+    """federation.pinterest.com/v1alpha1."""
+    kind: str
+    """Its kind."""
+    metadata: Metadata
+    """Standard metadata."""
+
+
 class Condition(Model):
     """One condition, by the Kubernetes API conventions."""
 

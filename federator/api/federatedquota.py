@@ -15,8 +15,8 @@ from federator.api.common import (
     Amounts,
     Conditions,
     Count,
+    FederationObject,
     Int32,
-    Metadata,
     Model,
     ObjectName,
     Owner,
@@ -337,7 +337,7 @@ class Status(Model):
     """Usage by tier."""
 
 
-class FederatedQuota(Model):
+class FederatedQuota(FederationObject):
     """What the projects of one account may use over all clusters."""
 
     model_config = ConfigDict(
@@ -346,12 +346,8 @@ class FederatedQuota(Model):
         )
     )
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["FederatedQuota"]
     """FederatedQuota."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What the account may use."""
     status: Status | None = None

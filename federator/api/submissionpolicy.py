@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from federator.api import raw
 from federator.api.common import (
     LIST_SET,
-    Metadata,
+    FederationObject,
     Model,
     ObjectName,
     ShortText,
@@ -172,16 +172,12 @@ class Spec(Model):
     """The evidence that a workflow needs."""
 
 
-class SubmissionPolicy(Model):
+class SubmissionPolicy(FederationObject):
     """Which workflows the projects may submit through the gateway, from which stores, and the
     signed evidence of build and review that they need."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["SubmissionPolicy"]
     """SubmissionPolicy."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """The workflows that are accepted, and the groups that submit them."""
 

@@ -18,8 +18,8 @@ from federator.api.common import (
     Amount,
     ClusterName,
     Count,
+    FederationObject,
     IndexSet,
-    Metadata,
     Model,
     Moment,
     ObjectName,
@@ -306,15 +306,11 @@ class Spec(Model):
     """By what the hub knows its own decision again: a hash under a key that only the hub has."""
 
 
-class PlacementDecision(Model):
+class PlacementDecision(FederationObject):
     """Where one workload goes, and why. Written by the federation only."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["PlacementDecision"]
     """PlacementDecision."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """The decision."""
 

@@ -12,8 +12,8 @@ from federator.api.common import (
     LIST_SET,
     Amount,
     Conditions,
+    FederationObject,
     LabelKey,
-    Metadata,
     Model,
     Owner,
     Sentence,
@@ -150,15 +150,11 @@ class Status(Model):
     """The largest breaches."""
 
 
-class PlacementInvariant(Model):
+class PlacementInvariant(FederationObject):
     """What must hold of where workloads are, whatever policies say."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["PlacementInvariant"]
     """PlacementInvariant."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What must hold, and of which workloads."""
     status: Status | None = None

@@ -13,8 +13,8 @@ from federator.api.common import (
     Amount,
     Conditions,
     DnsLabel,
+    FederationObject,
     Labels,
-    Metadata,
     Model,
     ObjectName,
     Owner,
@@ -130,30 +130,22 @@ class Status(ClusterStatus):
     setting of the hub); no condition on the others."""
 
 
-class PlacementPolicy(Model):
+class PlacementPolicy(FederationObject):
     """Where the workloads of its namespace may go, and how their copies are divided."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["PlacementPolicy"]
     """PlacementPolicy."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: Spec
     """What the policy says."""
     status: Status | None = None
     """What is said of it."""
 
 
-class ClusterPlacementPolicy(Model):
+class ClusterPlacementPolicy(FederationObject):
     """Where workloads of all namespaces may go: by default, or always (enforcement Required)."""
 
-    api_version: Literal["federation.pinterest.com/v1alpha1"]
-    """federation.pinterest.com/v1alpha1."""
     kind: Literal["ClusterPlacementPolicy"]
     """ClusterPlacementPolicy."""
-    metadata: Metadata
-    """Standard metadata."""
     spec: ClusterSpec
     """What the policy says."""
     status: ClusterStatus | None = None
