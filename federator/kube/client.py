@@ -133,6 +133,18 @@ class Client:
         call = self._read("get", ref.plural, path, timeout_s=timeout_s, body_limit=body_limit)
         return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))
 
+    async def find(
+        self, ref: ObjectRef, *, timeout_s: float | None = None
+    ) -> dict[str, Any] | None:
+        """The object, None where there is none: an answer that names no object (`errors.NotServed`)
+        is raised, since it proves no object's absence."""
+        try:
+            return await self.get(ref, timeout_s=timeout_s)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return None
+
     async def list(
         self,
         api_version: str,

@@ -89,25 +89,18 @@ class Departed(Controller):
 
     async def load(self) -> None:
         """Reads the list, before anything is decided. Raises ApiErrors."""
-        try:
-            configmap = await self.host.get(self.ref)
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
+        configmap = await self.host.find(self.ref)
+        if configmap is None:
             self.entries, self._version = {}, ""
-            return
-        self._note(configmap)
+        else:
+            self._note(configmap)
 
     async def confirms(self, cluster: str, uid: str = "") -> bool:
         """Whether the host confirms, by a read by name, that the MemberCluster (with that uid, if
         given) is gone. Lists and watches may come from an API server that lags behind (F11). Raises
         ApiErrors."""
         try:
-            cluster_obj = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
-            return True
+            found = await self.host.find(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.Denied as refused:
             # An upgrade that left the manifests as they were: as before, lists are believed, rather
             # than nobody leads.
@@ -117,7 +110,7 @@ class Departed(Controller):
                 refused,
             )
             return True
-        return bool(uid) and raw.text(cluster_obj, "metadata", "uid") != uid
+        return found is None or (bool(uid) and raw.text(found, "metadata", "uid") != uid)
 
     async def run(self) -> None:
         self.look_everywhere()

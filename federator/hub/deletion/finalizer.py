@@ -10,7 +10,8 @@ over time.
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.deletion.absence import AbsenceProof
@@ -360,37 +361,26 @@ class Finalizing(Controller):
 async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
     """Reads the workload itself: presence in a cache does not prove that its decision may be
     released. Raises ApiErrors."""
-    try:
-        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
-    except errors.NotServed:
-        raise
-    except errors.NotFound:
-        return False
-    return live["metadata"].get("uid") == uid and not live["metadata"].get("deletionTimestamp")
+    meta = await _live_meta(host, key, uid)
+    return meta is not None and not meta.get("deletionTimestamp")
 
 
 async def confirm_ending(host: clients.Client, key: WorkloadKey, uid: str) -> None:
     """The same for a workload that may also be there and wait, with a finalizer of the garbage
     collector, until its members are empty or released."""
-    try:
-        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
-    except errors.NotServed:
-        raise
-    except errors.NotFound:
-        return
-    if live["metadata"].get("uid") == uid and not cascade(live["metadata"]):
+    meta = await _live_meta(host, key, uid)
+    if meta is not None and not cascade(meta):
         raise errors.Conflict(f"{key} is still there", reason="Conflict")
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
     """Reads the workload itself: absence in a cache does not justify a deletion. Raises
     `errors.Conflict` while it exists, and other ApiErrors."""
-    try:
-        live = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
-    except errors.NotServed:
-        # the kind is not served, or something else answered: that proves no workload's absence
-        raise
-    except errors.NotFound:
-        return
-    if live["metadata"].get("uid") == uid:
+    if await _live_meta(host, key, uid) is not None:
         raise errors.Conflict(f"{key} is still there", reason="Conflict")
+
+
+async def _live_meta(host: clients.Client, key: WorkloadKey, uid: str) -> Mapping[str, Any] | None:
+    """Metadata of the workload with this uid; None where it is gone."""
+    live = await host.find(registry.KINDS[key.kind].ref(key.namespace, key.name))
+    return live["metadata"] if live is not None and live["metadata"].get("uid") == uid else None

@@ -98,12 +98,8 @@ class Orphans(Controller):
         """Slices of an existing decision are deleted by its finalizer."""
         short = registry.KINDS[key.kind].short_names[0]
         name = names.decision_name(short, key.name, uid)
-        try:
-            await self.host.get(registry.KINDS["PlacementDecision"].ref(key.namespace, name))
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
-            return
-        raise errors.Conflict(
-            f"the decision {key.namespace}/{name} is still there", reason="Conflict"
-        )
+        ref = registry.KINDS["PlacementDecision"].ref(key.namespace, name)
+        if await self.host.find(ref) is not None:
+            raise errors.Conflict(
+                f"the decision {ref.namespace}/{name} is still there", reason="Conflict"
+            )

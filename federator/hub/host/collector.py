@@ -74,11 +74,8 @@ class Collector(Controller):
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
     async def _is_there(self, uid: str) -> bool:
-        try:
-            live = await self.host.get(self.ref)
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
+        live = await self.host.find(self.ref)
+        if live is None:
             return False
         return raw.text(live, "metadata", "uid") == uid
 

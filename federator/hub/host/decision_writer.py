@@ -94,11 +94,8 @@ async def strike(
     new seq. Returns the decision, None when it is gone. Raises ApiErrors."""
     kind = registry.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
-    try:
-        live = await host.get(ref)
-    except errors.NotServed:
-        raise
-    except errors.NotFound:
+    live = await host.find(ref)
+    if live is None:
         return None
     meta, spec = live["metadata"], live["spec"]
     if meta.get("uid") != record.uid:

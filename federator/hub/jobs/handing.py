@@ -55,12 +55,8 @@ class Handing(Controller):
         """As the host has it now. Raises ApiErrors."""
         verbs = _verbs(key)
         ref = registry.KINDS[verbs.native_kind].ref(key.namespace, key.name)
-        try:
-            return verbs.read_native(await self.host.get(ref))
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
-            return None
+        live = await self.host.find(ref)
+        return verbs.read_native(live) if live is not None else None
 
     async def carry_out(self, key: WorkloadKey, obj: Obj, plan: Plan, now_s: float) -> None:
         """Carries out the handover of the decision on runs. Raises ApiErrors."""

@@ -124,11 +124,8 @@ class Recurring(Controller):
     async def _read(self, key: WorkloadKey) -> RecurringSeen | None:
         """The object and its runs as the host has them now; None when it is gone or going."""
         kind = registry.KINDS[key.kind]
-        try:
-            obj = await self.host.get(kind.ref(key.namespace, key.name))
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
+        obj = await self.host.find(kind.ref(key.namespace, key.name))
+        if obj is None:
             return None
         if "deletionTimestamp" in obj["metadata"]:
             return None

@@ -100,11 +100,8 @@ class Standby:
 
     async def _look(self, number: int) -> Mapping[str, Any] | None:
         """Reads one Lease; None when it does not exist."""
-        try:
-            lease = await self._client.get(self._ref(number), timeout_s=WITHIN_S)
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
+        lease = await self._client.find(self._ref(number), timeout_s=WITHIN_S)
+        if lease is None:
             self._seen.pop(number, None)
             return None
         before = self._seen.get(number)

@@ -230,12 +230,7 @@ class Elector:
 
     async def _read(self) -> Mapping[str, Any] | None:
         """The Lease; None when it is proven not to exist."""
-        try:
-            return await self._client.get(self._ref)
-        except errors.NotServed:
-            raise
-        except errors.NotFound:
-            return None
+        return await self._client.find(self._ref)
 
     async def _create(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Makes the Lease, and the namespace that it lives in."""
