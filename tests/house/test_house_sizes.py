@@ -80,7 +80,6 @@ LARGEST_FILES = {
 }
 LARGEST_FUNCTIONS = {
     "federator/api/placement/placementdecision.py::to_spec",
-    "federator/cli/clusters/cluster.py::remove",
     "federator/cli/clusters/joining.py::hub_account",
     "federator/cli/explain.py::gathered",
     "federator/cli/files/crd.py::install",
@@ -105,7 +104,7 @@ LARGEST_FOLDERS = {
     "federator/scheduling",
     "federator/scheduling/admission",
 }
-LISTED = (31, 15, 8)
+LISTED = (31, 14, 8)
 """How long the three lists may be. Only falls."""
 
 

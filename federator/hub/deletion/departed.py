@@ -100,7 +100,7 @@ class Departed(Controller):
         given) is gone. Lists and watches may come from an API server that lags behind (F11). Raises
         ApiErrors."""
         try:
-            found = await self.host.find(registry.KINDS["MemberCluster"].ref("", cluster))
+            member = await self.host.find(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.Denied as refused:
             # An upgrade that left the manifests as they were: as before, lists are believed, rather
             # than nobody leads.
@@ -110,7 +110,7 @@ class Departed(Controller):
                 refused,
             )
             return True
-        return found is None or (bool(uid) and raw.text(found, "metadata", "uid") != uid)
+        return member is None or (bool(uid) and raw.text(member, "metadata", "uid") != uid)
 
     async def run(self) -> None:
         self.look_everywhere()
