@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from federator.api import raw
 from federator.hub.leading.process import HubProcess
+from federator.hub.metering import success
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kinds import registry
@@ -223,6 +224,11 @@ class StaticStability:
 class Quiet:
     """10: counts writes while `listening`; a world at rest has none. Heartbeats are no writes of
     work.
+
+    The success rate of a cluster is the one figure that time alone changes: it forgets, with a
+    half-life of 15 minutes, while a failed job stays as it is. Each look may change it, so one
+    write a look is allowed that says nothing else. A write waits for others of its kind: two are of
+    one look when less than half of the time between looks is between them.
     """
 
     name = "10 stays at rest"
@@ -230,10 +236,24 @@ class Quiet:
     def __init__(self) -> None:
         self.found: list[str] = []
         self.listening = False
+        self._rated_s: dict[str, float] = {}
+        """Path of a MemberCluster's status -> when its success rate alone was last written."""
 
     def __call__(self, sent: Sent) -> None:
-        if self.listening and sent.writes and not sent.heartbeat:
-            self.found.append(f"{self.name}: {sent.text()} {sent.request.body[:300]!r}")
+        if not self.listening or not sent.writes or sent.heartbeat or self._only_rates(sent):
+            return
+        self.found.append(f"{self.name}: {sent.text()} {sent.request.body[:300]!r}")
+
+    def _only_rates(self, sent: Sent) -> bool:
+        """Whether it writes a success rate and nothing else, once a look."""
+        path = sent.request.path
+        if resource_of(path)[0] != "memberclusters" or sent.request.method != "PATCH":
+            return False
+        if raw.mapping(json.loads(sent.request.body), "status").keys() != {"success"}:
+            return False
+        before_s = self._rated_s.get(path)
+        self._rated_s[path] = sent.at_s
+        return before_s is None or sent.at_s - before_s >= success.LOOK_S / 2
 
 
 class Conditional:

@@ -56,6 +56,28 @@ def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() 
     virtual_time.run(main())
 
 
+def _status(cluster: str, body: bytes) -> Request:
+    path = f"/apis/federation.pinterest.com/v1alpha1/memberclusters/{cluster}/status"
+    return Request("PATCH", path, body=body)
+
+
+def test_at_rest_only_the_success_rate_of_a_cluster_is_written_once_a_look() -> None:
+    rate = b'{"metadata":{"uid":"1"},"status":{"success":{"percent":95,"avoided":false}}}'
+    more = b'{"status":{"success":{"percent":95,"avoided":false},"slices":3}}'
+    sent = Sent(100.0, "hub-0", Life("hub-0#1"), "host", _status("a", rate), 200)
+    rule = conduct.Quiet()
+    rule.listening = True
+    rule(sent)
+    rule(replace(sent, request=_status("b", rate), at_s=101.0))
+    rule(replace(sent, at_s=159.5))
+    assert not rule.found
+    rule(replace(sent, at_s=180.0))
+    assert len(rule.found) == 1
+    rule(replace(sent, request=_status("c", more)))
+    rule(replace(sent, request=WRITE))
+    assert len(rule.found) == 3
+
+
 def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_is_told() -> None:
     async def main() -> None:
         standing = ["joined"]

@@ -35,6 +35,13 @@ def _slice_uids(world: World, cluster: str) -> set[str]:
     return {obj["metadata"]["uid"] for obj in found}
 
 
+def _named(world: World, cluster: str, name: str) -> list[Obj]:
+    """The slices of that name there."""
+    return [
+        obj for obj in all_of(world.clusters[cluster], SERVICE) if obj["metadata"]["name"] == name
+    ]
+
+
 async def _told(world: World, cluster: str, reason: str, within_s: float) -> None:
     deadline = world.federation.clock.monotonic() + within_s
     while solo.conditions(solo.one_of(world, "MemberCluster", cluster))["Ready"][1] != reason:
@@ -153,6 +160,25 @@ def test_a_lost_cluster_that_is_back_is_freed_of_what_it_held_before_it_is_given
         assert solo.shares(world)["web"] == {"a": 4}
 
     solo.tell(story, solo.world(members=1))
+
+
+def test_a_lost_cluster_that_no_hub_gave_up_is_cleared_by_its_operator_when_it_is_back() -> None:
+    """What a hub proved deleted meanwhile has gone with that hub's life."""
+
+    async def story(world: World) -> None:
+        host = world.federation.host
+        assert _named(world, "a", "web")
+        world.hold_down("hub")
+        async with solo.happening(world, "lost-and-back"):
+            for kind in (SERVICE, "PlacementDecision"):
+                info = next(one for one in host.registry.stored() if one.kind == kind)
+                for stored in host.store.items(info):
+                    if stored.key[0] == "feed":
+                        host.store.delete(info, *stored.key, finalizers=())
+        world.let_up("hub")
+        assert not _named(world, "a", "web")
+
+    solo.tell(story, solo.world(members=1, hubs=1))
 
 
 def test_the_rule_about_lost_clusters_finds_a_share_beside_an_old_slice() -> None:

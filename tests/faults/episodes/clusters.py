@@ -139,22 +139,15 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
             await _join_again(stage, left)
             if how:
                 await _clear_strangers(stage, name)
-    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the
-    # proof is in its memory and on the Lease, and a hub that stands for no election forgets it with
-    # its life.
-    decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
-    store = stage.federation.host.store
-    await guests.until(
-        lambda: all(decision.key[0] != namespace for decision in store.items(decisions)),
-        guests.PLACED_S,
-    )
-    await _clear_strangers(stage, name)
+    await _clear_after(stage, own, name)
 
 
 @contextlib.asynccontextmanager
 async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """A cluster that no hub can reach is given up as lost, one of its workloads is deleted
-    meanwhile, and then it joins again with everything that it held."""
+    meanwhile, and then it joins again with everything that it held. Where no hub lives long enough
+    to give it up, nothing says that what it holds is stale, and the operator clears it."""
+    forced = False
     async with guests.guest(stage, "lost-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         name, how = (
@@ -178,7 +171,10 @@ async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
         finally:
             for hub in stage.hubs:
                 stage.links.heal(hub, name, how)
-            await _join_again(stage, left)
+            if forced := await _join_again(stage, left):
+                await _clear_strangers(stage, name)
+    if forced:
+        await _clear_after(stage, own, name)
 
 
 def _is_ready(stage: Stage, name: str) -> bool:
@@ -213,12 +209,14 @@ async def _remove(stage: Stage, left: Mapping[str, Any], how: str) -> None:
         await user.delete(ref, uid=uid)
 
 
-async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
+async def _join_again(stage: Stage, left: Mapping[str, Any]) -> bool:
     """The cluster joins again when it has left. An operator who has waited in vain for it to be
-    emptied takes what is there as it is, and at last the finalizer off."""
+    emptied takes what is there as it is, and at last the finalizer off. Returns whether he did."""
+    forced = False
     for how in ("Orphan", FORCED):
         if not await guests.until(lambda: _is_gone(stage, left), guests.PLACED_S):
             await _remove(stage, left, how)
+            forced = True
     if (
         guests.stored(
             stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"])
@@ -226,6 +224,20 @@ async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
         is None
     ):
         join(stage, left)
+    return forced
+
+
+async def _clear_after(stage: Stage, own: guests.Guest, name: str) -> None:
+    """Clears a cluster that is back of the guest, too, which is deleted now, perhaps before a hub
+    heard that the cluster is back. Then the proof is in its memory and on the Lease, and a hub that
+    stands for no election forgets it with its life."""
+    decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
+    store = stage.federation.host.store
+    await guests.until(
+        lambda: all(decision.key[0] != namespace for decision in store.items(decisions)),
+        guests.PLACED_S,
+    )
+    await _clear_strangers(stage, name)
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
