@@ -24,9 +24,9 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Caller, Callers
 from federator.gateway.limits import Buckets, Turns
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms import table
 from federator.gateway.platforms.events import SubmissionEvent
 from federator.gateway.submitting import Done, Obj, Submitter, check_names
-from federator.kinds import registry
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.model import plaintext
@@ -106,7 +106,7 @@ class Port:
 
     def _static(self, path: str) -> Outgoing | None:
         if path == "/openapi.json":
-            return Outgoing(200, openapi.encoded())
+            return Outgoing(200, openapi.encoded(table.PLATFORMS.described))
         if path == "/healthz":
             return Outgoing(200, b"ok\n", "text/plain; charset=utf-8")
         if path == "/readyz":
@@ -195,10 +195,8 @@ class Port:
     # -- what is there --------------------------------------------------------
 
     async def _list(self, caller: Caller, _: Incoming, given: Given, parameters: Given) -> Outgoing:
-        platform, namespace = self._submitter.platform, given["namespace"]
-        selector = f"{submissions.WORKFLOW_LABEL}={given['name']}"
-        selectors = dict.fromkeys(self._submitter.kinds, selector)
-        objs = await platform.labelled(caller, namespace, selectors)
+        namespace = given["namespace"]
+        objs = await self._submitter.platforms.listed(caller, namespace, given["name"])
         listed = [
             each
             for each in views.listed(namespace, given["name"], objs)
@@ -224,7 +222,8 @@ class Port:
         queued = [obj for obj in objs if obj["metadata"]["name"] in waiting]
         if queued and shown.state != views.SUPERSEDED:
             try:
-                verdict = await self._submitter.platform.verdict(given["namespace"], queued)
+                platform = self._submitter.platforms.of(queued[0])
+                verdict = await platform.verdict(given["namespace"], queued)
                 shown = views.with_queue(shown, verdict)
             except Problem as problem:  # the status counts without it
                 log.info("no place in the queue: %s", problem.detail)
@@ -232,8 +231,8 @@ class Port:
 
     async def _read(self, caller: Caller, given: Given) -> tuple[Record, list[Obj]]:
         """Raises `Problem` 404."""
-        searches = self._submitter.searches
-        objs = await searches.find(caller, given["namespace"], given["name"], given["id"])
+        platforms = self._submitter.platforms
+        objs = await platforms.find(caller, given["namespace"], given["name"], given["id"])
         record = submissions.of_submission(objs, given["id"])
         if record is None:
             raise _no_submission()
@@ -277,7 +276,7 @@ class Port:
             (
                 each
                 for each in objs
-                if each["kind"] in registry.WORKLOADS
+                if table.PLATFORMS.kinds[each["kind"]].has_logs
                 and wanted in ("", f"{each['kind']}/{each['metadata']['name']}")
             ),
             None,
@@ -287,7 +286,7 @@ class Port:
                 404, "NotFound", f"The submission has no such object with pods: {wanted or 'any'}."
             )
         query = tuple((name, text) for name, text in parameters.items() if name != "object")
-        return _document(await self._submitter.platform.logs(caller, obj, query))
+        return _document(await self._submitter.platforms.of(obj).logs(caller, obj, query))
 
     # -- cancel ---------------------------------------------------------------
 
@@ -312,6 +311,7 @@ class Port:
             "impersonated": caller.impersonated,
             "namespace": given["namespace"],
             "workflow": given["name"],
+            "platform": views.platform_of(record),
             "submission": record.id,
         }
         await self._write_audit("cancelling", **facts)
@@ -319,8 +319,9 @@ class Port:
             "Cancelled", given["namespace"], record.workflow, record.version, caller.name
         )
         for obj in objs:
-            if await self._submitter.platform.delete(caller, obj):
-                self._submitter.platform.record_event(about, record.id, obj)
+            platform = self._submitter.platforms.of(obj)
+            if await platform.delete(caller, obj):
+                platform.record_event(about, record.id, obj)
         await self._write_audit("cancelled", **facts)
         shown = views.submission(given["namespace"], record, objs)
         gone = [each.model_copy(update={"state": "Deleted"}) for each in shown.objects]
@@ -340,6 +341,7 @@ def _outcome(done: Done) -> dict[str, Any]:
     verdict = done.verdict.verdict if done.verdict is not None else ""
     return {
         "submission": done.record.id,
+        "platform": views.platform_of(done.record),
         "digest": done.record.digest,
         "objects": list(done.record.objects),
         "verdict": verdict,

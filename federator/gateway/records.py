@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.submissions import ID_LABEL, KEPT_MAX, RECORDS, WORKFLOW_LABEL, Record
-from federator.kinds import registry
-from federator.model.ask import Unit
+from federator.gateway.platforms import table
 from federator.model.names import short_hash
 
 ID_CHARS: Final = 20
@@ -36,10 +35,7 @@ def body_digest(artifact: str, version: str, parameters: Mapping[str, Any]) -> s
 
 def ends(kind: str) -> bool:
     """Whether objects of this kind run to an end, so that each submission makes its own."""
-    row = registry.WORKLOADS.get(kind)
-    if row is None or row.verbs is None:
-        return False
-    return row.verbs.unit is Unit.SHARDS or row.verbs.gang is not None
+    return table.PLATFORMS.kinds[kind].ends
 
 
 def name_of(kind: str, name: str, identity: str) -> str:

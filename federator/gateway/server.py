@@ -19,10 +19,11 @@ from federator.gateway.audit import Audit
 from federator.gateway.callers import Callers
 from federator.gateway.certificates import Certificates
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms import table
+from federator.gateway.platforms.dispatch import Platforms
 from federator.gateway.platforms.events import EventBatcher
-from federator.gateway.platforms.federation import KINDS, Federation
 from federator.gateway.platforms.leader import Judge, Ways
-from federator.gateway.platforms.searching import Searches
+from federator.gateway.platforms.platform import Parts
 from federator.gateway.port import Port
 from federator.gateway.submitting import Submitter
 from federator.hub.query.access import Access
@@ -103,16 +104,9 @@ class Gateway:
         callers = Callers(access, issuers, host, bare, known)
         recorder = EventRecorder(host, clock=clock, component="gateway")
         self.events = EventBatcher(recorder, clock.monotonic)
-        platform = Federation(callers, judge, access, self.events)
-        submitter = Submitter(
-            platform,
-            versions,
-            self.policies,
-            Searches(platform, KINDS, clock.monotonic),
-            tuple(KINDS),
-            clock.rfc3339_micro,
-            draw,
-        )
+        parts = Parts(callers, judge, access, self.events)
+        platforms = Platforms(table.PLATFORMS, parts, clock.monotonic)
+        submitter = Submitter(platforms, versions, self.policies, clock.rfc3339_micro, draw)
         self.answer = Port(
             callers,
             submitter,

@@ -7,20 +7,21 @@ its key (`records`), so what is there is found and what is missing is created.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from federator.api import raw, submissions
 from federator.api.submissionpolicy import Policy
 from federator.api.submissions import Record
 from federator.gateway import records
 from federator.gateway.api import problems
-from federator.gateway.api.models import Logs, SubmissionRequest, Verdict
+from federator.gateway.api.models import SubmissionRequest, Verdict
 from federator.gateway.api.problems import Field, Problem
 from federator.gateway.artifacts import ports
 from federator.gateway.artifacts.ports import Artifact, Rendered, Versions
 from federator.gateway.callers import Caller
+from federator.gateway.platforms import table
+from federator.gateway.platforms.dispatch import Admission, Platforms
 from federator.gateway.platforms.events import SubmissionEvent
-from federator.gateway.platforms.searching import Searches
 from federator.model import names
 from federator.model.kubernetes import selectors
 
@@ -28,50 +29,6 @@ Obj = dict[str, Any]
 WRITE_TRIES: Final = 4
 """How often an object is read again because another request was faster."""
 REFUSED: Final = "VerdictRefused"
-
-
-class Platform(Protocol):
-    """Where submissions run. All methods raise `problems.Problem`."""
-
-    async def admit(self, caller: Caller, namespace: str) -> None:
-        """Returns when the caller may create anything there."""
-        ...
-
-    def record_event(self, about: SubmissionEvent, identity: str, obj: Mapping[str, Any]) -> None:
-        """Records an Event on the object: what happened to the submission. It is written later, or
-        never if there are too many."""
-        ...
-
-    async def live(self, caller: Caller, obj: Mapping[str, Any]) -> Obj | None:
-        """The object of this kind, namespace and name; None where there is none."""
-        ...
-
-    async def labelled(
-        self, caller: Caller, namespace: str, selectors: Mapping[str, str]
-    ) -> list[Obj]:
-        """Objects that the caller may list, by the selector of labels of each kind."""
-        ...
-
-    async def verdict(self, namespace: str, objects: Sequence[Obj]) -> Verdict:
-        """Where they would run."""
-        ...
-
-    async def logs(
-        self, caller: Caller, obj: Mapping[str, Any], query: tuple[tuple[str, str], ...]
-    ) -> Logs:
-        """The logs of the pods of this object, as far as the caller may see them."""
-        ...
-
-    async def write(
-        self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, *, dry_run: bool = False
-    ) -> Obj | None:
-        """The object as stored, created or in place of `live`; None where another request was
-        faster, so that the live object is to be read again."""
-        ...
-
-    async def delete(self, caller: Caller, obj: Mapping[str, Any]) -> bool:
-        """Deletes this very object. False where it was gone already."""
-        ...
 
 
 Policies = Callable[[], Sequence[Policy]]
@@ -97,6 +54,7 @@ class Earlier:
     identity: str
     body: str
     """The digest of what must be the same in a repeated request."""
+    admission: Admission
     done: Done | None = None
     """Set where the submission is there already: nothing is left to do."""
     known: Record | None = None
@@ -105,14 +63,11 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Submits to one platform."""
+    """Submits to the platform of the kinds in the workflow."""
 
-    platform: Platform
+    platforms: Platforms
     versions: Versions
     policies: Policies
-    searches: Searches
-    kinds: tuple[str, ...]
-    """Kinds that a workflow may hold."""
     now: Callable[[], str]
     draw: Callable[[], str]
     """A new key for a request without one."""
@@ -123,15 +78,16 @@ class Submitter:
         """What there is of this request. Shares the host's answers with others, so it takes little
         but time. Raises `Problem`."""
         check_names(namespace, workflow)
-        await self.platform.admit(caller, namespace)
+        admission = await self.platforms.admit(caller, namespace)
         key = request.idempotency_key or self.draw()
         identity = records.identifier(namespace, workflow, key)
         body = records.body_digest(request.artifact, request.version, request.parameters)
         if not request.idempotency_key or request.dry_run:
-            return Earlier(identity, body)
-        there = await self.searches.find(caller, namespace, workflow, identity)
+            return Earlier(identity, body, admission)
+        about = caller, namespace, workflow, identity
+        there = await self.platforms.find(*about, without=admission.refused)
         known = submissions.of_submission(there, identity)
-        return Earlier(identity, body, _repeated(there, identity, body), known)
+        return Earlier(identity, body, admission, _repeated(there, identity, body), known)
 
     async def submit(
         self,
@@ -148,7 +104,8 @@ class Submitter:
             # It was interrupted: a tag may have moved since.
             pinned = {"artifact": known.artifact, "version": known.digest}
             request = request.model_copy(update=pinned)
-        artifact, rendered = await self._rendered(caller, namespace, workflow, request)
+        about = caller, namespace, workflow, request
+        artifact, rendered = await self._rendered(*about, earlier.admission)
         objects = [_named(obj, identity) for obj in rendered.objects]
         record = Record(
             identity,
@@ -169,14 +126,19 @@ class Submitter:
             # What ends has a name of its key, so with a new key there is none yet.
             None
             if known is None and records.ends(obj["kind"])
-            else await self.platform.live(caller, obj)
+            else await self.platforms.of(obj).live(caller, obj)
             for obj in objects
         ]
         whole = list(zip(objects, lives, strict=True))
         return await self._judged(caller, record, whole, request, warnings)
 
     async def _rendered(
-        self, caller: Caller, namespace: str, workflow: str, request: SubmissionRequest
+        self,
+        caller: Caller,
+        namespace: str,
+        workflow: str,
+        request: SubmissionRequest,
+        admission: Admission,
     ) -> tuple[Artifact, Rendered]:
         groups = set(caller.user.groups)
         allowed = [
@@ -195,6 +157,8 @@ class Submitter:
             if artifact.workflow.name != workflow:
                 message = f"the workflow in the file is {artifact.workflow.name}"
                 raise problems.of_fields("WorkflowInvalid", [Field("name", message)])
+            # All objects are of one platform: a file that mixes kinds of two is not read.
+            admission.check(table.PLATFORMS.name_of(artifact.workflow.objects[0]["kind"]))
             return artifact, await self.versions.render(artifact, request.parameters, namespace)
         except ports.ArtifactRefused as refused:
             raise of_version(refused) from None
@@ -216,14 +180,16 @@ class Submitter:
             whole = [made for made, _ in tried]
             wanted = list(zip(objects, (live for _, live in tried), strict=True))
         namespace = raw.text(objects[0], "metadata", "namespace")
-        verdict = await self.platform.verdict(namespace, objects)
+        verdict = await self.platforms.of(objects[0]).verdict(namespace, objects)
         if request.dry_run:
             return Done(record, tuple(whole), verdict, warnings=warnings)
         record = replace(record, verdict=verdict.verdict)
         if verdict.verdict == "refused":
             if request.idempotency_key:
                 # Another request may have made those of which nothing was read.
-                lives = [live or await self.platform.live(caller, obj) for obj, live in wanted]
+                lives = [
+                    live or await self.platforms.of(obj).live(caller, obj) for obj, live in wanted
+                ]
                 wanted = list(zip(objects, lives, strict=True))
             if not any(live is not None and _is_of(live, record) for _, live in wanted):
                 raise _refused(verdict)
@@ -232,7 +198,7 @@ class Submitter:
             "Submitted", namespace, record.workflow, record.version, record.by, record.verdict
         )
         for obj in stored:
-            self.platform.record_event(about, record.id, obj)
+            self.platforms.of(obj).record_event(about, record.id, obj)
         return Done(record, tuple(stored), verdict, created=True, warnings=warnings)
 
     async def _tried(
@@ -240,25 +206,27 @@ class Submitter:
     ) -> tuple[Obj, Obj | None]:
         """The object as it would be written, which the host accepts, and what is there of its name.
         Nothing is changed."""
+        platform = self.platforms.of(obj)
         for _ in range(WRITE_TRIES):
             if live is not None:
                 _is_of(live, record)
             made = _over(obj, live, record)
-            if await self.platform.write(caller, made, live, dry_run=True) is not None:
+            if await platform.write(caller, made, live, dry_run=True) is not None:
                 return made, live
-            live = await self.platform.live(caller, obj)
+            live = await platform.live(caller, obj)
         raise _busy(obj)
 
     async def _write(
         self, caller: Caller, obj: Obj, live: Mapping[str, Any] | None, record: Record
     ) -> Obj:
+        platform = self.platforms.of(obj)
         for _ in range(WRITE_TRIES):
             if live is not None and _is_of(live, record):
                 return dict(live)
-            stored = await self.platform.write(caller, _over(obj, live, record), live)
+            stored = await platform.write(caller, _over(obj, live, record), live)
             if stored is not None:
                 return {**stored, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
-            live = await self.platform.live(caller, obj)
+            live = await platform.live(caller, obj)
         raise _busy(obj)
 
 

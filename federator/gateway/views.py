@@ -6,6 +6,7 @@ from typing import Any, Final
 from federator.api import raw, submissions
 from federator.api.submissions import Record
 from federator.gateway.api.models import Member, Submission, Verdict
+from federator.gateway.platforms import table
 from federator.model import plaintext
 
 ENDED: Final = frozenset({"Succeeded", "Failed", "Superseded", "Deleted"})
@@ -39,6 +40,7 @@ def submission(
         id=record.id,
         namespace=namespace,
         workflow=record.workflow,
+        platform=platform_of(record),
         state=state,
         artifact=record.artifact,
         version=record.version,
@@ -70,18 +72,22 @@ def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
     kind, _, own = name.partition("/")
     if obj is None:
         return Member(kind=kind, name=own, state="Incomplete", message="is not created, or deleted")
-    status = raw.mapping(obj, "status")
-    state, message = submissions.state_of(obj)
+    found = table.PLATFORMS.kinds[kind].progress(obj)
     return Member(
         kind=kind,
         name=own,
-        state=state,
-        desired=raw.integer(status, "desired"),
-        placed=raw.integer(status, "placed"),
-        ready=max(raw.integer(status, each) for each in ("ready", "readyReplicas", "done")),
-        clusters=str(raw.integer(status, "clusters") or ""),
-        message=plaintext.clipped(message),
+        state=found.state,
+        desired=found.desired,
+        placed=found.placed,
+        ready=found.ready,
+        clusters=found.clusters,
+        message=found.message,
     )
+
+
+def platform_of(record: Record) -> str:
+    """The name of the platform of a submission: all its objects are of one."""
+    return table.PLATFORMS.name_of(record.objects[0].partition("/")[0]) if record.objects else ""
 
 
 def with_queue(shown: Submission, verdict: Verdict) -> Submission:

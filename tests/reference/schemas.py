@@ -8,7 +8,8 @@ from pydantic import BaseModel
 from federator.gateway.api import openapi
 from federator.gateway.artifacts import statements
 from federator.gateway.artifacts.statements import Review
-from federator.gateway.artifacts.workflows import KINDS, WorkflowFile
+from federator.gateway.artifacts.workflows import WorkflowFile
+from federator.gateway.platforms import table
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,7 +25,7 @@ def workflow() -> str:
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "properties": {
             "apiVersion": {"type": "string"},
-            "kind": {"enum": sorted(KINDS)},
+            "kind": {"enum": sorted(table.PLATFORMS.kinds)},
             "metadata": {"type": "object"},
             "spec": {"type": "object"},
         },
@@ -34,7 +35,7 @@ def workflow() -> str:
 
 def gateway() -> str:
     """The OpenAPI document of the gateway."""
-    return _text(openapi.document())
+    return _text(openapi.document(table.PLATFORMS.described))
 
 
 def review() -> str:

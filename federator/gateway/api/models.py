@@ -165,6 +165,8 @@ class Submission(Shown):
     """Namespace of its objects."""
     workflow: str
     """Name of the workflow."""
+    platform: str = ""
+    """Name of the platform that runs it, one of `x-platforms`."""
     state: str
     """That of its objects together; Superseded after a later submission of the workflow has
     changed the same objects; Incomplete while some of its objects are not created."""

@@ -35,10 +35,13 @@ _MEANINGS: Final = {
     503: "The host, the leading hub or the artifact store does not answer. Send it again.",
 }
 _RETRY: Final = frozenset({429, 503})
+Platforms = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""(name, (apiVersion, kind) of each kind that it runs) of each platform."""
 
 
 @functools.cache
-def document() -> dict[str, Any]:
+def document(platforms: Platforms) -> dict[str, Any]:
+    """The document of a gateway with these platforms."""
     shown = {model for route in ROUTES for model in (route.request, *route.answers.values())}
     listed = sorted(
         (model for model in shown | {models.Problem} if model is not None),
@@ -58,6 +61,13 @@ def document() -> dict[str, Any]:
             "description": "Versions of reviewed workflows in, one verdict out.",
         },
         "security": [{"bearer": []}],
+        "x-platforms": [
+            {
+                "name": name,
+                "kinds": [{"apiVersion": version, "kind": kind} for version, kind in kinds],
+            }
+            for name, kinds in platforms
+        ],
         "paths": paths,
         "components": {
             "schemas": schemas["$defs"],
@@ -67,9 +77,9 @@ def document() -> dict[str, Any]:
 
 
 @functools.cache
-def encoded() -> bytes:
+def encoded(platforms: Platforms) -> bytes:
     """The document as JSON."""
-    return msgspec.json.encode(document())
+    return msgspec.json.encode(document(platforms))
 
 
 def _operation(route: Route) -> dict[str, Any]:

@@ -37,7 +37,8 @@ from federator.gateway.artifacts.ports import (
     Workflow,
     refused,
 )
-from federator.kinds import read, registry
+from federator.gateway.platforms import table
+from federator.kinds import read
 from federator.model import errors, names
 from federator.model.errors import FieldError
 
@@ -48,13 +49,6 @@ TEXT_MAX: Final = 4096
 TEXT_USUAL: Final = 256
 RENDERED_MAX: Final = 4 * FILE_MAX
 """Characters of all texts of the objects of one submission: short files can repeat long values."""
-_OF_THE_HUB: Final = {
-    row.recurring.native_kind for row in registry.RECURRING.values() if row.recurring is not None
-}
-KINDS: Final = tuple(
-    kind for kind in (*registry.WORKLOADS, *registry.RECURRING) if kind not in _OF_THE_HUB
-)
-"""What people write; native cron jobs are the hub's."""
 _METADATA: Final = ("name", "labels", "annotations")
 _OURS: Final = (names.FEDERATION, "submission.pinterest.com", "pod-security.kubernetes.io")
 """Domains, with those below them, of the marks with which the federation, the gateway and admission
@@ -222,25 +216,40 @@ def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
     """What is wrong with the objects whatever the parameters are."""
     declared = {each.name for each in model.parameters}
     known_names: set[tuple[str, str]] = set()
+    kinds, first = table.PLATFORMS.kinds, ""
     for index, obj in enumerate(model.objects):
         path = f"objects[{index}]"
         kind = raw.text(obj, "kind")
-        if kind not in KINDS:
-            kinds = ", ".join(KINDS)
-            yield f"{path}.kind", f"{kind[:80]!r} is not a kind that is submitted: {kinds}"
+        if kind not in kinds:
+            known = ", ".join(kinds)
+            yield f"{path}.kind", f"{kind[:80]!r} is not a kind that is submitted: {known}"
             continue
         for field in raw.mapping(obj, "metadata"):
             if field not in _METADATA:
                 known = ", ".join(_METADATA)
                 yield f"{path}.metadata.{field}", f"a workflow sets only {known}"
+        first = first or f"{kind}/{raw.text(obj, 'metadata', 'name')}"
+        yield from _platform_problems(kind, first, path)
         if "status" in obj:
-            yield f"{path}.status", "is written by the federation"
+            yield f"{path}.status", "is written by the platform"
         key = kind, raw.text(obj, "metadata", "name")
         if key in known_names:
             yield f"{path}.metadata.name", "an object of this kind and name is there twice"
         known_names.add(key)
         yield from _mark_problems(obj, path)
         yield from _reference_problems(obj, path, declared)
+
+
+def _platform_problems(kind: str, first: str, path: str) -> Iterator[tuple[str, str]]:
+    """An object of another platform than the first one of the file, KIND/NAME."""
+    own = table.PLATFORMS.name_of(kind)
+    theirs = table.PLATFORMS.name_of(first.partition("/")[0])
+    if own != theirs:
+        message = (
+            f"{kind} runs on the platform {own}, and {first} on {theirs}: a workflow is for one"
+            " platform, so put its objects into two files"
+        )
+        yield f"{path}.kind", message
 
 
 def _mark_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -366,11 +375,12 @@ def render(
     problems: list[Problem] = []
     for index, obj in enumerate(objects):
         root = f"workflow.objects[{index}]"
-        try:
-            read.check(obj)
-        except read.InvalidObject as error:
-            problems += _problems([(each.path, each.message) for each in error.errors], root)
-        problems += _problems([(p.path, p.message) for p in read.host_problems(obj)], root)
+        kind = table.PLATFORMS.kinds[raw.text(obj, "kind")]
+        if (given_version := raw.text(obj, "apiVersion")) != kind.api_version:
+            message = f"must be {kind.api_version} for a {kind.kind}, not {given_version[:80]!r}"
+            problems += _problems([("apiVersion", message)], root)
+            continue
+        problems += _problems([(each.path, each.message) for each in kind.problems(obj)], root)
     if problems:
         raise ArtifactRefused(*problems[: read.MAX_PROBLEMS])
     return objects, filled
@@ -382,11 +392,8 @@ def _placed(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 def project_of(obj: Obj, namespace: str) -> str:
     """The project of an object in this namespace."""
-    placed = _placed(dict(obj), namespace)
-    kind = registry.KINDS[raw.text(obj, "kind")]
-    if kind.verbs is not None:
-        return kind.verbs.project(placed)
-    return raw.text(placed, "spec", "jobTemplate", "spec", "project") or namespace
+    kind = table.PLATFORMS.kinds[raw.text(obj, "kind")]
+    return kind.project(_placed(dict(obj), namespace))
 
 
 class _Filling:

@@ -1,4 +1,6 @@
-"""Where submissions run: what serves the port `submitting.Platform`.
+"""Where submissions run.
 
-`federation.Federation` is the only platform: objects on the host, verdicts of the leading hub.
+`platform.Platform` is the port, `table.PLATFORMS` has a row for each platform, and
+`dispatch.Platforms` asks the right one. `federation.Federation` is the first: objects on the host,
+verdicts of the leading hub.
 """

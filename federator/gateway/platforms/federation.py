@@ -10,11 +10,12 @@ from federator.api import raw
 from federator.gateway.api import problems
 from federator.gateway.api.models import Logs, Verdict, WorkloadVerdict
 from federator.gateway.api.problems import Problem
-from federator.gateway.artifacts import workflows
-from federator.gateway.callers import Caller, Callers, of_access
-from federator.gateway.platforms.events import EventBatcher, SubmissionEvent
-from federator.gateway.platforms.leader import Judge, Query
-from federator.hub.query.access import REVIEW_S, Access, AccessRefused
+from federator.gateway.callers import Caller, of_access
+from federator.gateway.platforms import kinds
+from federator.gateway.platforms.events import SubmissionEvent
+from federator.gateway.platforms.leader import Query
+from federator.gateway.platforms.platform import Parts
+from federator.hub.query.access import REVIEW_S, AccessRefused
 from federator.hub.query.router import Right
 from federator.kinds import registry
 from federator.kinds.kind import Kind
@@ -22,8 +23,9 @@ from federator.kube import errors
 from federator.model.steps import ObjectRef
 
 Obj = dict[str, Any]
-KINDS: Final[Mapping[str, Kind]] = {name: registry.KINDS[name] for name in workflows.KINDS}
-"""Kinds that a workflow may hold."""
+KINDS: Final[Mapping[str, Kind]] = {
+    each.kind: registry.KINDS[each.kind] for each in kinds.OF_THE_FEDERATION
+}
 READ_S: Final = 5.0
 WRITE_S: Final = 10.0
 DELETE_TRIES: Final = 10
@@ -32,15 +34,13 @@ DUE: Final = "its runs are placed when they are due"
 
 
 class Federation:
-    """Implements `submitting.Platform`."""
+    """Implements `platform.Platform`."""
 
-    def __init__(
-        self, callers: Callers, judge: Judge, access: Access, events: EventBatcher
-    ) -> None:
-        self._callers = callers
-        self._judge = judge
-        self._access = access
-        self._events = events
+    def __init__(self, parts: Parts) -> None:
+        self._callers = parts.callers
+        self._judge = parts.judge
+        self._access = parts.access
+        self._events = parts.events
         self._admitting: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def admit(self, caller: Caller, namespace: str) -> None:

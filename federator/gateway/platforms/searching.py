@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
 
 from federator.api import submissions
-from federator.gateway import records
 from federator.gateway.api.problems import Problem
 from federator.gateway.callers import Caller
+from federator.gateway.platforms.kinds import SubmittedKind
 
 Obj = dict[str, Any]
 GATHER_S: Final = 0.25
@@ -31,7 +31,7 @@ outlives a request holds a token."""
 
 
 class Lists(Protocol):
-    """What lists objects (`submitting.Platform`)."""
+    """What lists objects (`platform.Platform`)."""
 
     async def labelled(
         self, caller: Caller, namespace: str, selectors: Mapping[str, str]
@@ -51,11 +51,14 @@ class _Search:
 
 
 class Searches:
-    """Of one gateway. `monotonic` reads a clock in seconds."""
+    """Of one platform in one gateway. `monotonic` reads a clock in seconds."""
 
-    def __init__(self, lists: Lists, kinds: Iterable[str], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, lists: Lists, kinds: Iterable[SubmittedKind], monotonic: Callable[[], float]
+    ) -> None:
         self._lists = lists
-        self._kinds = sorted(kinds, key=records.ends, reverse=True)  # what it made comes first
+        # What it made comes first.
+        self._kinds = sorted(kinds, key=lambda each: each.ends, reverse=True)
         self._monotonic = monotonic
         self._gathering: dict[Key, _Search] = {}
         """Searches that have not begun."""
@@ -124,7 +127,7 @@ class Searches:
         the label names the last submission, and the annotation some before it."""
         made = f"{submissions.ID_LABEL} in ({','.join(sorted(identities))})"
         changed = f"{submissions.WORKFLOW_LABEL}={workflow}"
-        return {kind: made if records.ends(kind) else changed for kind in self._kinds}
+        return {each.kind: made if each.ends else changed for each in self._kinds}
 
 
 def _is_of(obj: Mapping[str, Any], identity: str, workflow: str) -> bool:

@@ -14,10 +14,11 @@ from federator.api.submissions import Record
 from federator.gateway import records
 from federator.gateway.api.problems import Problem
 from federator.gateway.callers import Caller, Callers
-from federator.gateway.platforms import events, searching
+from federator.gateway.platforms import events, searching, table
 from federator.gateway.platforms.events import EventBatcher, SubmissionEvent
 from federator.gateway.platforms.federation import Federation
 from federator.gateway.platforms.leader import Leader, Ways
+from federator.gateway.platforms.platform import Parts
 from federator.gateway.platforms.searching import Searches
 from federator.hub.query.access import REVIEW_S, REVIEWS_WAITING_MAX, Access, User
 from federator.hub.query.announcing import Announcement
@@ -34,7 +35,7 @@ from tests.unit.hub.world import World
 from tests.unit.kube.scripted import Answer
 
 EVENTS = ("events.k8s.io/v1", "events")
-KINDS = ("PinterestJobSet", "PinterestService")
+KINDS = [table.PLATFORMS.kinds[each] for each in ("PinterestJobSet", "PinterestService")]
 
 
 def caller(name: str) -> Caller:
@@ -242,12 +243,13 @@ def test_no_request_waits_for_the_reviews_of_others_while_the_host_does_not_answ
         loop, clock = asyncio.get_running_loop(), Clock(0.0)
         host = Client(Silent(), "host")
         access = Access(host, clock=clock)
-        platform = Federation(
+        parts = Parts(
             Callers(access, Issuers([]), host, Silent()),
             Leader(host, unconnected, rng=random.Random(1)),
             access,
             EventBatcher(EventRecorder(host, clock=clock), clock.monotonic),
         )
+        platform = Federation(parts)
         count = 2 * REVIEWS_WAITING_MAX
         refused = await asyncio.gather(
             *(platform.admit(caller("ann"), "ads") for _ in range(count)), return_exceptions=True

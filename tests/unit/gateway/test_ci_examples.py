@@ -6,7 +6,7 @@ import shlex
 import yaml
 
 from federator.gateway import issuers
-from federator.gateway.artifacts import workflows
+from federator.gateway.platforms import federation
 from federator.kinds import registry
 from federator.kube.clock import Clock
 from tests.e2e.test_documents import federator_parts, unknown
@@ -25,7 +25,7 @@ def test_the_rights_are_those_of_the_kinds_that_are_submitted() -> None:
     role, binding = yaml.safe_load_all((CI / "rights.yaml").read_text())
     plurals = {
         registry.KINDS[kind].plural
-        for kind in workflows.KINDS
+        for kind in federation.KINDS
         if registry.KINDS[kind].group == "pinterest.com"
     }
 

@@ -200,7 +200,7 @@ def test_marks_that_look_like_ours_and_are_not_stay() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"status": {}}, "workflow.objects[0].status: is written by the federation"),
+        ({"status": {}}, "workflow.objects[0].status: is written by the platform"),
         (
             {"metadata": {"name": "a", "namespace": "kube-system"}},
             "workflow.objects[0].metadata.namespace: a workflow sets only name, labels, annotations",
