@@ -72,16 +72,16 @@ def _member(name: str, obj: Mapping[str, Any] | None) -> Member:
     kind, _, own = name.partition("/")
     if obj is None:
         return Member(kind=kind, name=own, state="Incomplete", message="is not created, or deleted")
-    found = table.PLATFORMS.kinds[kind].progress(obj)
+    progress = table.PLATFORMS.kinds[kind].progress(obj)
     return Member(
         kind=kind,
         name=own,
-        state=found.state,
-        desired=found.desired,
-        placed=found.placed,
-        ready=found.ready,
-        clusters=found.clusters,
-        message=found.message,
+        state=progress.state,
+        desired=progress.desired,
+        placed=progress.placed,
+        ready=progress.ready,
+        clusters=progress.clusters,
+        message=progress.message,
     )
 
 

@@ -79,6 +79,6 @@ def _flat(value: Any) -> Any:
     texts = {
         name: " ".join(entry.split()) if name == "description" and isinstance(entry, str) else entry
         for name, entry in value.items()
-        if not name.startswith("x-") and not (name == "title" and isinstance(entry, str))
+        if not name.startswith("x-kubernetes-") and not (name == "title" and isinstance(entry, str))
     }
     return {name: _flat(entry) for name, entry in texts.items()}

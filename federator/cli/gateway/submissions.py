@@ -10,7 +10,6 @@ from federator.cli import common
 from federator.cli.gateway import asking
 from federator.cli.gateway.asking import REFUSED, Gateway
 from federator.cli.leader import logs
-from federator.kinds import registry
 
 
 @click.group()
@@ -156,11 +155,14 @@ class Pods:
             self.identity = listed["items"][0]["id"]
         if self.only:
             return [self.only]
+        from federator.gateway.platforms import table
+
+        with_logs = {each.kind for each in table.PLATFORMS.kinds.values() if each.has_logs}
         shown = await self.gateway.ask("GET", self.gateway.path(self.workflow, self.identity))
         names = [
             f"{each['kind']}/{each['name']}"
             for each in shown["objects"]
-            if each["kind"] in registry.WORKLOADS and each["state"] not in ("Deleted", "Incomplete")
+            if each["kind"] in with_logs and each["state"] not in ("Deleted", "Incomplete")
         ]
         if not names:
             common.fail(f"the {self.title} has no objects with pods", code=REFUSED)

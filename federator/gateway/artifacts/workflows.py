@@ -228,8 +228,9 @@ def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
             if field not in _METADATA:
                 known = ", ".join(_METADATA)
                 yield f"{path}.metadata.{field}", f"a workflow sets only {known}"
-        first = first or f"{kind}/{raw.text(obj, 'metadata', 'name')}"
-        yield from _platform_problems(kind, first, path)
+        named = f"{kind}/{raw.text(obj, 'metadata', 'name')[:80]}"
+        first = first or named
+        yield from _platform_problems(named, first, path)
         if "status" in obj:
             yield f"{path}.status", "is written by the platform"
         key = kind, raw.text(obj, "metadata", "name")
@@ -240,13 +241,12 @@ def _static_problems(model: WorkflowFile) -> Iterator[tuple[str, str]]:
         yield from _reference_problems(obj, path, declared)
 
 
-def _platform_problems(kind: str, first: str, path: str) -> Iterator[tuple[str, str]]:
-    """An object of another platform than the first one of the file, KIND/NAME."""
-    own = table.PLATFORMS.name_of(kind)
-    theirs = table.PLATFORMS.name_of(first.partition("/")[0])
+def _platform_problems(named: str, first: str, path: str) -> Iterator[tuple[str, str]]:
+    """An object (KIND/NAME) of another platform than the first one of the file."""
+    own, theirs = (table.PLATFORMS.name_of(each.partition("/")[0]) for each in (named, first))
     if own != theirs:
         message = (
-            f"{kind} runs on the platform {own}, and {first} on {theirs}: a workflow is for one"
+            f"{named} runs on the platform {own}, and {first} on {theirs}: a workflow is for one"
             " platform, so put its objects into two files"
         )
         yield f"{path}.kind", message

@@ -97,7 +97,7 @@ class Platforms:
     ) -> dict[str, Answer | Problem]:
         """What each platform answers, or how it refuses."""
 
-        async def one(target: _Target) -> Answer | Problem:
+        async def asked(target: _Target) -> Answer | Problem:
             try:
                 return await ask(target)
             except Problem as problem:
@@ -105,8 +105,8 @@ class Platforms:
 
         targets = [each for each in self._targets if each.row.name not in without]
         if len(targets) == 1:  # the usual case needs no tasks
-            return {targets[0].row.name: await one(targets[0])}
-        answers = await asyncio.gather(*map(one, targets))
+            return {targets[0].row.name: await asked(targets[0])}
+        answers = await asyncio.gather(*map(asked, targets))
         return {each.row.name: answer for each, answer in zip(targets, answers, strict=True)}
 
 
@@ -115,12 +115,12 @@ def _together(
 ) -> list[Obj]:
     """The objects of all platforms that let the caller look. Raises `Problem` where none does, or
     where one is in trouble, unless the objects of the others are enough."""
-    found = [obj for each in answers.values() if not isinstance(each, Problem) for obj in each]
+    objs = [obj for each in answers.values() if not isinstance(each, Problem) for obj in each]
     refused = _refused(answers)
     trouble = [each for each in refused.values() if each.status != 403]
-    if (trouble or len(refused) == len(answers)) and not enough(found):
+    if (trouble or len(refused) == len(answers)) and not enough(objs):
         raise _most_hopeful(refused.values())
-    return found
+    return objs
 
 
 def _refused(answers: Mapping[str, Any]) -> dict[str, Problem]:

@@ -41,7 +41,7 @@ class SubmittedKind:
     other kind keep their name, and later submissions change them."""
     has_logs: bool
     problems: Callable[[dict[str, Any]], Iterable[FieldError]]
-    """What is wrong with an object whose parameters are filled in."""
+    """What is wrong with an object after its parameters are filled in."""
     project: Callable[[Obj], str]
     """The project of an object in its namespace. It must not depend on parameters."""
     progress: Callable[[Obj], Progress]
@@ -60,12 +60,12 @@ def _ends(row: Kind) -> bool:
 
 
 def _problems(obj: dict[str, Any]) -> list[FieldError]:
-    found: tuple[FieldError, ...] = ()
+    problems: tuple[FieldError, ...] = ()
     try:
         read.check(obj)
     except read.InvalidObject as bad:
-        found = bad.errors
-    return [*found, *read.host_problems(obj)]
+        problems = bad.errors
+    return [*problems, *read.host_problems(obj)]
 
 
 def _project(obj: Obj) -> str:

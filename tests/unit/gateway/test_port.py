@@ -9,9 +9,9 @@ from typing import Any
 from federator.embedded.storage.messages import Caller
 from federator.gateway import limits
 from federator.gateway.api import models, openapi, routes
-from federator.gateway.platforms import table
 from federator.gateway.api.problems import Problem
 from federator.gateway.options import GatewayOptions
+from federator.gateway.platforms import table
 from federator.gateway.server import Gateway
 from federator.kube.metrics import Metrics
 from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
