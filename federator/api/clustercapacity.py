@@ -85,10 +85,6 @@ class ClusterCapacity(FederationObject):
     """What this cluster's nodes offer and have left."""
 
 
-def to_capacity(status: Obj) -> Capacity:
-    return capacityfields.to_capacity(status)
-
-
 def from_capacity(
     capacity: Capacity,
     *,

@@ -3,7 +3,7 @@ conversion."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -519,8 +519,3 @@ def _unready(ready: Obj, capacity: Capacity | None) -> str:
         message = raw.text(ready, "message").removesuffix(".")
         return f"{message[:1].lower()}{message[1:]}" or raw.text(ready, "reason")
     return "" if capacity is not None else "it has no Ready condition and no report of its capacity"
-
-
-def to_status_capacity(capacity: Capacity, *, error: str, as_of_s: float) -> dict[str, Any]:
-    """`status.capacity` on the host."""
-    return capacityfields.from_capacity(capacity, error=error, as_of_s=as_of_s)

@@ -48,20 +48,19 @@ def delay(
 class RetryBudget:
     """Retries that a stream of calls has earned: each call earns `share` of one, `most` are kept.
 
-    When everything fails, retries therefore add at most `share` to the load instead of multiplying
+    When everything fails, retries therefore add at most `SHARE` to the load instead of multiplying
     it (F40).
     """
 
-    __slots__ = ("_left", "_most", "_share")
+    __slots__ = ("_left",)
+    SHARE, MOST = 0.1, 10.0
 
-    def __init__(self, *, share: float = 0.1, most: float = 10.0) -> None:
-        self._share = share
-        self._most = most
-        self._left = most
+    def __init__(self) -> None:
+        self._left = self.MOST
 
     def earn(self) -> None:
         """One first try was made."""
-        self._left = min(self._most, self._left + self._share)
+        self._left = min(self.MOST, self._left + self.SHARE)
 
     def spend(self) -> bool:
         """Takes one retry out of the budget; False when there is none."""

@@ -20,8 +20,6 @@ from federator.model.steps import ObjectRef
 LIFETIME_S: Final = 7 * 86400
 """What is asked for where nothing else is said: a hub that is away for days must still be let in.
 """
-LIFETIME_MIN_S: Final = 600
-"""API servers give none that is shorter."""
 _SUBJECT: Final = "system:serviceaccount:"
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _LATEST_S: Final = 253_402_300_799

@@ -10,7 +10,6 @@ from typing import NamedTuple, NewType, TypeAlias
 from federator.model import interning
 
 ClusterName = NewType("ClusterName", str)
-Generation = NewType("Generation", int)
 ObjectName: TypeAlias = tuple[str, str]
 """(namespace, name) of one object of a known kind; the namespace is "" for cluster-scoped kinds."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federator.api import membercluster, raw
+from federator.api import capacityfields, membercluster, raw
 from federator.api.placement import decisionfacts
 from federator.kinds import registry
 from federator.model import names
@@ -370,7 +370,7 @@ def _fleet(
             packs=view.capacity.packs,
             machines=view.capacity.machines,
         )
-        status = membercluster.to_status_capacity(capacity, error="", as_of_s=0.0)
+        status = capacityfields.from_capacity(capacity, as_of_s=0.0)
         apis = (
             {"apis": list(raw.texts(obj, "status", "apis"))}
             if "apis" in raw.mapping(obj, "status")

@@ -66,7 +66,6 @@ class Finding:
     count: int = 0
     unschedulable: int = 0
     unschedulable_since: str = ""
-    unschedulable_detail: str = ""
 
 
 NOTHING: Final = Finding()
@@ -173,7 +172,6 @@ def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Find
     """
     counts: dict[str, int] = {}
     worst: Trouble | None = None
-    stuck: Trouble | None = None
     since = ""
     for trouble in troubles:
         if trouble is None or (complete and trouble.over):
@@ -182,7 +180,6 @@ def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Find
         if worst is None or trouble < worst:
             worst = trouble
         if trouble.reason == UNSCHEDULABLE:
-            stuck = trouble if stuck is None or trouble < stuck else stuck
             since = min(since, trouble.since) if since and trouble.since else since or trouble.since
     if worst is None:
         return NOTHING
@@ -198,7 +195,6 @@ def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Find
         count=count,
         unschedulable=counts.get(UNSCHEDULABLE, 0),
         unschedulable_since=since,
-        unschedulable_detail="" if stuck is None else stuck.detail,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from federator.api import clustercapacity, raw
+from federator.api import capacityfields, raw
 from federator.kinds import registry
 from federator.kube import clock as clocks
 from federator.kube import errors
@@ -228,7 +228,7 @@ async def test_what_a_real_quota_leaves_is_reported_and_each_pod_counts_once(
     async def leaves(cpu_milli: int, pods: int) -> bool:
         reports = await world.client.list(kind.api_version, kind.plural)
         for report in reports.items:
-            quotas = clustercapacity.to_capacity(report.get("status") or {}).quotas
+            quotas = capacityfields.to_capacity(report.get("status") or {}).quotas
             for each in quotas.get("feed", ()):
                 amounts = dict(each.requests)
                 left.append((amounts["cpu"], amounts["pods"]))

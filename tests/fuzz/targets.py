@@ -15,6 +15,7 @@ from typing import Any
 
 from federator import settings
 from federator.api import (
+    capacityfields,
     clustercapacity,
     decoding,
     federatedquota,
@@ -401,7 +402,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "capacity",
             _json(
-                lambda v: _copied(clustercapacity.to_capacity(v)) if isinstance(v, dict) else None
+                lambda v: _copied(capacityfields.to_capacity(v)) if isinstance(v, dict) else None
             ),
             (),
             (
@@ -516,5 +517,5 @@ TARGETS: Mapping[str, Target] = {
 def _copied(capacity: Any) -> object:
     """A report as the hub copies it to the host; what is written must be what was read."""
     copied = clustercapacity.from_capacity(capacity)
-    assert clustercapacity.to_capacity(copied) == capacity
+    assert capacityfields.to_capacity(copied) == capacity
     return copied

@@ -56,7 +56,7 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
     return CapacityReport(
         uid=raw.text(meta, "uid"),
         resource_version=raw.text(meta, "resourceVersion"),
-        capacity=clustercapacity.to_capacity(status),
+        capacity=capacityfields.to_capacity(status),
         shapes=tuple(raw.text(shape, "id")[:MAX_SHAPE_ID] for shape in asked[: MAX_ROWS + 1]),
         status_digest=_digest({name: value for name, value in status.items() if name != "highest"}),
         excess=capacityfields.excess(status),

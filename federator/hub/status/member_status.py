@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import (
-    clustercapacity,
+    capacityfields,
     membercluster,
     raw,
     tainttimes,
@@ -204,11 +204,9 @@ class Reporting(Controller):
             permille = self.state.options.capacity_copy_permille
             grows = bool(raw.objects(member.obj, "spec", "scaleUp"))
             if copied is None or moved(
-                clustercapacity.to_capacity(copied), fresh, permille, grows=grows
+                capacityfields.to_capacity(copied), fresh, permille, grows=grows
             ):
-                fields["capacity"] = membercluster.to_status_capacity(
-                    fresh, error="", as_of_s=self.clock.now()
-                )
+                fields["capacity"] = capacityfields.from_capacity(fresh, as_of_s=self.clock.now())
         return fields
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,14 +40,10 @@ class Supervisor:
         name: str,
         *,
         rng: random.Random,
-        base_s: float = 0.5,
-        cap_s: float = 60.0,
         metrics: TaskMeter | None = None,
     ) -> None:
         self.name = name
         self._rng = rng
-        self._base_s = base_s
-        self._cap_s = cap_s
         self._metrics = metrics
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: asyncio.Future[None] | None = None
@@ -133,7 +129,7 @@ class Supervisor:
         once: bool,
     ) -> None:
         loop = asyncio.get_running_loop()
-        waits = backoff.Backoff(self._rng, base_s=self._base_s, cap_s=self._cap_s)
+        waits = backoff.Backoff(self._rng, base_s=0.5, cap_s=60.0)
         while True:
             begun = loop.time()
             failure: BaseException | None = None

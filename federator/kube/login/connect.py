@@ -10,7 +10,7 @@ import base64
 import os
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,8 @@ async def in_cluster() -> HttpTransport:
     return HttpTransport(Endpoint(host, tls=context, credentials=TokenFile(str(token))))
 
 
-def for_member(
-    access: MemberAccess, *, allow_loopback: bool = False, denied: Sequence[str] = ()
-) -> HttpTransport:
-    """The API server of a member. `denied` names networks that no member lives in. Raises
-    ValueError for bad PEM, `errors.OwnShortage`."""
+def for_member(access: MemberAccess, *, allow_loopback: bool = False) -> HttpTransport:
+    """The API server of a member. Raises ValueError for bad PEM, `errors.OwnShortage`."""
     with shortage.translated(access.server):
         context = tls.client_context(
             ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem
@@ -78,7 +75,7 @@ def for_member(
         tls=context,
         credentials=StaticToken(access.token),
         tls_server_name=access.tls_server_name,
-        guard=member_guard(allow_loopback=allow_loopback, denied=denied),
+        guard=member_guard(allow_loopback=allow_loopback),
         spares=True,
     )
     return HttpTransport(endpoint)

@@ -6,8 +6,9 @@ is about to be connected to, after name resolution, so that a name that resolves
 second time gains nothing.
 """
 
+import functools
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,15 +35,9 @@ UNUSABLE = (
 STORE_UNUSABLE = "this address is not allowed for an artifact store"
 
 
-def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) -> Guard:
-    """The guard for member clusters. `denied` names further networks, such as the host's own
-    service range."""
-    networks = tuple(ipaddress.ip_network(text, strict=False) for text in denied)
-
-    def refuse(text: str) -> str:
-        return refusal(text, allow_loopback=allow_loopback, denied=networks)
-
-    return refuse
+def member_guard(*, allow_loopback: bool = False) -> Guard:
+    """The guard for member clusters."""
+    return functools.partial(refusal, allow_loopback=allow_loopback)
 
 
 def store_guard(*, named: bool, allow_loopback: bool = False) -> Guard:
@@ -58,7 +53,7 @@ def store_guard(*, named: bool, allow_loopback: bool = False) -> Guard:
     return refuse
 
 
-def refusal(text: str, *, allow_loopback: bool = False, denied: Sequence[Network] = ()) -> str:
+def refusal(text: str, *, allow_loopback: bool = False) -> str:
     """Why the address is refused, "" when it is not. The reason never says which rule."""
     try:
         address: Address = ipaddress.ip_address(text.partition("%")[0])
@@ -74,11 +69,7 @@ def refusal(text: str, *, allow_loopback: bool = False, denied: Sequence[Network
         or address.is_reserved
     ):
         return UNUSABLE
-    if any(
-        address in network
-        for network in (*_METADATA, *denied)
-        if network.version == address.version
-    ):
+    if any(address in network for network in _METADATA if network.version == address.version):
         return UNUSABLE
     return ""
 

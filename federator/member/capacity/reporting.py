@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from federator.api import clustercapacity, raw
+from federator.api import capacityfields, clustercapacity, raw
 from federator.api.capacityfields import MAX_MACHINES, MAX_WAITING
 from federator.kinds import registry, verbs
 from federator.kube import errors
@@ -151,7 +151,7 @@ class CapacityReporter:
             return 0.0  # by its seq the hub holds it for included since an earlier report
         if status["observedGeneration"] != live.get("observedGeneration"):
             return 0.0
-        before = clustercapacity.to_capacity(live)
+        before = capacityfields.to_capacity(live)
         if before.allocatable != capacity.allocatable or _tainted(live) != _tainted(status):
             return self._options.capacity_write_s
         if before.waiting != capacity.waiting or before.machines != capacity.machines:

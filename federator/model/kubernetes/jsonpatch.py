@@ -1,13 +1,11 @@
-"""JSON Patch (RFC 6902) on plain trees: add, remove, replace and test. Pure."""
+"""JSON Patch (RFC 6902) on plain trees: add, remove, replace and test. Pure. `move` and `copy` are
+not carried out: what they write stands elsewhere."""
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from federator.model.errors import FieldError
-
-OPERATIONS: Final = ("add", "remove", "replace", "test")
-"""Those that are carried out. `move` and `copy` are not: what they write stands elsewhere."""
 
 
 def steps(path: str) -> tuple[str, ...]:

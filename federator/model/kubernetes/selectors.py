@@ -104,7 +104,6 @@ class LabelSelector:
         )
 
 
-EVERYTHING: Final = LabelSelector()
 NOTHING: Final = LabelSelector(requirements=(Requirement("", Operator.IN),))
 """What a selector that is absent (null) selects, by the Kubernetes convention."""
 

@@ -71,10 +71,10 @@ def test_capacity_comes_back_as_it_was_written_and_fits_the_schema() -> None:
     status = clustercapacity.from_capacity(
         capacity, observed_generation=4, error="at most 3 %", as_of_s=1_700_000_000.25
     )
-    assert clustercapacity.to_capacity(json.loads(json.dumps(status))) == capacity
+    assert capacityfields.to_capacity(json.loads(json.dumps(status))) == capacity
     assert status["summary"] == "3 nodes, 4 of 12 cpu free"
     assert _schema_faults("ClusterCapacity", {"status": status}) == []
-    on_host = membercluster.to_status_capacity(capacity, error="", as_of_s=0.0)
+    on_host = capacityfields.from_capacity(capacity, as_of_s=0.0)
     assert membercluster.to_view(_cluster(status={"capacity": on_host}), 9.0).capacity == capacity
 
 
@@ -95,7 +95,7 @@ def test_shapes_come_back_as_they_were_asked_each_once_by_id() -> None:
     ],
 )
 def test_capacity_from_a_member_that_lies_is_never_negative(status: dict[str, Any]) -> None:
-    capacity = clustercapacity.to_capacity(status)
+    capacity = capacityfields.to_capacity(status)
     assert capacity.rows == ()
     assert all(copies >= 0 for copies in capacity.copies.values())
 
@@ -110,7 +110,7 @@ def test_amounts_that_cannot_be_read_give_no_room() -> None:
             }
         ]
     }
-    (row,) = clustercapacity.to_capacity(status).rows
+    (row,) = capacityfields.to_capacity(status).rows
     assert row.free == row.allocatable == Resources()
 
 
@@ -145,7 +145,7 @@ def test_figures_that_no_cluster_has_are_named_and_read_within_bounds(
     status: dict[str, Any], told: str
 ) -> None:
     assert told in capacityfields.excess(status)
-    capacity = clustercapacity.to_capacity(status)
+    capacity = capacityfields.to_capacity(status)
     written = clustercapacity.from_capacity(capacity)
     assert len(json.dumps(written)) < 1_400_000
     assert capacityfields.excess(json.loads(json.dumps(written))) == ""

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from federator.api import clustercapacity
+from federator.api import capacityfields, clustercapacity
 from federator.embedded.controllers import NodePool
 from federator.kinds import registry
 from federator.model.ask import PodShape
@@ -57,7 +57,7 @@ async def test_free_nodes_are_published_and_shapes_answered_exactly(world: Membe
     )
     assert [row["count"] for row in status["nodes"]] == [4]
     assert status["exact"] is True
-    capacity = clustercapacity.to_capacity(status)
+    capacity = capacityfields.to_capacity(status)
     assert capacity.free["cpu"] == 32000
 
 
@@ -301,7 +301,7 @@ async def test_a_report_names_pods_without_a_node_and_nodes_by_type(world: Membe
         return bool(status.get("waiting"))
 
     await world.until(tells)
-    report = clustercapacity.to_capacity((await world.get(KIND, "cluster"))["status"])
+    report = capacityfields.to_capacity((await world.get(KIND, "cluster"))["status"])
     assert report.machines == {"m6i.2xlarge": 2}
     ((shape, copies),) = report.waiting
     assert (shape.requests["cpu"], copies) == (6000, 3)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from federator.api import clustercapacity
+from federator.api import capacityfields
 from federator.model.names import WorkloadKey
 from tests.unit.member.memberworld import (
     MemberWorld,
@@ -27,7 +27,7 @@ TOTAL = 32_000
 async def free_cpu(world: MemberWorld) -> int:
     """What the published report leaves."""
     status = (await world.get("ClusterCapacity", "cluster"))["status"]
-    return clustercapacity.to_capacity(status).free["cpu"]
+    return capacityfields.to_capacity(status).free["cpu"]
 
 
 @in_member()

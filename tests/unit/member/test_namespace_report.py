@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import clustercapacity
+from federator.api import capacityfields
 from federator.api.namespacefields import MAX_NAMESPACES, MAX_PER_NAMESPACE
 from federator.embedded.controllers import NodePool
 from federator.member.cache import limits
@@ -37,7 +37,7 @@ def range_of(*entries: dict[str, Any], name: str = "sizes") -> dict[str, Any]:
 
 async def reported(world: MemberWorld) -> Capacity:
     obj = await world.find(KIND, "cluster")
-    return clustercapacity.to_capacity((obj or {}).get("status") or {})
+    return capacityfields.to_capacity((obj or {}).get("status") or {})
 
 
 async def until_left(world: MemberWorld, *left: QuotaLeft) -> None:
