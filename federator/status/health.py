@@ -36,37 +36,26 @@ def deployment(obj: Obj) -> Health:
     and available."""
     if behind := _not_observed(obj):
         return behind
-    wanted = _number(_part(obj, "spec"), "replicas", 1)
-    status = _part(obj, "status")
     if failed := failed_deployment(obj):
         return Health(False, *failed)
-    if (updated := _number(status, "updatedReplicas")) < wanted:
-        return Health(
-            False, "RollingOut", f"{updated} of {wanted} replicas run the current template."
-        )
-    if (available := _number(status, "availableReplicas")) < updated:
-        return Health(False, "NotAvailable", f"{available} of {updated} replicas are available.")
-    return WELL
+    status, wanted = _part(obj, "status"), _number(_part(obj, "spec"), "replicas", 1)
+    updated, available = (_number(status, f"{of}Replicas") for of in ("updated", "available"))
+    return _rolled_out(wanted, updated, available, updated, "replicas")
 
 
 def failed_deployment(obj: Obj) -> tuple[str, str] | None:
     """Reason and message of a Deployment that cannot create its pods, or made no progress within
     progressDeadlineSeconds; None for any other."""
-    live = _part(obj, "status").get("conditions")
-    for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
-        condition = conditions.find(live if isinstance(live, list) else None, kind)
-        if condition is not None and condition.get("status") == state:
-            return str(condition.get("reason") or kind), str(
-                condition.get("message") or "It does not say why."
-            )
-    return None
+    failed = _first(obj, ("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE))
+    if failed is None:
+        return None
+    said = _said(failed, str(failed.get("type")), "It does not say why.")
+    return said.reason, said.message
 
 
 def deadline_exceeded(obj: Obj) -> bool:
     """Whether the Deployment's controller gave up the rollout of its present generation."""
-    live = _part(obj, "status").get("conditions")
-    condition = conditions.find(live if isinstance(live, list) else None, "Progressing")
-    late = condition is not None and condition.get("status") == conditions.FALSE
+    late = _first(obj, ("Progressing", conditions.FALSE)) is not None
     return late and _not_observed(obj) is None
 
 
@@ -77,11 +66,10 @@ def daemon_set(obj: Obj) -> Health:
         return behind
     status = _part(obj, "status")
     wanted = _number(status, "desiredNumberScheduled")
-    if (updated := _number(status, "updatedNumberScheduled")) < wanted:
-        return Health(False, "RollingOut", f"{updated} of {wanted} nodes run the current template.")
-    if (available := _number(status, "numberAvailable")) < updated:
-        return Health(False, "NotAvailable", f"It is available on {available} of {updated} nodes.")
-    return WELL
+    updated, available = (
+        _number(status, name) for name in ("updatedNumberScheduled", "numberAvailable")
+    )
+    return _rolled_out(wanted, updated, available, updated, "nodes")
 
 
 def stateful_set(obj: Obj) -> Health:
@@ -89,15 +77,22 @@ def stateful_set(obj: Obj) -> Health:
     and available."""
     if behind := _not_observed(obj):
         return behind
-    wanted = _number(_part(obj, "spec"), "replicas", 1)
-    status = _part(obj, "status")
-    if (updated := _number(status, "updatedReplicas")) < wanted:
+    status, wanted = _part(obj, "status"), _number(_part(obj, "spec"), "replicas", 1)
+    updated, available = (_number(status, f"{of}Replicas") for of in ("updated", "available"))
+    return _rolled_out(wanted, updated, available, wanted, "ordinals")
+
+
+def _rolled_out(wanted: int, updated: int, available: int, least: int, what: str) -> Health:
+    """`least`: so many have to be available."""
+    if updated < wanted:
         return Health(
-            False, "RollingOut", f"{updated} of {wanted} ordinals run the current template."
+            False, "RollingOut", f"{updated} of {wanted} {what} run the current template."
         )
-    if (available := _number(status, "availableReplicas")) < wanted:
-        return Health(False, "NotAvailable", f"{available} of {wanted} ordinals are available.")
-    return WELL
+    if available >= least:
+        return WELL
+    if what == "nodes":
+        return Health(False, "NotAvailable", f"It is available on {available} of {least} nodes.")
+    return Health(False, "NotAvailable", f"{available} of {least} {what} are available.")
 
 
 def service(obj: Obj) -> Health:
@@ -122,48 +117,40 @@ def route(obj: Obj) -> Health:
     if not isinstance(parents, list) or not parents:
         return Health(False, "NotAccepted", "The HTTPRoute waits for the Gateway that it names.")
     for parent in parents:
-        live = _part({"parent": parent}, "parent").get("conditions")
-        for kind in ("Accepted", "ResolvedRefs"):
-            condition = conditions.find(live if isinstance(live, list) else None, kind)
-            if condition is not None and condition.get("status") == conditions.FALSE:
-                return _said(condition, "NotAccepted", "The Gateway does not take the HTTPRoute.")
+        refused = (("Accepted", conditions.FALSE), ("ResolvedRefs", conditions.FALSE))
+        if (condition := _first({"status": parent}, *refused)) is not None:
+            return _said(condition, "NotAccepted", "The Gateway does not take the HTTPRoute.")
     return WELL
 
 
 def export(obj: Obj) -> Health:
     """Healthy unless its controller says that it cannot be exported."""
+    refused = _first(obj, ("Valid", conditions.FALSE), ("Conflict", conditions.TRUE))
+    return (
+        WELL if refused is None else _said(refused, "NotExported", "The Service is not exported.")
+    )
+
+
+def job(obj: Obj) -> Health:
+    """A Job, JobSet or TrainJob: healthy unless it has failed; a running one is healthy."""
+    failed, kind = _first(obj, ("Failed", conditions.TRUE)), str(obj.get("kind", ""))
+    return WELL if failed is None else _said(failed, f"{kind}Failed", f"The {kind} has failed.")
+
+
+def _first(obj: Obj, *bad: tuple[str, str]) -> Obj | None:
+    """The first condition of these types with this status."""
     live = _part(obj, "status").get("conditions")
-    for kind, state in (("Valid", conditions.FALSE), ("Conflict", conditions.TRUE)):
+    for kind, state in bad:
         condition = conditions.find(live if isinstance(live, list) else None, kind)
         if condition is not None and condition.get("status") == state:
-            return _said(condition, "NotExported", "The Service is not exported.")
-    return WELL
+            return condition
+    return None
 
 
 def _said(condition: Obj, reason: str, message: str) -> Health:
     return Health(
         False, str(condition.get("reason") or reason), str(condition.get("message") or message)
     )
-
-
-def job(obj: Obj) -> Health:
-    """Healthy unless it has failed; a running one is healthy."""
-    status = _part(obj, "status")
-    live = status.get("conditions")
-    failed = conditions.find(live if isinstance(live, list) else None, "Failed")
-    if failed is None or failed.get("status") != conditions.TRUE:
-        return WELL
-    return _said(failed, "JobFailed", "The Job has failed.")
-
-
-def carrier(obj: Obj) -> Health:
-    """A JobSet or a TrainJob: healthy unless it has failed."""
-    live = _part(obj, "status").get("conditions")
-    failed = conditions.find(live if isinstance(live, list) else None, "Failed")
-    if failed is None or failed.get("status") != conditions.TRUE:
-        return WELL
-    kind = str(obj.get("kind", ""))
-    return _said(failed, f"{kind}Failed", f"The {kind} has failed.")
 
 
 HEALTH: Mapping[str, Callable[[Obj], Health]] = {
@@ -175,8 +162,8 @@ HEALTH: Mapping[str, Callable[[Obj], Health]] = {
     "HTTPRoute": route,
     "ServiceExport": export,
     "Job": job,
-    "JobSet": carrier,
-    "TrainJob": carrier,
+    "JobSet": job,
+    "TrainJob": job,
 }
 
 
