@@ -181,9 +181,9 @@ class Membership(Controller):
     def _open_connection(self, member: Member) -> None:
         assert self._group is not None
         connection = Connection(
-            member,
-            self.host,
-            self.connect,
+            member=member,
+            host=self.host,
+            connect=self.connect,
             options=self.options,
             clock=self.clock,
             rng=self.rng,

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import raw
@@ -52,55 +53,41 @@ LISTS_OF_ONE_MAX = 2
 """Lists that are read from one member concurrently. Each takes a connection, and some stay open."""
 
 
+@dataclass(eq=False, slots=True)
 class ConnectionLimits:
     """Limits shared by all connections: a thousand members that answer at once are opened in
     turn."""
 
-    def __init__(self) -> None:
-        self.openings = asyncio.Semaphore(OPENINGS_MAX)
-        self.lists = asyncio.Semaphore(LISTS_MAX)
-        self.budgets: dict[str, ReadBudget] = {}
-        """Processor time for reading each member; it outlives its connections."""
+    openings: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(OPENINGS_MAX))
+    lists: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LISTS_MAX))
+    budgets: dict[str, ReadBudget] = field(default_factory=dict)
+    """Processor time for reading each member; it outlives its connections."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Connection:
     """Keeps one member connected. `run` ends only by cancellation."""
 
-    def __init__(
-        self,
-        member: Member,
-        host: clients.Client,
-        connect: Connect,
-        *,
-        options: HubOptions,
-        clock: Clock,
-        rng: random.Random,
-        answered: Callable[[Member], None],
-        followed: Callable[[Member], None],
-        changed: Callable[[Member], None],
-        limits: "ConnectionLimits",
-        use_of: Callable[[str], asyncio.Event],
-        host_uid: Callable[[], str] = str,
-        metrics: Metrics | None = None,
-    ) -> None:
-        self.member = member
-        self.host = host
-        self.connect = connect
-        self.options = options
-        self.clock = clock
-        self.rng = rng
-        self.answered = answered
-        """Called after each probe that was answered."""
-        self.followed = followed
-        """Called when one of its watches has recovered from trouble."""
-        self.changed = changed
-        """Called after any change that placing, status aggregation or the report may depend on."""
-        self.limits = limits
-        self.use_of = use_of
-        """Which kinds have slices, and so need a watch."""
-        self.host_uid = host_uid
-        """The host's own uid once it is known: the host cannot be its own member."""
-        self.metrics = metrics
+    member: Member
+    host: clients.Client
+    connect: Connect
+    options: HubOptions
+    clock: Clock
+    rng: random.Random
+    answered: Callable[[Member], None]
+    """Called after each probe that was answered."""
+    followed: Callable[[Member], None]
+    """Called when one of its watches has recovered from trouble."""
+    changed: Callable[[Member], None]
+    """Called after any change that placing, status aggregation or the report may depend on."""
+    limits: ConnectionLimits
+    use_of: Callable[[str], asyncio.Event]
+    """Which kinds have slices, and so need a watch."""
+    host_uid: Callable[[], str]
+    """The host's own uid once it is known: the host cannot be its own member."""
+    metrics: Metrics | None
+
+    def __post_init__(self) -> None:
         self._discovered_s = float("-inf")
         self._identified_s = float("-inf")
         """Start of the last probe that read the member's identity."""
@@ -114,7 +101,7 @@ class Connection:
         """Since when a list or watch has had no file descriptor; None while all have one."""
         self._excused = False
         """The last probe was not sent, because this process was short of a resource."""
-        self._credentials = Credentials(member, host, options, clock)
+        self._credentials = Credentials(self.member, self.host, self.options, self.clock)
 
     async def run(self) -> None:
         """Connects, then probes until cancelled. Reflectors run in a task group beside the
