@@ -15,6 +15,8 @@ from federator.api.common import (
     Model,
     Moment,
     ShortText,
+    many,
+    named,
     rules,
 )
 from federator.api.schedulefields import ScheduleText, ZoneName
@@ -52,7 +54,7 @@ class RunMetadata(Model):
     """Labels of the run's PinterestJobSet. Those that begin with federation.pinterest.com/ are left
     out.
     """
-    annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
+    annotations: dict[str, str] = named(64)
     """Its annotations."""
 
 
@@ -153,10 +155,7 @@ class Status(Model):
     """The newest generation that this status speaks about."""
     conditions: Conditions = Field(default_factory=list)
     """Ready and Stalled."""
-    active: Annotated[
-        list[ShortText],
-        Field(max_length=ACTIVE_MAX, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = Field(default_factory=list)
+    active: list[ShortText] = many(ACTIVE_MAX)
     """Names of active runs that the hub made, at most a hundred."""
     active_runs: Amount = 0
     """Active runs, those that clusters made by themselves included."""

@@ -16,6 +16,7 @@ from federator.api.common import (
     Model,
     Sentence,
     ShortText,
+    many,
     rules,
 )
 from federator.kinds.shared.workloadfields import (
@@ -130,9 +131,7 @@ class NodesWithout(Model):
     """Why, as the end of a sentence that begins with the node's name."""
     count: Amount = 0
     """How many."""
-    names: Annotated[list[ShortText], Field(max_length=NAMED_MAX, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    names: list[ShortText] = many(NAMED_MAX)
     """The first of them."""
 
 

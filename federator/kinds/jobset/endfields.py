@@ -5,15 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api.common import (
-    ATOMIC,
-    INT32_MAX,
-    LIST_SET,
-    DnsLabel,
-    Int32,
-    Model,
-    rules,
-)
+from federator.api.common import ATOMIC, INT32_MAX, LIST_SET, DnsLabel, Int32, Model, many, rules
 from federator.model import shards
 
 MAX_RULES: Final = 20
@@ -142,9 +134,7 @@ class FailurePolicy(Model):
     """The job set fails as soon as more shards than this have failed for good. When left out, the
     others run to their end first.
     """
-    rules: Annotated[list[FailureRule], Field(max_length=MAX_RULES, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    rules: list[FailureRule] = many(MAX_RULES)
     """What a failed pod means, by its exit code or conditions."""
 
 

@@ -12,6 +12,8 @@ from federator.api.common import (
     IndexSet,
     Model,
     Moment,
+    many,
+    named,
     rules,
 )
 from federator.kinds.jobset import endfields, shardparts
@@ -160,14 +162,9 @@ class Spec(WorkloadSpec):
         int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})
     ] = 3
     """How often a failed shard is tried again."""
-    volume_claim_templates: Annotated[
-        list[ClaimTemplate],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = Field(default_factory=list)
+    volume_claim_templates: list[ClaimTemplate] = many(16)
     """A volume for each shard."""
-    shard_config: Annotated[
-        dict[ShardFileName, Annotated[str, Field(max_length=131072)]], Field(max_length=16)
-    ] = Field(default_factory=dict)
+    shard_config: dict[ShardFileName, Annotated[str, Field(max_length=131072)]] = named(16)
     """Files that are rendered for each shard, mounted at /etc/pinterest/shard: {shard} is its
     number, {index} its number in its Job, {count} the number of all. At most 512 KiB for the shards
     of one cluster.

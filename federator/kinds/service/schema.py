@@ -19,6 +19,8 @@ from federator.api.common import (
     Port,
     Quantity,
     list_map,
+    many,
+    named,
     rules,
 )
 from federator.api.runtimeprofile import GatewayName
@@ -63,9 +65,7 @@ class ServiceFields(Model):
 
     model_config = ConfigDict(json_schema_extra=rules(HEADLESS_RULE, NODE_PORT_RULE))
 
-    annotations: Annotated[
-        dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=64)
-    ] = Field(default_factory=dict)
+    annotations: dict[str, Annotated[str, Field(max_length=8192)]] = named(64)
     """Annotations of the Service that each cluster gets."""
     ports: Annotated[
         list[ServicePort],
@@ -285,14 +285,9 @@ class Spec(WorkloadSpec):
     """Leaves the number of copies to autoscalers in the clusters."""
     service: ServiceFields | None = None
     """The Service in front of the pods, under the workload's name; none when left out."""
-    additional_services: Annotated[
-        list[NamedService], Field(max_length=8, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
+    additional_services: list[NamedService] = many(8, list_map("name"))
     """Further Services over the same pods: other names or ports that clients know them by."""
-    load_balancers: Annotated[
-        list[LoadBalancer],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = Field(default_factory=list)
+    load_balancers: list[LoadBalancer] = many(16)
     """Doors from outside: an HTTPRoute for each host in clusters that serve this kind, where a
     Gateway is named, and an Ingress in the others.
     """

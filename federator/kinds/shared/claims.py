@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from federator.api.common import DnsLabel, Model
+from federator.api.common import DnsLabel, Model, named
 
 
 class ClaimMetadata(Model):
@@ -12,11 +12,9 @@ class ClaimMetadata(Model):
 
     name: DnsLabel
     """Name of the volume that containers mount."""
-    labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = (
-        Field(default_factory=dict)
-    )
+    labels: dict[str, Annotated[str, Field(max_length=63)]] = named(64)
     """Labels of the claims."""
-    annotations: Annotated[dict[str, str], Field(max_length=64)] = Field(default_factory=dict)
+    annotations: dict[str, str] = named(64)
     """Annotations of the claims."""
 
 

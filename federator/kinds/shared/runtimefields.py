@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api import raw
-from federator.api.common import Model, Moment, checked, list_map
+from federator.api.common import Model, Moment, checked, list_map, many
 from federator.api.raw import Obj
 from federator.model import sources
 from federator.model.errors import FieldError
@@ -109,15 +109,9 @@ class RuntimeVersion(Model):
 class RuntimeFields(Model):
     """What the runtime of the pods does for the workload."""
 
-    secrets: Annotated[
-        list[RuntimeSecret],
-        Field(max_length=wanted.SECRETS_MAX, json_schema_extra=list_map("path")),
-    ] = Field(default_factory=list)
+    secrets: list[RuntimeSecret] = many(wanted.SECRETS_MAX, list_map("path"))
     """Secrets, as files in memory; new versions follow while the pods run."""
-    config: Annotated[
-        list[RuntimeArtifact],
-        Field(max_length=wanted.CONFIG_MAX, json_schema_extra=list_map("path")),
-    ] = Field(default_factory=list)
+    config: list[RuntimeArtifact] = many(wanted.CONFIG_MAX, list_map("path"))
     """Artifacts by digest, as files."""
     version: RuntimeVersion | None = None
     """The version of the RuntimeProfile that the pods keep for a time; the newest when left out."""

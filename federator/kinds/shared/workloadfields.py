@@ -9,7 +9,6 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
-    ATOMIC,
     NATIVES_MAX,
     Amount,
     AnyObject,
@@ -26,6 +25,8 @@ from federator.api.common import (
     TierName,
     Unschedulable,
     list_map,
+    many,
+    named,
     rules,
 )
 from federator.api.placementfields import Placement
@@ -92,7 +93,7 @@ class WorkloadSpec(Model):
     """Files of the ConfigMap NAME-config, mounted at /etc/pinterest/config; a change restarts the
     pods of a service.
     """
-    sidecars: Annotated[dict[str, AnyObject], Field(max_length=32)] = Field(default_factory=dict)
+    sidecars: dict[str, AnyObject] = named(32)
     """Parameters for containers of the RuntimeProfile, by container name."""
     runtime: RuntimeFields | None = None
     """Secrets and configuration that the runtime of its pods brings, and the version of it."""
@@ -155,9 +156,7 @@ class WorkloadStatus(Model):
     deregistered_replicas: Amount = 0
     """On a slice: terminating pods that have left the registry of their service. The others that
     terminate may still be sent requests, and are not told to end until they have left."""
-    natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = (
-        Field(default_factory=list)
-    )
+    natives: list[Native] = many(NATIVES_MAX)
     """On a slice: the native objects that it was expanded to, those that are not healthy first."""
 
 

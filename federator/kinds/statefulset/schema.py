@@ -16,6 +16,7 @@ from federator.api.common import (
     IndexSet,
     Model,
     list_map,
+    many,
     rules,
 )
 from federator.kinds.shared.claims import ClaimMetadata, ClaimSpec
@@ -50,9 +51,7 @@ class HeadlessService(Model):
     """The headless Service of the workload's name, by which each pod has a name inside its
     cluster."""
 
-    ports: Annotated[
-        list[ServicePort], Field(max_length=64, json_schema_extra=list_map("port", "protocol"))
-    ] = Field(default_factory=list)
+    ports: list[ServicePort] = many(64, list_map("port", "protocol"))
     """Its ports; a headless Service needs none."""
     publish_not_ready_addresses: bool | None = None
     """True when pods are found by name before they are ready, as members that look for each other
@@ -109,18 +108,13 @@ class Spec(WorkloadSpec):
     """How pods are replaced within one cluster. Clusters get a new template one after the other,
     the one with the highest ordinal first; the policy's rollout.maxClustersAtOnce lets it be
     more."""
-    volume_claim_templates: Annotated[
-        list[ClaimTemplate],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = Field(default_factory=list)
+    volume_claim_templates: list[ClaimTemplate] = many(16)
     """Claims that each ordinal has of its own. Fixed."""
     claim_retention: Literal["Retain", "Delete"] = "Retain"
     """What becomes of the claims of ordinals that are scaled away, and of all when the workload is
     deleted. Retain: they stay, and are found again by an ordinal that comes back. Delete: they go
     with their pods."""
-    release: Annotated[list[ClusterName], Field(max_length=100, json_schema_extra=LIST_SET)] = (
-        Field(default_factory=list)
-    )
+    release: list[ClusterName] = many(100, LIST_SET)
     """Clusters that give up their ordinals: the ordinals stop there, and begin again elsewhere,
     with empty claims, after nothing is left there. Nothing else moves an ordinal."""
 
@@ -158,9 +152,7 @@ class Row(ClusterRow):
     """Ordinals that have the current template."""
     actual: Amount = 0
     """Ordinals that exist."""
-    blocks: Annotated[
-        list[Block], Field(max_length=256, json_schema_extra=list_map("ordinals"))
-    ] = Field(default_factory=list)
+    blocks: list[Block] = many(256, list_map("ordinals"))
     """Each block, as the cluster reports it."""
 
 
@@ -177,9 +169,7 @@ class Status(WorkloadStatus):
     """Ordinals in unreachable clusters: neither ready nor gone."""
     selector: Annotated[str, Field(max_length=1024)] = ""
     """Selects the pods."""
-    blocks: Annotated[
-        list[Block], Field(max_length=256, json_schema_extra=list_map("ordinals"))
-    ] = Field(default_factory=list)
+    blocks: list[Block] = many(256, list_map("ordinals"))
     """On a slice: each block."""
     cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
     """Per cluster."""

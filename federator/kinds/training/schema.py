@@ -7,7 +7,6 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
-    ATOMIC,
     SEQ_RULE,
     Amount,
     Count,
@@ -22,6 +21,7 @@ from federator.api.common import (
     Quantity,
     ShortText,
     list_map,
+    many,
     rules,
 )
 from federator.kinds.shared.workloadfields import (
@@ -77,9 +77,7 @@ class Component(Model):
     they are."""
     backoff_limit: Annotated[int, Field(ge=0, le=1000, json_schema_extra={"format": "int32"})] = 3
     """How often a failed pod is tried again, for each pod; then the whole job has failed."""
-    gpu_models: Annotated[list[LabelValue], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
-        default_factory=list
-    )
+    gpu_models: list[LabelValue] = many(16)
     """GPU models that it may run on, as nodes name them in the label nvidia.com/gpu.product; any
     when left out."""
     template: PodTemplate | None = None
@@ -171,9 +169,7 @@ class Spec(WorkloadSpec):
     """Port on which the first pod (PyTorch), or every pod (TensorFlow), listens."""
     processes_per_pod: Processes | None = None
     """PyTorch: processes that torchrun begins in each pod; one for each GPU when left out."""
-    completes_with: Annotated[
-        list[DnsLabel], Field(max_length=MAX_COMPONENTS, json_schema_extra=ATOMIC)
-    ] = Field(default_factory=list)
+    completes_with: list[DnsLabel] = many(MAX_COMPONENTS)
     """Components that must complete for the job to be complete; the others are stopped then. When
     left out: all, but those that never end (ps and evaluator of TensorFlow)."""
     subdomain: Annotated[DnsLabel, Field(json_schema_extra=FIXED)] | None = None
