@@ -47,9 +47,9 @@ class Cascades(Controller):
         self._ending_s: dict[str, float] = {}
         """Deleted namespace -> since when this process knows it, in monotonic seconds."""
         self.queue: WorkQueue[WorkloadKey] = self.new_queue("cascades")
-        self.state.signals.to_cascade.append(self._look)
-        self.state.signals.on_changed.append(self._note)
-        self.state.signals.on_space.append(self._look_at_space)
+        self.state.signals.cascade.append(self._look)
+        self.state.signals.note.append(self._note)
+        self.state.signals.space.append(self._look_at_space)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

@@ -78,7 +78,7 @@ class Departed(Controller):
         self._version = ""
         """resourceVersion of the list as it was last read or written; "" where there is none."""
         self.queue: WorkQueue[str] = self.new_queue("departed")
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
         self.state.signals.on_member(MemberTurn.DEPARTED, self.look)
 
     @property

@@ -57,7 +57,7 @@ class Finalizing(Controller):
         self._rechecks: Counter[ObjectName] = Counter()
         """How often each decision was examined again without a signal."""
         self.queue: WorkQueue[ObjectName] = self.new_queue("burying")
-        self.state.signals.to_finalize.append(
+        self.state.signals.finalize.append(
             lambda namespace, name: self.queue.add((namespace, name))
         )
 

@@ -33,7 +33,7 @@ class Forgetting(Controller):
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)
         self.queue: WorkQueue[str] = self.new_queue("forgetting")
-        self.state.signals.on_resumed.append(self.look)
+        self.state.signals.resumed.append(self.look)
         self.state.signals.on_member(
             MemberTurn.FORGOTTEN, lambda member: self.queue.add(member.name)
         )

@@ -32,7 +32,7 @@ class Orphans(Controller):
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)
         self.queue: WorkQueue[Place] = self.new_queue("orphans")
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
         self.state.signals.on_member(MemberTurn.ORPHANS, self.look)
         self.state.signals.on_slice(SliceTurn.ORPHANS, self.look_at)
 

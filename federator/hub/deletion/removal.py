@@ -55,7 +55,7 @@ class Removing(Controller):
         self.queue: WorkQueue[str] = self.new_queue("removing")
         self._event_reasons: dict[str, str] = {}
         """Uid of the MemberCluster -> the reason in its last Event."""
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
         self.state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
 
     async def run(self) -> None:

@@ -63,9 +63,9 @@ class Tidying(Controller):
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)
         self.queue: WorkQueue[str] = self.new_queue("tidying")
-        self.state.signals.on_resumed.append(self.look_everywhere)
-        self.state.signals.on_space.append(lambda _: self.look_everywhere())
-        self.state.signals.on_accounts.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
+        self.state.signals.space.append(lambda _: self.look_everywhere())
+        self.state.signals.accounts.append(self.look_everywhere)
         self.state.signals.on_member(MemberTurn.TIDY, self.look)
 
     async def run(self) -> None:

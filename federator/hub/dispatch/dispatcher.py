@@ -77,8 +77,8 @@ class Dispatching(Controller):
         """Clusters with a next step that waits for others of the same workload."""
         self._not_overridden: set[tuple[str, WorkloadKey]] = set()
         """Slices that are not written because of an override: the refusal stays as long."""
-        self.state.signals.to_dispatch.append(self.spread)
-        self.state.signals.to_aggregate.append(self.release)
+        self.state.signals.dispatch.append(self.spread)
+        self.state.signals.aggregate.append(self.release)
         self.state.signals.on_member(MemberTurn.RELEASE, self._release_waiting)
         self.state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
         self.state.signals.on_slice(

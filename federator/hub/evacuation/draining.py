@@ -101,7 +101,7 @@ class Draining(Controller):
         self.returning = Returning(tools, placing, governing)
         self.maintaining = Maintaining(tools)
         placing.moves.on_evacuated = self._moved
-        self.state.signals.on_resumed.append(lambda: self.queue.add(FLEET))
+        self.state.signals.resumed.append(lambda: self.queue.add(FLEET))
         self.state.signals.on_member(MemberTurn.DRAIN, lambda _: self.queue.add(FLEET))
 
     async def run(self) -> None:

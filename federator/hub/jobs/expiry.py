@@ -32,9 +32,9 @@ class Expiry(Controller):
     def __init__(self, tools: Tools) -> None:
         super().__init__(tools)
         self.queue: WorkQueue[WorkloadKey] = self.new_queue("expiry", group=names.namespace_of)
-        self.state.signals.to_aggregate.append(self.look)
-        self.state.signals.on_status.append(self.look)
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.aggregate.append(self.look)
+        self.state.signals.stated.append(self.look)
+        self.state.signals.resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
         """Serves the queue until cancelled, while this hub leads."""

@@ -66,7 +66,7 @@ class Recurring(Controller):
         for kind in registry.RECURRING.values():
             self._objects[kind.kind] = self._reflector_of(kind)
             self._runs[kind.kind] = self._reflector_of_runs(kind)
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:

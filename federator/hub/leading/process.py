@@ -106,7 +106,7 @@ class HubProcess:
         self.membership = Membership(around, self.controllers)
         self._used_up = asyncio.Event()
         """Set when the seqs of this term are almost used up."""
-        self.state.signals.on_used_up.append(self._used_up.set)
+        self.state.signals.used_up.append(self._used_up.set)
 
     def _listed(self, name: str, obj: Mapping[str, Any] | None) -> None:
         """The host's list of clusters changed. The watch is made before `membership`."""

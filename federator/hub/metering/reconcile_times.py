@@ -65,7 +65,7 @@ class ReconcileTimes:
         self._view = view
         self._clock = clock
         self._open: dict[WorkloadKey, Change] = {}
-        state.signals.on_changed.append(self.note)
+        state.signals.note.append(self.note)
         if state.metrics is not None:
             # A series that begins at 1 has no increase for Prometheus: each begins at 0.
             for kind in (row.kind for row in registry.EXPANDED):

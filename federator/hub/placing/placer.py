@@ -91,9 +91,9 @@ class Placing(Controller):
         """Key -> uid of workloads with a first decision that may have been written or not."""
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
         """(uid, generation, content) up to which edits stay within the decision in force."""
-        self.state.signals.to_place.append(self.queue.add)
+        self.state.signals.place.append(self.queue.add)
         freed = Hint(HintKind.QUOTA), Hint(HintKind.WORKLOADS)
-        self.state.signals.on_freed.append(lambda: self.requeue(*freed))
+        self.state.signals.freed.append(lambda: self.requeue(*freed))
         self.state.signals.on_member(
             MemberTurn.HINT_CLUSTER,
             lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name)),

@@ -81,7 +81,7 @@ class Probing(Controller):
         self._failed: dict[str, bool] = {}
         """Cluster -> whether its last probe failed."""
         self.state.signals.on_member(MemberTurn.PROBE, lambda member: self.queue.add(member.name))
-        self.state.signals.on_resumed.append(self.look_everywhere)
+        self.state.signals.resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
         """Serves the queue until cancelled, while this hub leads."""

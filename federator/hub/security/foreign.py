@@ -34,10 +34,8 @@ class Foreign(Controller):
         self._removed: Counter[ObjectName] = Counter()
         self._due_s: dict[ObjectName, float] = {}
         self.queue: WorkQueue[ObjectName] = self.new_queue("foreign decisions")
-        self.state.signals.to_refuse.append(
-            lambda namespace, name: self.queue.add((namespace, name))
-        )
-        self.state.signals.on_resumed.append(self.look_at_all)
+        self.state.signals.refuse.append(lambda namespace, name: self.queue.add((namespace, name)))
+        self.state.signals.resumed.append(self.look_at_all)
 
     async def run(self) -> None:
         self.look_at_all()

@@ -32,7 +32,7 @@ class Asking(Controller):
         self._claim_due: dict[str, float] = {}
         """Member -> monotonic seconds of the next attempt to claim it."""
         signals = self.state.signals
-        signals.to_ask.append(self.ask_all)
+        signals.ask_members.append(self.ask_all)
         signals.on_member(MemberTurn.ASK, lambda member: self.queue.add(member.name))
         signals.on_member(
             MemberTurn.ASK_SOON, lambda member: self.queue.add_after(member.name, SETTLE_S)

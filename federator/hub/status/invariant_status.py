@@ -79,8 +79,8 @@ class InvariantStatus(Controller):
         self._losses: dict[tuple[str, int], list[DrillResult]] = {}
         """(label, number of domains) -> what each of their losses would come to."""
         signals = self.state.signals
-        signals.on_invariant.append(self._invariant_changed)
-        signals.on_changed.append(self._changed)
+        signals.invariant.append(self._invariant_changed)
+        signals.note.append(self._changed)
         for turn in (MemberTurn.REPORT, MemberTurn.REQUEUE):
             signals.on_member(turn, lambda _: self._stir())
 

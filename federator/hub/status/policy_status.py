@@ -48,8 +48,8 @@ class PolicyStatus(Controller):
         self._wake = asyncio.Event()
         self._written: dict[Id, tuple[str, Mapping[str, Any]]] = {}
         """What the host has of each, with the uid of the policy."""
-        self.state.signals.on_changed.append(self._changed)
-        self.state.signals.on_policy.append(self._wake.set)
+        self.state.signals.note.append(self._changed)
+        self.state.signals.policy.append(self._wake.set)
         for turn in (MemberTurn.REPORT, MemberTurn.REQUEUE):
             self.state.signals.on_member(turn, lambda _: self._stir())
 

@@ -46,7 +46,7 @@ class QuotaStatus(Controller):
         self._usage: Usage | None = None
         """What projects use; None: to be summed."""
         self.state.signals.on_member(MemberTurn.REPORT, self.note_offered)
-        self.state.signals.on_booked.append(self.count_all)
+        self.state.signals.booked.append(self.count_all)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

@@ -61,7 +61,7 @@ class StatusAggregation(Controller):
         self._pinned: set[WorkloadKey] = set()
         """Workloads that keep a version of their RuntimeProfile for a time."""
         self._first = FirstStatuses(self.state)
-        self.state.signals.to_aggregate.append(self.queue.add)
+        self.state.signals.aggregate.append(self.queue.add)
 
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)

@@ -496,7 +496,7 @@ def test_the_numbers_of_a_term_end_with_an_error_and_not_in_the_next_term() -> N
     state = HubState(HubOptions())
     state.begin_term(seqs.TERM_MAX)
     told: list[bool] = []
-    state.signals.on_used_up.append(lambda: told.append(True))
+    state.signals.used_up.append(lambda: told.append(True))
     state._counter = seqs.COUNTER_MAX - seqs.SPARE - 1
     state.next_seq()
     state.next_seq()

@@ -27,7 +27,7 @@ class Requeued:
     def __init__(self, world: World) -> None:
         self.world = world
         self.seen: set[str] = set()
-        world.federation.hub.state.signals.on_changed.append(self._note)
+        world.federation.hub.state.signals.note.append(self._note)
 
     def _note(self, what: Changed, key: WorkloadKey) -> None:
         if what in REQUEUES:

@@ -29,7 +29,7 @@ def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
     """
     state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
     state.workloads.update((key(number), cast("Workload", None)) for number in range(workloads))
-    state.signals.to_place.append(turns.add)
+    state.signals.place.append(turns.add)
     state.signals.heeded = True
     return state, turns
 
@@ -62,7 +62,7 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
         ),
     )
     finalized: list[tuple[str, str]] = []
-    state.signals.to_finalize.append(lambda namespace, name: finalized.append((namespace, name)))
+    state.signals.finalize.append(lambda namespace, name: finalized.append((namespace, name)))
     resyncing = asyncio.create_task(Resync(state, (turns,), rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert finalized == [("feed", "psvc-gone")]
@@ -78,7 +78,7 @@ async def folded(world: World) -> list[WorkloadKey]:
     await world.create(PSVC, "feed", "web", service(9))
     await world.settle()
     touched: list[WorkloadKey] = []
-    world.federation.hub.state.signals.to_aggregate.append(touched.append)
+    world.federation.hub.state.signals.aggregate.append(touched.append)
     return touched
 
 
@@ -125,7 +125,7 @@ def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placi
         await taken_over(world)
         hub = world.federation.hub
         placed: list[WorkloadKey] = []
-        hub.state.signals.to_place.append(placed.append)
+        hub.state.signals.place.append(placed.append)
         await world.cut("b")
         await asyncio.sleep(30)
         assert hub.state.members["b"].link.reachability.state is not Reachability.LIVE
@@ -141,7 +141,7 @@ def test_news_of_a_member_are_acted_on_there_alone() -> None:
         await world.settle()
         state, looked_at = world.federation.hub.state, list[tuple[str, WorkloadKey]]()
         everywhere: list[WorkloadKey] = []
-        state.signals.to_dispatch.append(everywhere.append)
+        state.signals.dispatch.append(everywhere.append)
         state.signals.on_slice(
             SliceTurn.DISPATCH, lambda member, key: looked_at.append((member.name, key))
         )
@@ -162,7 +162,7 @@ def test_a_member_whose_lists_were_told_of_is_no_news_again_at_its_next_probe() 
     async def scenario(world: World) -> None:
         await taken_over(world)
         touched: list[WorkloadKey] = []
-        world.federation.hub.state.signals.to_aggregate.append(touched.append)
+        world.federation.hub.state.signals.aggregate.append(touched.append)
         await asyncio.sleep(60)
         assert touched == []
 

@@ -19,7 +19,7 @@ class Watching:
         self.hub = world.federation.hub
         self.met: Counter[str] = Counter()
         self.wrong: list[str] = []
-        self.hub.state.signals.to_aggregate.append(self.look)
+        self.hub.state.signals.aggregate.append(self.look)
 
     def look(self, key: WorkloadKey) -> None:
         state, aggregation, view = (
@@ -93,7 +93,7 @@ def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_p
             if workload is not None and hub.state.record_of(workload) is not None:
                 folded.append(not hub.controllers.aggregation.on_its_way(workload))
 
-        hub.state.signals.to_aggregate.append(signalled)
+        hub.state.signals.aggregate.append(signalled)
         await world.settle()
         assert sum(folded) * 3 < len(folded)
 
