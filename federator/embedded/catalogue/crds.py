@@ -24,7 +24,7 @@ from federator.embedded.storage.field_errors import (
     required,
 )
 from federator.embedded.storage.resources import (
-    PrinterColumn,
+    Column,
     ResourceInfo,
     ScalePaths,
     Subresource,
@@ -33,7 +33,7 @@ from federator.embedded.validation import crd_rules, metadata_rules
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _SUB_VERBS: Final = ("get", "patch", "update")
-_AGE: Final = PrinterColumn(
+_AGE: Final = Column(
     name="Age",
     type="date",
     json_path=".metadata.creationTimestamp",
@@ -162,8 +162,8 @@ def _scale(scale: dict[str, Any]) -> ScalePaths:
     )
 
 
-def _column(column: dict[str, Any]) -> PrinterColumn:
-    return PrinterColumn(
+def _column(column: dict[str, Any]) -> Column:
+    return Column(
         name=column["name"],
         type=column["type"],
         json_path=column["jsonPath"],

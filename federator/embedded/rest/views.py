@@ -151,7 +151,7 @@ class View:
 
     def _plain(self, revision: Revision) -> bytes:
         if self.form:
-            return _encode(partial(revision.obj, self.version))
+            return _encode(tables.partial(revision.obj, self.version))
         if revision.obj["apiVersion"] == self.info.api_version:
             return revision.encoded()
         return _encode(event_groups.outward(self.info, revision.obj))
@@ -167,15 +167,6 @@ class View:
             now=self.now(),
             whole=whole,
         )
-
-
-def partial(obj: JsonObject, version: str) -> JsonObject:
-    """Only the metadata of an object."""
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": obj["metadata"],
-    }
 
 
 def view(request: ApiRequest, info: ResourceInfo, now: Callable[[], float]) -> View:

@@ -295,14 +295,13 @@ def _query_parameters(verb: str) -> list[Json]:
     if verb == "deletecollection":
         del parameters["watch"]
     return [
-        {
-            "name": name,
-            "in": "query",
-            "description": text,
-            "schema": {"type": kind, "uniqueItems": True},
-        }
-        for name, (kind, text) in sorted(parameters.items())
+        _parameter(name, "query", text, kind) for name, (kind, text) in sorted(parameters.items())
     ]
+
+
+def _parameter(name: str, place: str, text: str, kind: str = "string") -> Json:
+    schema = {"type": kind, "uniqueItems": True}
+    return {"name": name, "in": place, "description": text, "schema": schema}
 
 
 def _path_parameters(info: ResourceInfo, *, of_object: bool) -> list[Json]:
@@ -311,13 +310,4 @@ def _path_parameters(info: ResourceInfo, *, of_object: bool) -> list[Json]:
         "name": f"name of the {info.kind}",
         "namespace": "object name and auth scope, such as for teams and projects",
     }
-    return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": texts[name],
-            "schema": {"type": "string", "uniqueItems": True},
-        }
-        for name in names
-    ]
+    return [_parameter(name, "path", texts[name]) | {"required": True} for name in names]

@@ -5,8 +5,10 @@ changes; an updated CRD makes new ones. Everything schema-driven (pruning, defau
 ownership, OpenAPI) hangs on `ResourceInfo.node`.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from federator.embedded.storage.schema import LazyNode, Node
 
@@ -23,16 +25,23 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class PrinterColumn:
+class Column:
     """A column of the server-side table. `priority` 0 is always shown, larger ones with `-o
     wide`."""
 
     name: str
-    type: str
-    json_path: str
-    description: str = ""
+    type: str = "string"
     format: str = ""
+    description: str = ""
     priority: int = 0
+    json_path: str = ""
+    """Of a custom resource: the field that it shows."""
+
+    def definition(self) -> dict[str, Any]:
+        """As Tables carry it."""
+        fields = dataclasses.asdict(self)
+        del fields["json_path"]
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class ResourceInfo:
     categories: tuple[str, ...] = ()
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     """By name: "status", "scale", ...; `"status" in info.subresources` is the usual question."""
-    printer_columns: tuple[PrinterColumn, ...] = ()
+    printer_columns: tuple[Column, ...] = ()
     """Of custom resources only; the Table of builtins is code."""
     selectable_fields: tuple[str, ...] = ()
     """JSON paths (`.spec.color`) that a field selector may name besides metadata.name and

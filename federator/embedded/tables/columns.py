@@ -10,10 +10,10 @@ ages, containers and selectors are the same in all.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.embedded.schema import facts
+from federator.embedded.storage.resources import Column
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import cluster_rows, pod_rows, rowcells, workload_rows
 
@@ -21,27 +21,6 @@ Cells = Callable[[JsonObject, float], list[Any]]
 """(object, epoch seconds now) -> the cells of its row."""
 Own = Callable[[JsonObject, float], Mapping[str, Any]]
 """(object, epoch seconds now) -> cells by the name of the column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column. `priority` 0 is always shown, 1 with `-o wide`."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    priority: int = 0
-    description: str = ""
-
-    def definition(self) -> JsonObject:
-        """As Tables carry it."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        }
 
 
 _TYPES: Final = {"#": "integer", "?": "boolean", "@": "date"}
@@ -65,7 +44,7 @@ def _read(text: str) -> tuple[Column, _Cell | None]:
     assert match is not None, text
     name, marks = match["name"], match["marks"]
     kind = next((_TYPES[mark] for mark in marks if mark in _TYPES), "string")
-    column = Column(name, kind, "name" if name == "Name" else "", int("+" in marks))
+    column = Column(name, kind, "name" if name == "Name" else "", priority=int("+" in marks))
     if match["path"] is None:
         return column, _SHARED.get(name)
     path, absent = match["path"].split("."), match["absent"] or _ABSENT[kind]

@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.resources import Column, ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import ages, cluster_rows, columns
-from federator.embedded.tables.columns import Column
 
 _NAME = Column("Name", format="name")
-_AGE_ONLY = (Column("Created At", "date"),)
+_CREATED = Column("Created At", "date")
 _STEP = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)
       | \[\?\(@\.(?P<where>[^=!]+?)\s*==\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')\)\]
@@ -65,12 +64,17 @@ def _row(cells: columns.Cells, obj: JsonObject, include: str, now: float) -> Jso
     elif include == "None":
         row["object"] = None
     else:
-        row["object"] = {
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": obj["metadata"],
-        }
+        row["object"] = partial(obj, "v1")
     return row
+
+
+def partial(obj: JsonObject, version: str) -> JsonObject:
+    """Only the metadata of an object."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
 
 
 def _completed(pod: JsonObject) -> list[JsonObject] | None:
@@ -88,7 +92,7 @@ def _layout(info: ResourceInfo) -> tuple[list[JsonObject], columns.Cells]:
     if info.key in columns.LAYOUTS:
         shown, cells = columns.LAYOUTS[info.key]
         return [column.definition() for column in shown], cells
-    return [column.definition() for column in (_NAME, *_AGE_ONLY)], _created_at
+    return [column.definition() for column in (_NAME, _CREATED)], _created_at
 
 
 def _created_at(obj: JsonObject, _now: float) -> list[Any]:
@@ -96,16 +100,7 @@ def _created_at(obj: JsonObject, _now: float) -> list[Any]:
 
 
 def _custom_layout(info: ResourceInfo) -> tuple[list[JsonObject], columns.Cells]:
-    declared = info.printer_columns
-    definitions = [_NAME.definition()]
-    finders: list[tuple[str, list[Step]]] = []
-    for column in declared:
-        shown = Column(column.name, column.type, column.format, column.priority, column.description)
-        definitions.append(shown.definition())
-        finders.append((column.type, path(column.json_path)))
-    if not declared:
-        definitions.append(Column("Age", "date").definition())
-        finders.append(("date", path(".metadata.creationTimestamp")))
+    finders = [(column.type, path(column.json_path)) for column in info.printer_columns]
 
     def cells(obj: JsonObject, now: float) -> list[Any]:
         return [
@@ -113,7 +108,7 @@ def _custom_layout(info: ResourceInfo) -> tuple[list[JsonObject], columns.Cells]
             *(_cell(type_, first(steps, obj), now) for type_, steps in finders),
         ]
 
-    return definitions, cells
+    return [column.definition() for column in (_NAME, *info.printer_columns)], cells
 
 
 def _cell(type_: str, value: Any, now: float) -> Any:
