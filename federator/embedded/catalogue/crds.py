@@ -23,12 +23,7 @@ from federator.embedded.storage.field_errors import (
     not_supported,
     required,
 )
-from federator.embedded.storage.resources import (
-    Column,
-    ResourceInfo,
-    ScalePaths,
-    Subresource,
-)
+from federator.embedded.storage.resources import Column, ResourceInfo, ScalePaths, Subresource
 from federator.embedded.validation import crd_rules, metadata_rules
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -196,12 +191,10 @@ def established_status(crd: Crd, now: str) -> dict[str, Any]:
     )
     conditions = []
     for kind, reason, message in wanted:
-        condition = {"type": kind, "status": "True", "reason": reason, "message": message}
         old = by_type.get(kind, {})
-        time = old.get("lastTransitionTime") if old.get("status") == "True" else None
-        conditions.append(
-            {"type": kind, "status": "True", "lastTransitionTime": time or now, **condition}
-        )
+        time = (old.get("lastTransitionTime") if old.get("status") == "True" else None) or now
+        condition = {"type": kind, "status": "True", "lastTransitionTime": time}
+        conditions.append({**condition, "reason": reason, "message": message})
     stored = list(before.get("storedVersions") or ())
     stored += [
         version["name"]
