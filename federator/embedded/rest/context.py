@@ -5,12 +5,13 @@ address pool, and its authorization rules.
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from federator.embedded.auth.rbac import Rbac
 from federator.embedded.auth.tokens import Tokens
 from federator.embedded.catalogue.registry import Registry
 from federator.embedded.schema import builtins
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.embedded.storage.store import Store
 from federator.embedded.validation import service_addresses
@@ -47,8 +48,8 @@ class ServiceAddresses:
         wanted = spec.get("clusterIP")
         is_new = old is None or before.get("type") == "ExternalName"
         if wanted and is_new and wanted in self._used:
-            text = f'["{wanted}"]: failed to allocate IP {wanted}: provided IP is already allocated'
-            raise _refused(service, "spec.clusterIPs", text)
+            why = f"failed to allocate IP {wanted}: provided IP is already allocated"
+            raise _refused(service, "spec.clusterIPs", [wanted], why)
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             before_ports = _node_ports(before)
             for index, item in enumerate(spec.get("ports") or ()):
@@ -67,9 +68,8 @@ class ServiceAddresses:
             last = self._FIRST_PORT + self._PORTS - 1
             why = f"not in the valid range. The range of valid ports is {self._FIRST_PORT}-{last}"
         if why:
-            raise _refused(
-                service, f"spec.ports[{index}].nodePort", f"{port}: provided port is {why}"
-            )
+            where = f"spec.ports[{index}].nodePort"
+            raise _refused(service, where, port, f"provided port is {why}")
 
     def pick(self) -> str:
         """The next free address, in order, so that a run can be repeated."""
@@ -111,9 +111,9 @@ def _node_ports(spec: JsonObject) -> set[int]:
     return {port for port in ports if port}
 
 
-def _refused(service: JsonObject, path: str, why: str) -> refusals.Refusal:
-    cause = {"reason": "FieldValueInvalid", "message": f"Invalid value: {why}", "field": path}
-    return refusals.invalid("", "Service", service["metadata"]["name"], [cause])
+def _refused(service: JsonObject, path: str, value: Any, why: str) -> refusals.Refusal:
+    error = field_errors.invalid(path, value, why)
+    return refusals.invalid("", "Service", service["metadata"]["name"], [error])
 
 
 @dataclass(slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from federator.embedded.rest import bodies
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
+from federator.embedded.storage.field_errors import FieldError
 from federator.embedded.storage.messages import ApiRequest, Caller
 
 _VALIDATION = ("", "Ignore", "Strict", "Warn")
@@ -32,29 +33,20 @@ def write_options(request: ApiRequest, kind: str, *, applies: bool = False) -> W
 
     Raises `Refusal` 422.
     """
-    causes = []
+    errors = []
     manager = request.param("fieldManager")
     if applies and not manager:
-        causes.append(
-            _cause("fieldManager", "Required", "Required value: is required for apply patch")
-        )
+        errors.append(field_errors.required("fieldManager", "is required for apply patch"))
     if "force" in request.query and kind == "PatchOptions" and not applies:
-        causes.append(
-            _cause("force", "Forbidden", "Forbidden: may not be specified for non-apply patch")
-        )
+        errors.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
     if len(manager) > _MANAGER_MAX:
-        causes.append(
-            _cause(
-                "fieldManager", "TooLong", f"Too long: may not be more than {_MANAGER_MAX} bytes"
-            )
-        )
-    causes += _dry_run_causes(request)
+        errors.append(field_errors.too_long("fieldManager", _MANAGER_MAX))
+    errors += _dry_run_errors(request)
     validation = request.param("fieldValidation")
     if validation not in _VALIDATION:
-        supported = ", ".join(f'"{value}"' for value in _VALIDATION)
-        causes.append(_unsupported("fieldValidation", f'"{validation}"', supported))
-    if causes:
-        raise refusals.invalid("meta.k8s.io", kind, "", causes)
+        errors.append(field_errors.not_supported("fieldValidation", validation, _VALIDATION))
+    if errors:
+        raise refusals.invalid("meta.k8s.io", kind, "", errors)
     return WriteOptions(
         manager=manager or _manager_from_agent(request),
         dry_run=bool(request.param("dryRun")),
@@ -93,13 +85,12 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         "orphanDependents",
         request.flag("orphanDependents") if "orphanDependents" in request.query else None,
     )
-    causes = []
+    errors = _dry_run_errors(request)
     if propagation and propagation not in _PROPAGATION:
-        supported = ", ".join(f'"{value}"' for value in (*_PROPAGATION, "nil"))
-        causes.append(_unsupported("propagationPolicy", f'"{propagation}"', supported))
-    causes += _dry_run_causes(request)
-    if causes:
-        raise refusals.invalid("meta.k8s.io", "DeleteOptions", "", causes)
+        supported = (*_PROPAGATION, "nil")
+        errors.insert(0, field_errors.not_supported("propagationPolicy", propagation, supported))
+    if errors:
+        raise refusals.invalid("meta.k8s.io", "DeleteOptions", "", errors)
     preconditions = body.get("preconditions") or {}
     return DeleteOptions(
         dry_run=bool(request.param("dryRun")),
@@ -129,22 +120,13 @@ def _grace(request: ApiRequest, body: dict[str, Any]) -> int | None:
         raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _unsupported(field: str, value: str, supported: str) -> dict[str, str]:
-    return _cause(
-        field, "NotSupported", f"Unsupported value: {value}: supported values: {supported}"
-    )
-
-
-def _dry_run_causes(request: ApiRequest) -> list[dict[str, str]]:
+def _dry_run_errors(request: ApiRequest) -> list[FieldError]:
     values = request.query.get("dryRun", [])
     if all(value in {"All", ""} for value in values):
         return []
     listed = ", ".join(f'"{value}"' for value in values)
-    return [_unsupported("dryRun", f"[{listed}]", '"All"')]
-
-
-def _cause(field: str, reason: str, text: str) -> dict[str, str]:
-    return {"reason": f"FieldValue{reason}", "message": text, "field": field}
+    text = f'Unsupported value: [{listed}]: supported values: "All"'
+    return [FieldError("dryRun", "FieldValueNotSupported", text)]
 
 
 def _manager_from_agent(request: ApiRequest) -> str:

@@ -17,7 +17,7 @@ from federator.embedded.rest import bodies, options, reading, writing
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import WriteOptions
 from federator.embedded.schema import event_groups
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Target
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
@@ -91,10 +91,7 @@ def _decode(
 def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
     """422: what a patch made cannot be decoded."""
     shown = go_map(document) if media == STRATEGIC else msgspec.json.encode(patched).decode()
-    text = f"Invalid value: {msgspec.json.encode(shown).decode()}: {why}"
-    return refusals.invalid(
-        "", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}]
-    )
+    return refusals.invalid("", "", "", [field_errors.invalid("patch", shown, why)])
 
 
 def _apply(

@@ -15,7 +15,8 @@ import msgspec
 
 from federator.embedded.rest import bodies, field_selectors, views
 from federator.embedded.schema import event_groups
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
+from federator.embedded.storage.field_errors import FieldError
 from federator.embedded.storage.messages import Answer, ApiRequest, Target
 from federator.embedded.storage.revisions import JsonObject, Revision
 from federator.embedded.storage.store import Store
@@ -57,8 +58,8 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
     field_selectors.predicate(target.info, labels, "")
     field_selectors.parse_fields(fields)
     if "sendInitialEvents" in request.query:
-        why = "Forbidden: sendInitialEvents is forbidden for list"
-        raise list_options("sendInitialEvents", why, "Forbidden")
+        why = "sendInitialEvents is forbidden for list"
+        raise list_options(field_errors.forbidden("sendInitialEvents", why))
     _check_match(request)
     matches = field_selectors.predicate(target.info, labels, fields)
     number, after, revisions = _versions(store, request, target)
@@ -171,25 +172,19 @@ def _check_match(request: ApiRequest) -> None:
     if token:
         why = "resourceVersionMatch is forbidden when continue is provided"
     elif match not in {"Exact", "NotOlderThan"}:
-        supported = '"Exact", "NotOlderThan", ""'
-        text = f'Unsupported value: "{match}": supported values: {supported}'
-        raise list_options("resourceVersionMatch", text, "NotSupported")
+        supported = ("Exact", "NotOlderThan", "")
+        raise list_options(field_errors.not_supported("resourceVersionMatch", match, supported))
     elif not given:
         why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
     elif match == "Exact" and given == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
     if why:
-        raise list_options("resourceVersionMatch", f"Forbidden: {why}", "Forbidden")
+        raise list_options(field_errors.forbidden("resourceVersionMatch", why))
 
 
-def list_options(field: str, text: str, reason: str) -> refusals.Refusal:
-    """422 for a query parameter of a list or watch."""
-    return refusals.invalid("meta.k8s.io", "ListOptions", "", [cause(field, text, reason)])
-
-
-def cause(field: str, text: str, reason: str) -> dict[str, str]:
-    """One thing that is wrong with a query parameter."""
-    return {"reason": f"FieldValue{reason}", "message": text, "field": field}
+def list_options(*errors: FieldError) -> refusals.Refusal:
+    """422 for query parameters of a list or watch."""
+    return refusals.invalid("meta.k8s.io", "ListOptions", "", errors)
 
 
 def _limit(request: ApiRequest) -> int:

@@ -5,13 +5,13 @@ Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom 
 the REST layer after defaulting; trusted writers (the stand-in controllers) do not pass here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from federator.embedded.admission import pod_security
 from federator.embedded.catalogue import crds
 from federator.embedded.storage import refusals
-from federator.embedded.storage.field_errors import FieldError, aggregate
+from federator.embedded.storage.field_errors import FieldError
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.validation import (
     custom_rules,
@@ -25,7 +25,6 @@ __all__ = [
     "FieldError",
     "admit",
     "check",
-    "invalid_message",
     "security_warnings",
     "warnings",
 ]
@@ -64,15 +63,6 @@ def check(
     return errors + native_rules.check(obj, old, info, subresource)
 
 
-def invalid_message(
-    info: ResourceInfo, name: str, errors: Sequence[FieldError], kind: str = ""
-) -> str:
-    """The message of the 422: `Deployment.apps "web" is invalid: ...`; `kind` when the object says
-    another one."""
-    qualified = refusals.qualified(info.group, kind or info.kind)
-    return f'{qualified} "{name}" is invalid: {aggregate(errors)}'
-
-
 def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> list[str]:
     """Texts for Warning headers about a valid object."""
     if info.is_builtin:
@@ -102,10 +92,7 @@ def _admit_namespace(obj: dict[str, Any], old: dict[str, Any] | None, info: Reso
     if errors and (
         old is None or errors != pod_security.label_errors(old["metadata"].get("labels") or {})
     ):
-        name = obj["metadata"]["name"]
-        refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
-        refusal.message = invalid_message(info, name, errors)
-        raise refusal
+        raise refusals.invalid(info.group, info.kind, obj["metadata"]["name"], errors)
 
 
 def security_warnings(

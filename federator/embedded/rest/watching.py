@@ -15,7 +15,7 @@ import msgspec
 from federator.embedded.rest import field_selectors, reading, views
 from federator.embedded.rest.field_selectors import Predicate
 from federator.embedded.schema import event_groups
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Target
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import ADDED, DELETED, MODIFIED, Event, Revision
@@ -200,32 +200,19 @@ def _end_with_definition(opened: Watch, info: ResourceInfo, event: Event) -> Non
 
 def _streams_initial(request: ApiRequest) -> bool | None:
     """`sendInitialEvents`: True, False, or None when it is not given."""
-    match, causes = request.param("resourceVersionMatch"), []
+    match, field, errors = request.param("resourceVersionMatch"), "resourceVersionMatch", []
     if "sendInitialEvents" not in request.query:
         if not match:
             return None
-        causes.append(
-            (
-                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents"
-                " is provided",
-                "Forbidden",
-            )
-        )
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        errors.append(field_errors.forbidden(field, why))
     elif match != "NotOlderThan":
-        causes.append(
-            (
-                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to"
-                " NotOlderThan",
-                "Forbidden",
-            )
-        )
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        errors.append(field_errors.forbidden(field, why))
     if match and match != "NotOlderThan":
-        causes.append(
-            (f'Unsupported value: "{match}": supported values: "NotOlderThan"', "NotSupported")
-        )
-    if causes:
-        listed = [reading.cause("resourceVersionMatch", *each) for each in causes]
-        raise refusals.invalid("meta.k8s.io", "ListOptions", "", listed)
+        errors.append(field_errors.not_supported(field, match, ("NotOlderThan",)))
+    if errors:
+        raise reading.list_options(*errors)
     return request.flag("sendInitialEvents")
 
 

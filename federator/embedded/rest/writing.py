@@ -17,7 +17,7 @@ from federator.embedded.rest import bodies, options, validation, views
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import WriteOptions
 from federator.embedded.schema import defaults, event_groups, pruning
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Target
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject, Revision
@@ -223,12 +223,9 @@ def _replaced(
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
     version = metadata.get("resourceVersion")
     if not version and (not info.is_builtin or info.key in _VERSIONED_UPDATES):
-        cause = {
-            "reason": "FieldValueInvalid",
-            "message": "Invalid value: 0: must be specified for an update",
-            "field": "metadata.resourceVersion",
-        }
-        raise refusals.invalid(info.group, info.plural, target.name, [cause])
+        where, why = "metadata.resourceVersion", "must be specified for an update"
+        error = field_errors.invalid(where, 0, why)
+        raise refusals.invalid(info.group, info.plural, target.name, [error])
     _check_uid(info, target, metadata, old)
     revision = update_object(ctx, target, old, fresh, opts)
     if not target.subresource:
@@ -431,7 +428,4 @@ def _refuse_errors(
     if errors:
         info = event_groups.home(info)
         # A custom resource that calls itself something else is refused under that name.
-        kind = kind or info.kind
-        refusal = refusals.invalid(info.group, kind, name, [error.cause() for error in errors])
-        refusal.message = validation.invalid_message(info, name, errors, kind)
-        raise refusal
+        raise refusals.invalid(info.group, kind or info.kind, name, errors)

@@ -8,7 +8,7 @@ Stand-in controllers catch it by `reason`. Nothing here decides anything.
 from collections.abc import Sequence
 from typing import Any
 
-Causes = Sequence[dict[str, str]]
+from federator.embedded.storage.field_errors import FieldError, aggregate
 
 
 class Refusal(Exception):
@@ -88,13 +88,12 @@ MODIFIED = (
 )
 
 
-def invalid(group: str, kind: str, name: str, causes: Causes) -> Refusal:
-    """422 with field errors. Each cause: {reason: FieldValueInvalid..., message, field}."""
-    listed = [f"{cause['field']}: {cause['message']}" for cause in causes]
-    text = listed[0] if len(listed) == 1 else "[" + ", ".join(listed) + "]"
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Refusal:
+    """422 with field errors: `Deployment.apps "web" is invalid: ...`."""
     details = _details(group, kind, name)
-    details["causes"] = list(causes)
-    return Refusal(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {text}', details)
+    details["causes"] = [error.cause() for error in errors]
+    text = f'{qualified(group, kind)} "{name}" is invalid: {aggregate(errors)}'
+    return Refusal(422, "Invalid", text, details)
 
 
 def bad_request(message: str) -> Refusal:

@@ -13,6 +13,7 @@ from federator.embedded.apply import ownership, patches
 from federator.embedded.catalogue import crds, natives
 from federator.embedded.rest import validation
 from federator.embedded.schema import builtins, defaults, pruning
+from federator.embedded.storage import refusals
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.validation import service_addresses
 
@@ -130,7 +131,8 @@ def _stored(
         service_addresses.allocate(fresh, lambda: ADDRESS, lambda: 30000)
     errors = validation.check(fresh, live, info)
     if errors:
-        raise Refused(validation.invalid_message(info, fresh["metadata"].get("name", ""), errors))
+        name = fresh["metadata"].get("name", "")
+        raise Refused(refusals.invalid(info.group, info.kind, name, errors).message)
     return fresh
 
 

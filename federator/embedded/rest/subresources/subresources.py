@@ -22,7 +22,7 @@ from federator.embedded.rest import (
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import DeleteOptions, WriteOptions
 from federator.embedded.rest.subresources import podlogs, token_requests
-from federator.embedded.storage import refusals
+from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Target, json_answer
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject, Revision
@@ -154,9 +154,9 @@ def _set_scale(
             'Scale in version "v1" cannot be handled as a Scale: spec.replicas is no integer'
         )
     if replicas < 0 and info.is_builtin:
-        text = f"Invalid value: {replicas}: must be greater than or equal to 0"
-        cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.replicas"}
-        raise refusals.invalid("autoscaling", "Scale", target.name, [cause])
+        why = "must be greater than or equal to 0"
+        error = field_errors.invalid("spec.replicas", replicas, why)
+        raise refusals.invalid("autoscaling", "Scale", target.name, [error])
     fresh = with_value(old.obj, paths.spec.strip(".").split("."), replicas)
     if applies:
         fresh = _applied_scale(ctx, target, old, replicas, opts)
@@ -190,12 +190,7 @@ def bind(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     old = reading.existing(ctx.store, target)
     spec, metadata = old.obj["spec"], old.obj["metadata"]
     if not node:
-        cause = {
-            "reason": "FieldValueRequired",
-            "message": "Required value",
-            "field": "target.name",
-        }
-        raise refusals.invalid("", "Binding", target.name, [cause])
+        raise refusals.invalid("", "Binding", target.name, [field_errors.required("target.name")])
     if "deletionTimestamp" in metadata or spec.get("nodeName"):
         trouble = f'pod {target.name} is already assigned to node "{spec.get("nodeName")}"'
         if "deletionTimestamp" in metadata:

@@ -108,7 +108,7 @@ def _check_lifetime(seconds: int) -> None:
 
 
 def _refused(error: FieldError, name: str = "") -> refusals.Refusal:
-    return refusals.invalid(_GROUP, _KIND, name, [error.cause()])
+    return refusals.invalid(_GROUP, _KIND, name, [error])
 
 
 def _bound(ctx: Context, target: Target, reference: _Reference) -> JsonObject:
