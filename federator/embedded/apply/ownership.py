@@ -7,6 +7,7 @@ in place.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from federator.embedded.apply.fieldsets import LEAF, Trie
 from federator.embedded.apply.managers import Entry
 from federator.embedded.apply.patches import same
 from federator.embedded.schema import builtins, defaults
+from federator.embedded.storage.field_errors import FieldError
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.schema import Node
 
@@ -45,22 +47,12 @@ class Untypable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """One field that another manager owns. `field` as printed (`.spec.replicas`), `message` as in a
-    cause."""
-
-    manager: str
-    field: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Applied:
     """`obj` is the merged object; the live one itself when nothing changes or there are
-    conflicts."""
+    conflicts: fields that other managers own, as printed (`.spec.replicas`)."""
 
     obj: Object
-    conflicts: list[Conflict]
+    conflicts: list[FieldError]
 
 
 def track(  # noqa: PLR0917 - the order of a write: before, after, manager, what, when, where
@@ -220,10 +212,9 @@ def apply(  # noqa: PLR0917 - as `track`
     if before is not None and before.get("fieldsV1") is not claimed:
         merged = _pruned(merged, before, claimed, others, root)
     changed, removed = _differences(base, merged, info, subresource)
-    conflicts = _conflicts(others, changed)
-    if conflicts and not force:
+    if not force and changed is not None and (conflicts := list(_conflicts(others, changed))):
         mine = _applied_before(base, manager, info)
-        if left := [conflict for _, conflict in conflicts if conflict.field not in mine]:
+        if left := [conflict for conflict in conflicts if conflict.field not in mine]:
             return Applied(base, left)
     unchanged = live is not None and same(base, merged)
     if not unchanged:
@@ -307,25 +298,17 @@ def _pruned(
     return left
 
 
-def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Conflict]]:
-    """(manager as printed, conflict) for every changed path that another manager owns."""
-    conflicts = []
+def _conflicts(others: list[Entry], changed: Trie) -> Iterator[FieldError]:
+    """One for every changed path that another manager owns."""
     for entry in sorted(others, key=managers.key):
-        overlap = (
-            fieldsets.intersection(entry.get("fieldsV1") or {}, changed)
-            if changed is not None
-            else None
-        )
+        overlap = fieldsets.intersection(entry.get("fieldsV1") or {}, changed)
         if overlap is not None:
-            name = managers.printed(entry)
+            why = f"conflict with {managers.printed(entry)}"
             for path in fieldsets.paths(overlap):
-                conflicts.append(
-                    (name, Conflict(entry.get("manager", ""), path, f"conflict with {name}"))
-                )
-    return conflicts
+                yield FieldError(path, "FieldManagerConflict", why)
 
 
-def conflict_message(conflicts: list[Conflict]) -> str:
+def conflict_message(conflicts: list[FieldError]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []

@@ -181,12 +181,8 @@ def _check_applied(document: JsonObject, target: Target) -> None:
     identities.check_kind({"apiVersion": api_version, "kind": kind}, target.info, b"")
 
 
-def owned_by_others(conflicts: list[ownership.Conflict]) -> refusals.Refusal:
+def owned_by_others(conflicts: list[field_errors.FieldError]) -> refusals.Refusal:
     """409: what is applied belongs to other managers."""
-    causes = [
-        {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
-        for conflict in conflicts
-    ]
-    return refusals.Refusal(
-        409, "Conflict", ownership.conflict_message(conflicts), {"causes": causes}
-    )
+    causes = [conflict.cause() for conflict in conflicts]
+    message = ownership.conflict_message(conflicts)
+    return refusals.Refusal(409, "Conflict", message, {"causes": causes})

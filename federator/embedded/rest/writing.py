@@ -210,15 +210,7 @@ def _replaced(
     if old is None:
         if info.key not in CREATED_BY_UPDATES:
             raise refusals.not_found(info.group, info.plural, target.name)
-        if metadata.get("uid"):
-            raise refusals.uid_mismatch(
-                info.group,
-                info.plural,
-                target.space,
-                target.name,
-                wanted=metadata["uid"],
-                actual="",
-            )
+        _check_uid(info, target, metadata, "")
         metadata.pop("resourceVersion", None)
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
     version = metadata.get("resourceVersion")
@@ -226,7 +218,7 @@ def _replaced(
         where, why = "metadata.resourceVersion", "must be specified for an update"
         error = field_errors.invalid(where, 0, why)
         raise refusals.invalid(info.group, info.plural, target.name, [error])
-    _check_uid(info, target, metadata, old)
+    _check_uid(info, target, metadata, old.obj["metadata"]["uid"])
     revision = update_object(ctx, target, old, fresh, opts)
     if not target.subresource:
         warnings += warnings_about(ctx, revision.obj, old.obj, info)
@@ -359,17 +351,14 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
             f"unable to create new content in namespace {namespace} because it is being terminated"
         )
         refusal = refusals.forbidden(info.group, info.plural, metadata.get("name", ""), why)
-        cause = {
-            "reason": "NamespaceTerminating",
-            "message": f"namespace {namespace} is being terminated",
-            "field": "metadata.namespace",
-        }
-        refusal.details = {**(refusal.details or {}), "causes": [cause]}
+        text = f"namespace {namespace} is being terminated"
+        error = field_errors.FieldError("metadata.namespace", "NamespaceTerminating", text)
+        refusal.details = {**(refusal.details or {}), "causes": [error.cause()]}
         raise refusal
 
 
-def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
-    uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
+def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, ours: str) -> None:
+    uid = metadata.get("uid")
     if uid and uid != ours:
         raise refusals.uid_mismatch(
             info.group, info.plural, target.space, target.name, wanted=uid, actual=ours

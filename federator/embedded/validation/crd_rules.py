@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from federator.embedded.storage.field_errors import (
     FieldError,
+    GoStruct,
     forbidden,
-    go_json,
     invalid,
     not_supported,
     required,
@@ -393,11 +393,7 @@ def _compiles(raw: Schema, key: str, node: Node, where: str) -> Iterator[FieldEr
     except rules.RuleError as error:
         # A real server prints the rule as its Go struct.
         printed = {go: raw.get(name, empty) for go, name, empty in _RULE_FIELDS}
-        yield FieldError(
-            f"{where}.{key}",
-            "FieldValueInvalid",
-            f"Invalid value: {go_json(printed, sort=False)}: {error}",
-        )
+        yield invalid(f"{where}.{key}", GoStruct(printed), str(error))
 
 
 _RULE_FIELDS: Final = (

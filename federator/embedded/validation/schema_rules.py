@@ -343,7 +343,7 @@ def _number_problems(value: float, node: Node, path: str, at: str) -> Iterator[F
     bits = {"int32": 31, "int64": 63}.get(node.format) if node.kind == "integer" else None
     if bits is not None and (value != int(value) or not -(2**bits) <= value < 2**bits):
         text = f"Checked value must be of type integer with format {node.format} in {path}"
-        yield FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": {text}')
+        yield _composite(text)
     factor = raw.get("multipleOf")
     if factor is not None:
         if type(value) is int and int(factor) == 0:
@@ -405,4 +405,4 @@ def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Ite
 
 
 def _composite(text: str) -> FieldError:
-    return FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": {text}')
+    return invalid("<nil>", "", text)
