@@ -13,7 +13,7 @@ from typing import Any, Final
 from federator.embedded.controllers import requests
 from federator.embedded.controllers.pods import Key, Pod
 from federator.embedded.controllers.requests import Amounts
-from federator.embedded.controllers.tools import Tools, condition
+from federator.embedded.controllers.tools import Tools, condition, stated
 from federator.embedded.schema import builtins, facts
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model.kubernetes import taints
@@ -245,20 +245,10 @@ def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
             ],
             "allocatable": amounts,
             "capacity": amounts,
-            "conditions": [_node_condition(row, now) for row in facts.of("nodeConditions")],
+            "conditions": [
+                stated(None, row, now, lastHeartbeatTime=now) for row in facts.of("nodeConditions")
+            ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": {**facts.of("nodeInfo"), "kubeletVersion": builtins.kubernetes_version()},
         },
-    }
-
-
-def _node_condition(row: Sequence[str], now: str) -> dict[str, Any]:
-    type_, status, reason, message = row
-    return {
-        "type": type_,
-        "status": status,
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
     }

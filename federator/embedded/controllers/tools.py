@@ -100,14 +100,8 @@ class Tools:
         """Writes the condition DisruptionTarget with this reason and message, and with `failed` the
         phase; returns the pod as it is stored then."""
         status = dict(pod.get("status") or {})
-        entry = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": self.now(),
-            "reason": why[0],
-            "message": why[1],
-        }
+        row = ("DisruptionTarget", "True", *why)
+        entry = stated(None, row, self.now(), lastProbeTime=None)
         others = [each for each in status.get("conditions") or () if each["type"] != entry["type"]]
         status["conditions"] = [*others, entry]
         if failed:
@@ -173,6 +167,18 @@ def owner_reference(resource: ResourceInfo, owner: JsonObject) -> dict[str, Any]
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def stated(
+    conditions: list[dict[str, Any]] | None, row: Sequence[str], now: str, **times: str | None
+) -> dict[str, Any]:
+    """The condition with this type, status, reason and message. While its status stays, so does the
+    time of its transition."""
+    type_, status, reason, message = row
+    have = condition(conditions, type_)
+    since = have["lastTransitionTime"] if have is not None and have["status"] == status else now
+    made = {"type": type_, "status": status, **times, "lastTransitionTime": since}
+    return {**made, "reason": reason, "message": message}
 
 
 def condition(conditions: list[dict[str, Any]] | None, type_: str) -> dict[str, Any] | None:

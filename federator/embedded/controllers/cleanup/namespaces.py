@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.tools import Tools, condition
+from federator.embedded.controllers.tools import Tools, stated
 from federator.embedded.schema import facts
 from federator.embedded.storage.resources import ResourceInfo
-from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import ADDED, DELETED, Event
 
 CA_CONFIGMAP: Final = "kube-root-ca.crt"
 _CA_TEXT: Final = (
@@ -169,18 +169,5 @@ class Namespaces:
             ("NamespaceContentRemaining", "True", "SomeResourcesRemain", text),
             ("NamespaceFinalizersRemaining", *finalizing),
         ]
-        status["conditions"] = [_row(old, now, row) for row in rows]
+        status["conditions"] = [stated(old, row, now) for row in rows]
         self._tools.set_status(self._tools.kinds.namespaces, obj, status)
-
-
-def _row(old: list[JsonObject] | None, now: str, row: tuple[str, str, str, str]) -> JsonObject:
-    type_, status, reason, message = row
-    have = condition(old, type_)
-    since = have["lastTransitionTime"] if have is not None and have["status"] == status else now
-    return {
-        "type": type_,
-        "status": status,
-        "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
-    }

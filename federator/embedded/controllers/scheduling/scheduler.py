@@ -22,7 +22,7 @@ from federator.embedded.controllers.scheduling.fit import Shape
 from federator.embedded.controllers.scheduling.gangs import Gangs, Ticket
 from federator.embedded.controllers.scheduling.neighbours import Neighbours, Rules
 from federator.embedded.controllers.scheduling.preemption import Preemption
-from federator.embedded.controllers.tools import SCHEDULER, Tools, condition
+from federator.embedded.controllers.tools import SCHEDULER, Tools, condition, stated
 from federator.embedded.storage.revisions import ADDED, Event
 
 _COMPONENT: Final = "default-scheduler"
@@ -335,21 +335,13 @@ class Scheduler:
         before = (have["reason"], have["message"]) if have is not None else ("", "")
         if before == (reason, message) and status.get("nominatedNodeName", "") == nominated:
             return
-        since = self._tools.now()
-        if have is not None and have["status"] == "False":
-            since = have["lastTransitionTime"]
+        old, row = status.get("conditions"), ("PodScheduled", "False", reason, message)
         entry = {
             "type": "PodScheduled",
             "observedGeneration": pod.obj["metadata"].get("generation", 1),
-            "status": "False",
-            "lastProbeTime": None,
-            "lastTransitionTime": since,
-            "reason": reason,
-            "message": message,
+            **stated(old, row, self._tools.now(), lastProbeTime=None),
         }
-        others = [
-            other for other in status.get("conditions") or () if other["type"] != "PodScheduled"
-        ]
+        others = [other for other in old or () if other["type"] != "PodScheduled"]
         status["conditions"] = [*others, entry]
         if nominated:
             status["nominatedNodeName"] = nominated

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.tools import Key, Tools, condition
+from federator.embedded.controllers.tools import Key, Tools, condition, stated
 from federator.embedded.controllers.workloads import job_rules
 from federator.embedded.controllers.workloads.job_state import (
     INDEX_LABEL,
@@ -370,18 +370,9 @@ def _env(container: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _put(status: dict[str, Any], row: tuple[str, str, str, str], now: str) -> None:
-    type_, value, reason, message = row
+    type_, value = row[:2]
     have = condition(status["conditions"], type_)
     if have is not None and have["status"] == value:
         return
-    status["conditions"] = [entry for entry in status["conditions"] if entry["type"] != type_]
-    status["conditions"].append(
-        {
-            "type": type_,
-            "status": value,
-            "lastProbeTime": now,
-            "lastTransitionTime": now,
-            "reason": reason,
-            "message": message,
-        }
-    )
+    others = [entry for entry in status["conditions"] if entry["type"] != type_]
+    status["conditions"] = [*others, stated(None, row, now, lastProbeTime=now)]

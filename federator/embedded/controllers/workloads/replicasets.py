@@ -9,7 +9,14 @@ from typing import Any
 
 from federator.embedded.controllers.keyed import PodOwner
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
-from federator.embedded.controllers.tools import Key, Tools, condition, owner_reference, with_list
+from federator.embedded.controllers.tools import (
+    Key,
+    Tools,
+    condition,
+    owner_reference,
+    stated,
+    with_list,
+)
 from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 from federator.model.kubernetes import selectors
@@ -139,8 +146,8 @@ class ReplicaSets(PodOwner):
         others = [entry for entry in old or () if entry is not have]
         if why is None:
             return others
-        made = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": self._tools.now()}
-        return [*others, have or {**made, "reason": "FailedCreate", "message": why}]
+        row = (REPLICA_FAILURE, "True", "FailedCreate", why)
+        return [*others, have or stated(None, row, self._tools.now())]
 
     def _report(self, key: Key, obj: JsonObject) -> None:
         group = self._pods.group(obj["metadata"]["uid"])

@@ -7,7 +7,7 @@ Reasons and messages are those of the Kubernetes deployment controller 1.37. Cal
 
 from typing import Any, Final
 
-from federator.embedded.controllers.tools import condition
+from federator.embedded.controllers.tools import condition, stated
 from federator.embedded.controllers.workloads import rolling
 from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
@@ -72,22 +72,12 @@ def counted(
 def put(status: Status, row: Row, now: str) -> None:
     """Sets a condition. Same status and reason: nothing happens; same status: the transition time
     stays."""
-    type_, value, reason, message = row
-    have = condition(status["conditions"], type_)
-    if have is not None and have["status"] == value and have["reason"] == reason:
+    have = condition(status["conditions"], row[0])
+    if have is not None and (have["status"], have["reason"]) == row[1:3]:
         return
-    since = have["lastTransitionTime"] if have is not None and have["status"] == value else now
-    drop(status, type_)
-    status["conditions"].append(
-        {
-            "type": type_,
-            "status": value,
-            "lastUpdateTime": now,
-            "lastTransitionTime": since,
-            "reason": reason,
-            "message": message,
-        }
-    )
+    made = stated(status["conditions"], row, now, lastUpdateTime=now)
+    drop(status, row[0])
+    status["conditions"].append(made)
 
 
 def drop(status: Status, type_: str) -> None:
