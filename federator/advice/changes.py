@@ -26,7 +26,7 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import quantity
-from federator.model.kubernetes.taints import Taint
+from federator.model.kubernetes.taints import Taint, Toleration, toleration_to_dict
 from federator.model.policy import Policy, Strategy
 from federator.model.terms import Operator
 from federator.placement.policy import conditions, mentions
@@ -114,7 +114,7 @@ def opened(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
 def _untainted(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:
     keeps_away = [taint for taint in view.taints if not _tolerated(ask.policy, taint)]
     named = ", ".join(str(taint) for taint in keeps_away)
-    wanted = [_toleration(taint) for taint in keeps_away]
+    wanted = [toleration_to_dict(_toleration(taint)) for taint in keeps_away]
     before = raw.items(policy_fields(world, ask.policy), "tolerations")
     if made := in_policy(world, ask.policy, ("tolerations",), [*before, *wanted]):
         yield Change(f"tolerate {named} of {view.name}", made)
@@ -135,18 +135,9 @@ def _tolerated(policy: Policy, taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in policy.tolerations)
 
 
-def _toleration(taint: Taint) -> dict[str, Any]:
-    toleration = {
-        "key": taint.key,
-        "operator": "Equal",
-        "value": taint.value,
-        "effect": str(taint.effect),
-    }
-    return (
-        toleration
-        if taint.value
-        else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
-    )
+def _toleration(taint: Taint) -> Toleration:
+    operator = "Equal" if taint.value else "Exists"
+    return Toleration(taint.key, operator, taint.value, taint.effect)
 
 
 def _selected(world: HostState, ask: Ask, view: ClusterView) -> Iterator[Change]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import labels
+from federator.kinds.jobset import guards
 from federator.kinds.pods import priorities
 from federator.model import names
 from federator.model.ask import Tier
@@ -31,14 +32,6 @@ TRIES_S: Final = 60
 """Seconds for which a Job tries: the name and the endpoints of a Service come a little after its
 pod."""
 _REQUESTS: Final = {"cpu": "20m", "memory": "64Mi"}
-_SECURITY: Final = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 
 
 def image_of(stated: str, profile: Obj | None) -> str:
@@ -103,7 +96,7 @@ def _container(name: str, image: str, words: list[str]) -> dict[str, Any]:
         "image": image,
         "args": ["runtime", *words],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": "256Mi"}},
-        "securityContext": dict(_SECURITY),
+        "securityContext": dict(guards.SECURITY),
     }
 
 

@@ -36,11 +36,11 @@ def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s:
     reached through forwards and balancers."""
     now = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name(f"{what} authority")
+    ca_name = named(f"{what} authority")
     ca = (
         _builder(ca_name, ca_name, ca_key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(usage(signs_certificates=True), critical=True)
         .add_extension(
             x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False
         )
@@ -49,9 +49,9 @@ def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s:
     names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
     names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     certificate = (
-        _builder(_name(what), ca_name, key.public_key(), now)
+        _builder(named(what), ca_name, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(
@@ -66,7 +66,7 @@ def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s:
     return Identity(ca.public_bytes(pem), certificate.public_bytes(pem), key_pem)
 
 
-def _name(common_name: str) -> x509.Name:
+def named(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -96,7 +96,7 @@ def _builder(
     )
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,

@@ -11,8 +11,8 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from federator.kube import selfsigned
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away, Denied, Issued
 from federator.runtime.identity.certificates import CertificateRefused
@@ -23,17 +23,6 @@ from federator.signer.options import SignerOptions
 
 LASTS: Final = datetime.timedelta(days=365)
 BEFORE: Final = datetime.timedelta(hours=1)
-_SIGNS: Final = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
 
 
 def new_pair(now_s: float) -> Pair:
@@ -48,17 +37,17 @@ def _made(
     name: str, key: ec.EllipticCurvePrivateKey, above: ec.EllipticCurvePrivateKey, now_s: float
 ) -> x509.Certificate:
     begin = datetime.datetime.fromtimestamp(int(now_s), datetime.UTC) - BEFORE
-    root = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "federator sandbox root")])
+    root = selfsigned.named("federator sandbox root")
     builder = x509.CertificateBuilder(
         issuer_name=root,
-        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+        subject_name=selfsigned.named(name),
         public_key=key.public_key(),
         serial_number=x509.random_serial_number(),
         not_valid_before=begin,
         not_valid_after=begin + LASTS,
     )
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-    builder = builder.add_extension(_SIGNS, True)
+    builder = builder.add_extension(selfsigned.usage(signs_certificates=True), True)
     own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return builder.add_extension(own, False).sign(above, hashes.SHA256())
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.kinds.natives import NATIVES
+from federator.kinds.shared import parts
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -281,19 +282,8 @@ def _job_set_status(obj: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) ->
 def _owned(
     owner: Mapping[str, Any], api_version: str, kind: str, name: str, spec: Mapping[str, Any]
 ) -> dict[str, Any]:
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    meta = {
-        "name": name,
-        "namespace": owner["metadata"]["namespace"],
-        "ownerReferences": [reference],
-    }
+    space = owner["metadata"]["namespace"]
+    meta = {"name": name, "namespace": space, "ownerReferences": [parts.owner(owner)]}
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": dict(spec)}
 
 

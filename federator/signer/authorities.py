@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from federator.kube import selfsigned
 from federator.runtime.identity import certificates
 from federator.runtime.identity.authority import Away
 from federator.runtime.identity.certificates import CertificateRefused
@@ -23,17 +24,7 @@ from federator.runtime.identity.spiffe import SpiffeId
 log = logging.getLogger(__name__)
 
 COMMON_NAME_MAX: Final = 64
-SIGNS_HANDSHAKES: Final = x509.KeyUsage(
-    digital_signature=True,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=False,
-    crl_sign=False,
-    encipher_only=False,
-    decipher_only=False,
-)
+SIGNS_HANDSHAKES: Final = selfsigned.usage(signs_certificates=False)
 BEFORE_S: Final = 30
 """A certificate begins so many seconds before now: clocks of pods may be behind."""
 READ_S: Final = 30.0

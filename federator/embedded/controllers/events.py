@@ -64,7 +64,7 @@ class Recorder:
                     "apiVersion": "v1",
                     "kind": "Event",
                     "metadata": {"name": name, "namespace": namespace},
-                    "involvedObject": _reference(about),
+                    "involvedObject": reference(about),
                     "reason": reason,
                     "message": message,
                     "source": {"component": component},
@@ -105,7 +105,8 @@ class Recorder:
                 self._store.delete(self._kinds.events, namespace, name)
 
 
-def _reference(about: JsonObject) -> JsonObject:
+def reference(about: JsonObject) -> JsonObject:
+    """An ObjectReference to it."""
     metadata = about["metadata"]
     involved: dict[str, Any] = {
         "kind": about["kind"],

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.catalogue import natives
+from federator.embedded.controllers import events
 from federator.embedded.controllers.keyed import Keyed
 from federator.embedded.controllers.tools import (
     Key,
@@ -162,17 +163,8 @@ class CronJobs(Keyed):
                 self._say(cron, "FailedCreate", text, warning=True)
                 return
             self._say(cron, "SuccessfulCreate", f"Created job {name}")
-        meta = job["metadata"]
-        reference = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "name": name,
-            "namespace": namespace,
-            "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
-        }
         if not jobs.finished(job):
-            status["active"] = [*status["active"], reference]
+            status["active"] = [*status["active"], events.reference(job)]
         status["lastScheduleTime"] = stamp
 
     def _job(self, cron: JsonObject, name: str, stamp: str) -> JsonObject:
