@@ -177,12 +177,8 @@ def machine(path: Path) -> tuple[NodeGroup, ...]:
     header = _header(tables.lines_of(tables.text_of(path, problems), path.name, problems))
     size = header.get("MaxProcs", header.get("MaxNodes", "")).split()
     if not size or not size[0].isdigit() or not int(size[0]):
-        raise TraceError(
-            path.name,
-            0,
-            "MaxProcs",
-            "the header does not tell the size of the machine: name a fleet",
-        )
+        why = "the header does not tell the size of the machine: name a fleet"
+        raise TraceError(path.name, 0, "MaxProcs", why)
     return (NodeGroup(_MACHINE, int(size[0]), cpu_milli=1000),)
 
 
@@ -211,15 +207,8 @@ def _job(file: str, row: int, line: str, problems: Problems) -> list[int] | None
         except (ValueError, OverflowError):
             finite = cell.lower().lstrip("+-") in ("nan", "inf", "infinity")
             kind = "is not a finite number" if finite else "is no number"
-            problems.add(
-                Problem(
-                    file,
-                    row,
-                    name,
-                    kind,
-                    repr(cell[:40].encode("utf-8", "backslashreplace").decode()),
-                )
-            )
+            detail = repr(cell[:40].encode("utf-8", "backslashreplace").decode())
+            problems.add(Problem(file, row, name, kind, detail))
             return None
     return values
 
@@ -237,15 +226,8 @@ def _wrong(file: str, row: int, job: Sequence[int], problems: Problems) -> bool:
             return True
     if job[3] > _LONGEST_S or job[1] > EPOCH_FROM_S * 100:
         at = 3 if job[3] > _LONGEST_S else 1
-        problems.add(
-            Problem(
-                file,
-                row,
-                FIELDS[at],
-                "is implausibly large for s; is it in milliseconds?",
-                str(job[at]),
-            )
-        )
+        kind = "is implausibly large for s; is it in milliseconds?"
+        problems.add(Problem(file, row, FIELDS[at], kind, str(job[at])))
         return True
     return False
 
@@ -264,9 +246,6 @@ def _work(job: Sequence[int], reading: Reading) -> Work:
         shards=job[7] if job[7] > 0 else job[4],
         cpu_milli=1000,
         memory_mib=-(-job[9] // 1024) if job[9] > 0 else None,
-        gpu=None,
-        gpu_models=(),
-        priority=0,
         checkpoint_s=reading.checkpoint_s,
         failing=_ONCE if job[10] == FAILED else None,
     )
