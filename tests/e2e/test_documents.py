@@ -258,6 +258,7 @@ STAGED = (
     "a script of the reader's own, over member processes in Deployments: those of a demo run in its"
     " process"
 )
+STAGES = "a script of the reader's own: tests/e2e/test_upgrade_stages.py runs it"
 NOT_RUN = {
     f"federator workflow push workflow.yaml {OF_WORKFLOWS}": STORED,
     (
@@ -323,6 +324,10 @@ NOT_RUN = {
     "federator cluster undrain us-east-1a": EMPTIES,
     "federator probe run us-east-1a --wait": PROBED,
     "cat upgrade-members.sh": STAGED,
+    "cat upgrade-hubs.sh": STAGES,
+    "./upgrade-hubs.sh registry.example/federator:0.2.0": STAGES,
+    "cat upgrade-profile.sh": STAGES,
+    "./upgrade-profile.sh candidate.yaml default.yaml feed homefeed": STAGES,
     './upgrade-members.sh registry.example/federator:0.2.0 us-west-2a "us-east-1a us-east-1b"': STAGED,
     (
         "federator probe run us-east-1a --wait && kubectl --context us-east-1b apply --server-side"
