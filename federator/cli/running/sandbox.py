@@ -14,7 +14,6 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,16 +222,16 @@ def _quiet_pods() -> Iterator[None]:
 async def _backends(directory: Path, seed: int) -> AsyncIterator["Backends"]:
     """What the runtimes of the pods use, in a folder in memory where the machine has one."""
     from federator.kube.clock import RealClock
+    from federator.sandbox import podfolders
     from federator.sandbox.runtimes import Backends
 
     shared = Path("/dev/shm")
-    parent = shared if os.access(shared, os.W_OK) else directory
-    folder = Path(tempfile.mkdtemp(prefix="federator-pods-", dir=parent))
-    backends = Backends(folder, RealClock(), random.Random(seed))
-    try:
-        yield backends
-    finally:
-        await backends.close()
+    with podfolders.held(shared if os.access(shared, os.W_OK) else directory) as folder:
+        backends = Backends(folder, RealClock(), random.Random(seed))
+        try:
+            yield backends
+        finally:
+            await backends.close()
 
 
 def _federation(fleet: Any, directory: Path, seed: int, backends: "Backends") -> "Federation":
