@@ -194,6 +194,7 @@ class Controllers:
     def begin_term(self) -> None:
         """This hub leads from now on: what is not queued by a change is queued here."""
         state, clock = self._tools.state, self._tools.clock
+        self.placing.first_reports.begin()
         self.quotas.count_all()
         state.notices.begin(state.records.values(), clock.monotonic(), clock.now())
 

@@ -2,7 +2,8 @@
 
 Reading and probing always run; writing runs while this hub leads. Order of a start: the host's
 lists, then every member read or known to be silent; until then nothing is placed, dispatched or
-deleted. `run` ends by cancellation, or when the lease is lost. This process owns every task.
+deleted; new workloads also wait for first reports (`placing.first_reports`). `run` ends by
+cancellation, or when the lease is lost. This process owns every task.
 """
 
 import asyncio

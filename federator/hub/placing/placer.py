@@ -22,6 +22,7 @@ from federator.hub.host.in_force import SpecsInForce
 from federator.hub.members.member import Member
 from federator.hub.metering import figures
 from federator.hub.placing import move_budget, unschedulable
+from federator.hub.placing.first_reports import FirstReports
 from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
 from federator.hub.placing.unschedulable import UnschedulableCaps
@@ -84,6 +85,7 @@ class Placing(Controller):
         self.inadmissible = Queue()
         """Workloads that wait for something, and the hints that could help each."""
         self.moves = MoveBuckets(self.state, clock=self.clock, later=self.queue.add_after)
+        self.first_reports = FirstReports(self.state, clock=self.clock, again=self.queue.add_after)
         self.gaps = figures.Gaps(self.state.commitments, self.state.metrics)
         self._pledges = Pledges()
         self._asks = policying.Asks()
@@ -324,6 +326,8 @@ class Placing(Controller):
             if not component.shape.plain and self.state.want_shape(component.shape):
                 self.state.signals.ask_members()
         record = self.state.record_of(workload)
+        if record is None and self.first_reports.holds(workload):
+            return None
         wait_s = self.in_force.first_slice_wait_s(workload, record) if record is not None else 0.0
         if wait_s > 0:
             self.queue.add_after(key, wait_s)
