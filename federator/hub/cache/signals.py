@@ -37,8 +37,8 @@ class LeadersSignal(Signal[P]):
         self._of = of
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        if self._of.heeded:
-            super().__call__(*args, **kwargs)
+        for listener in self if self._of.heeded else ():
+            listener(*args, **kwargs)
 
 
 class Signals:
