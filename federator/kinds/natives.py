@@ -98,6 +98,12 @@ served."""
 OPTIONAL: Final = tuple(kind for kind, row in NATIVES.items() if row.optional)
 
 
+def made(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of one of these kinds."""
+    version = NATIVES[kind].api_version
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
 def qualified(kind: str) -> str:
     """`JobSet.jobset.x-k8s.io`, as discovery facts name it."""
     return f"{kind}.{NATIVES[kind].group}"

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.daemon import ask
 from federator.kinds.daemon.schema import SELECTOR_LABEL
 from federator.kinds.shared import parts, workloads
@@ -39,7 +39,7 @@ def _daemon_set(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     }
     if "minReadySeconds" in strategy:
         spec["minReadySeconds"] = raw.integer(strategy, "minReadySeconds")
-    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}
+    return natives.made("DaemonSet", meta, spec)
 
 
 def _pace(strategy: Obj) -> dict[str, Any]:

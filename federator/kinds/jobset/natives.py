@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.jobset import ask, failures, guards, shardparts
 from federator.kinds.jobset.schema import SELECTOR_LABEL
 from federator.kinds.labels import SHARDS_ANNOTATION
@@ -143,7 +143,7 @@ def _job(
     meta["labels"][SELECTOR_LABEL] = name
     meta["annotations"] = {SHARDS_ANNOTATION: shards.text((piece,))}
     spec = job_spec(obj, made_from, piece, running, files=meta["name"])
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    return natives.made("Job", meta, spec)
 
 
 def job_spec(obj: Obj, made_from: Obj, piece: Range, running: int, *, files: str) -> dict[str, Any]:

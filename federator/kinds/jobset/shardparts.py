@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.shared import parts
 from federator.model.errors import FieldError
 from federator.model.shards import Range, Ranges
@@ -67,9 +67,7 @@ def claims(obj: Obj, mark: verbs.SliceMark | None, component: str) -> list[dict[
         if raw.text(claim, "retention") == "Retain":
             del meta["ownerReferences"]
         spec = dict(raw.mapping(claim, "spec"))
-        made.append(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
-        )
+        made.append(natives.made("PersistentVolumeClaim", meta, spec))
     return made
 
 

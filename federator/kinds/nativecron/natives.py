@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
+from federator.kinds import natives
 from federator.kinds.jobset import ask as jobset
 from federator.kinds.jobset import natives as jobs
 from federator.kinds.jobset import shardparts
@@ -58,7 +59,7 @@ def _cron_job(obj: Obj, profile: Obj | None) -> dict[str, Any]:
         spec["timeZone"] = zone
     if "startingDeadlineSeconds" in times:
         spec["startingDeadlineSeconds"] = raw.integer(times, "startingDeadlineSeconds")
-    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec}
+    return natives.made("CronJob", meta, spec)
 
 
 def _end(obj: Obj) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.labels import AUTOSCALED_ANNOTATION
 from federator.kinds.natives import NATIVES
 from federator.kinds.service import ask, scaling
@@ -62,14 +62,7 @@ def _disruption_budget(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str,
         "selector": {"matchLabels": _selector(obj)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
-    return [
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": _metadata(obj, mark),
-            "spec": spec,
-        }
-    ]
+    return [natives.made("PodDisruptionBudget", _metadata(obj, mark), spec)]
 
 
 def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> dict[str, Any]:
@@ -96,21 +89,15 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     if (bounds := ask.bounds(obj)) is not None:
         spec["replicas"] = scaling.bounds(scaling.of(obj), ask.count(obj))[0]
         meta["annotations"] = {AUTOSCALED_ANNOTATION: f"{bounds[0]}-{bounds[1]}"}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    return natives.made("Deployment", meta, spec)
 
 
 def _autoscaler(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     scaled = scaling.of(obj)
     if not scaled or scaling.by_member(scaled):
         return []
-    return [
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": _metadata(obj, mark),
-            "spec": scaling.spec_of(scaled, ask.count(obj), parts.name_of(obj)),
-        }
-    ]
+    spec = scaling.spec_of(scaled, ask.count(obj), parts.name_of(obj))
+    return [natives.made("HorizontalPodAutoscaler", _metadata(obj, mark), spec)]
 
 
 def _asked(obj: Obj) -> list[tuple[str, Obj]]:
@@ -153,7 +140,7 @@ def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> d
     annotations = raw.text_map(asked, "annotations")
     if annotations:
         meta["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    return natives.made("Service", meta, spec)
 
 
 def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
@@ -201,14 +188,7 @@ def _routes(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list
         meta = _metadata(obj, mark)
         if made:
             meta["name"] = f"{name}-{names.short_hash(host)}"
-        made.append(
-            {
-                "apiVersion": NATIVES["HTTPRoute"].api_version,
-                "kind": "HTTPRoute",
-                "metadata": meta,
-                "spec": spec,
-            }
-        )
+        made.append(natives.made("HTTPRoute", meta, spec))
     return made
 
 
@@ -228,14 +208,7 @@ def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> lis
     class_name = raw.text(profile, "spec", "ingressClassName")
     if class_name:
         spec["ingressClassName"] = class_name
-    return [
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "Ingress",
-            "metadata": _metadata(obj, mark),
-            "spec": spec,
-        }
-    ]
+    return [natives.made("Ingress", _metadata(obj, mark), spec)]
 
 
 def _path(obj: Obj, path: str, port: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.shared import parts, ports, workloads
 from federator.kinds.statefulset import ask
 from federator.kinds.statefulset.schema import BLOCK_LABEL, SELECTOR_LABEL
@@ -81,7 +81,7 @@ def _service(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
     if "publishNotReadyAddresses" in asked:
         spec["publishNotReadyAddresses"] = raw.flag(asked, "publishNotReadyAddresses")
     meta = _metadata(obj, mark, parts.name_of(obj))
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    return natives.made("Service", meta, spec)
 
 
 def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _set(
         spec["volumeClaimTemplates"] = claims
     meta = _metadata(obj, mark, set_name(parts.name_of(obj), block))
     meta["labels"] |= selector
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+    return natives.made("StatefulSet", meta, spec)
 
 
 def _claim(claim: Obj) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds import verbs
+from federator.kinds import natives, verbs
 from federator.kinds.labels import COMPONENT_LABEL
 from federator.kinds.natives import NATIVES
 from federator.kinds.shared import environment, parts, workloads
@@ -72,7 +72,7 @@ def _service(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
     meta["labels"] |= selector
     # Pods look each other up before they are ready, which some only are once all have met.
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    return natives.made("Service", meta, spec)
 
 
 def _claim(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ def _claim(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
     }
     if storage_class := raw.text(checkpoint, "storageClassName"):
         spec["storageClassName"] = storage_class
-    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
+    return [natives.made("PersistentVolumeClaim", meta, spec)]
 
 
 def _job(
@@ -103,7 +103,7 @@ def _job(
     meta = parts.metadata(obj, mark, group.job, COMPONENT)
     meta["labels"] |= labels
     spec = _job_spec(obj, group, every, profile) | {"suspend": suspended(obj)}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    return natives.made("Job", meta, spec)
 
 
 def _labels(obj: Obj, group: Group) -> dict[str, str]:
@@ -166,8 +166,7 @@ def _carrier(
     """Named as the workload: the names of Jobs and hosts begin with it."""
     meta = parts.metadata(obj, mark, parts.name_of(obj), COMPONENT)
     meta["labels"] |= {SELECTOR_LABEL: parts.name_of(obj)}
-    version = NATIVES[kind].api_version
-    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+    return natives.made(kind, meta, spec)
 
 
 def _job_set_spec(

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.natives import NATIVES, POD_GROUP
+from federator.kinds import natives
+from federator.kinds.natives import POD_GROUP
 from federator.kinds.shared import parts, workloads
 from federator.kinds.training import ask
 from federator.kinds.training.natives import COMPONENT
@@ -75,8 +76,7 @@ def _group(obj: Obj, job: Obj, left: int) -> dict[str, Any]:
     # The scheduler takes a group only if its priority is that of its pods.
     if priority := raw.text(job, "spec", "template", "spec", "priorityClassName"):
         spec["priorityClassName"] = priority
-    version = NATIVES[POD_GROUP].api_version
-    return {"apiVersion": version, "kind": POD_GROUP, "metadata": meta, "spec": spec}
+    return natives.made(POD_GROUP, meta, spec)
 
 
 def _naming(job: dict[str, Any], group: str) -> dict[str, Any]:
