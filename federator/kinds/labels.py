@@ -1,8 +1,9 @@
 """Labels and annotations on native objects and pods that expanders write, and that the member reads
-again; and the image of federator itself.
+again; and the image of federator itself with the rights of its containers.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from federator import __version__
 from federator.api import raw
@@ -14,6 +15,15 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "federator"
 IMAGE: Final = f"federator:{__version__}"
 """The image of pods that run federator, where the RuntimeProfile says nothing else."""
+SECURITY: Final[Mapping[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Of a container that runs federator."""
 CONFIG_HASH_ANNOTATION: Final = "pinterest.com/config-hash"
 """On pods of services: a changed ConfigMap changes it, and so replaces the pods."""
 IAM_ROLE_ANNOTATION: Final = "pinterest.com/iam-role"

@@ -9,7 +9,6 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import labels
-from federator.kinds.jobset import guards
 from federator.kinds.pods import priorities
 from federator.model import names
 from federator.model.ask import Tier
@@ -96,7 +95,7 @@ def _container(name: str, image: str, words: list[str]) -> dict[str, Any]:
         "image": image,
         "args": ["runtime", *words],
         "resources": {"requests": dict(_REQUESTS), "limits": {"memory": "256Mi"}},
-        "securityContext": dict(guards.SECURITY),
+        "securityContext": dict(labels.SECURITY),
     }
 
 

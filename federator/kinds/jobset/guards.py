@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.labels import IMAGE
+from federator.kinds.labels import IMAGE, SECURITY
 from federator.kinds.pods import probing
 from federator.model.errors import FieldError
 from federator.runtime import fencing
@@ -34,14 +34,6 @@ GRACE_S: Final = 30
 RESOURCES: Final[Mapping[str, Any]] = {
     "requests": {"cpu": "10m", "memory": "48Mi"},
     "limits": {"memory": "128Mi"},
-}
-SECURITY: Final[Mapping[str, Any]] = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
 }
 _TEMPLATE: Final = "spec.template.spec"
 
