@@ -327,10 +327,10 @@ class Federation:
     def settled(self) -> tuple[bool, list[str]]:
         """Whether the hub has started and every workload on the host has settled; else what is
         waited for."""
-        waiting = list(self._waiting())
+        waiting = list(self.waiting())
         return not waiting, waiting
 
-    def _waiting(self) -> Iterator[str]:
+    def waiting(self) -> Iterator[str]:
         """What is waited for, computed one by one: the hub itself, then what it has not seen, then
         the workloads that have not settled."""
         self.check()
@@ -357,9 +357,9 @@ class Federation:
     async def until_settled(self, within_s: float) -> None:
         """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
         deadline = self.clock.monotonic() + within_s
-        while next(self._waiting(), None) is not None:
+        while next(self.waiting(), None) is not None:
             if self.clock.monotonic() >= deadline:
-                waiting = itertools.islice(self._waiting(), 5)
+                waiting = itertools.islice(self.waiting(), 5)
                 raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting))
             await self.pause()
 

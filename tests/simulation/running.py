@@ -42,6 +42,8 @@ from tests.simulation.world import Between, Stoppable, World
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds, and as many after each
 shard that ends while others still run."""
+LOOK_S = 5.0
+"""So often it is looked at whether shards have ended: all workloads are judged for it."""
 RUNS_S = 1200.0
 """All shards have run by then."""
 DEBOUNCE_S = 75.0
@@ -266,14 +268,18 @@ class Run:
         if self.world.fired["member-clock-off"]:
             # A pod that failed by a clock that was ahead is made again when that time has come.
             since_s += timing.OFF_S[1]
-        while waiting := self.world.unsettled():
+        looked_s = since_s - LOOK_S
+        while next(self.world.waiting(), None) is not None:
+            if clock.monotonic() >= looked_s + LOOK_S:
+                looked_s, waiting = clock.monotonic(), self.world.unsettled()
+                if waiting != last and any(map(_SHARDS_RUN.search, waiting)):
+                    since_s = max(since_s, min(looked_s, latest_s))
+                last = waiting
             self.check()
             await self.load.bound(self.world)
             self._resolved()
-            if waiting != last and any(map(_SHARDS_RUN.search, waiting)):
-                since_s = max(since_s, min(clock.monotonic(), latest_s))
-            last = waiting
-            if clock.monotonic() >= since_s + HEAL_S:
+            late = clock.monotonic() >= since_s + HEAL_S
+            if late and (waiting := self.world.unsettled()):
                 raise Broken(
                     self.parameters, [f"10 settles: {text}" for text in waiting], self.world.story
                 )

@@ -104,8 +104,8 @@ def tell(
 async def settled(stage: World, within_s: float = SETTLE_S) -> None:
     """Waits for rest. Fails with what is still waited for."""
     deadline = stage.federation.clock.monotonic() + within_s
-    while waiting := stage.unsettled():
-        assert stage.federation.clock.monotonic() < deadline, waiting
+    while next(stage.waiting(), None) is not None:
+        assert stage.federation.clock.monotonic() < deadline, stage.unsettled()
         await asyncio.sleep(0.5)
 
 

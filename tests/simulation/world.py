@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import contextvars
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from federator.api import membercluster
@@ -375,13 +375,23 @@ class World(Hands):
 
     def unsettled(self) -> list[str]:
         """What is still waited for; nothing when all is settled and every process lives."""
+        return list(self.waiting())
+
+    def waiting(self) -> Iterator[str]:
+        """`unsettled`, computed one by one: whether there is anything is known much sooner."""
         dead = sorted(name for name, life in self.lives.items() if life.dead)
         if dead:
-            return [f"{name} is down" for name in dead]
+            yield from (f"{name} is down" for name in dead)
+            return
         ever = (*self.lives.values(), *(one for one in self.graves if isinstance(one, Life)))
         if late := [
             f"a write of {life.name} is still on its way" for life in ever if life.on_its_way
         ]:
-            return late
-        going = setting.going(self.federation.host)
-        return going or self.federation.settled()[1] or setting.unready(self.federation.hub)
+            yield from late
+            return
+        told = False
+        for text in setting.going(self.federation.host) or self.federation.waiting():
+            told = True
+            yield text
+        if not told:
+            yield from setting.unready(self.federation.hub)
