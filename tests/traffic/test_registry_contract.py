@@ -112,7 +112,7 @@ def test_entries_of_other_clients_are_left_alone_and_unreadable_ones_are_skipped
 
 def test_a_registry_that_is_away_is_unreachable_and_the_session_survives(play: Play) -> None:
     async def scenario(world: World) -> None:
-        registry = await world.registry(session_s=10.0)
+        registry = await world.registry(session_s=60.0)  # a server starts within it
         before = await registry.join(member(1))
         await world.leave()
         await until(lambda: not registry.up)
