@@ -140,8 +140,9 @@ async def test_nothing_is_left_behind_on_disk_or_open(
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(10):
             await ask(path)
-        await asyncio.sleep(0.1)
-        assert len(os.listdir("/proc/self/fd")) <= before + 2
+        async with asyncio.timeout(60):
+            while len(os.listdir("/proc/self/fd")) > before + 2:  # noqa: ASYNC110 - closed by and by
+                await asyncio.sleep(0.05)
     assert list(scratch.iterdir()) == []
 
 
@@ -194,7 +195,7 @@ async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_on
     user, runs = credential_plugin(
         tmp_path, f'[ "$number" -eq 1 ] || while [ ! -e "{go}" ]; do sleep 0.05; done'
     )
-    async with serving(takes_the_second_token, server_tls(files)) as server, asyncio.timeout(30):
+    async with serving(takes_the_second_token, server_tls(files)) as server, asyncio.timeout(60):
         path = tmp_path / "config"
         path.write_text(
             json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user))

@@ -200,7 +200,7 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     )
     assert again.code == 1
     assert f"has joined already, as {last}" in again.err
-    fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
+    fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=90s")
     _the_hub_is_given_rights_and_tokens(fleet, last)
     _credentials_go_with_the_object(fleet, last)
     fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
@@ -228,7 +228,7 @@ def _credentials_go_with_the_object(fleet: Fleet, name: str) -> None:
             lambda one=one: f"{one} stays",  # type: ignore[misc]
         )
     fleet.federator("cluster", "add", name, "--label", "region=x", KUBECONFIG=_both(fleet, name))
-    fleet.host("wait", "--for=condition=Ready", f"mc/{name}", "--timeout=30s")
+    fleet.host("wait", "--for=condition=Ready", f"mc/{name}", "--timeout=90s")
 
 
 def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:

@@ -337,7 +337,7 @@ SCRIPTS = {
         "create token robot --duration=1m",
         "create token robot --bound-object-kind=Secret --bound-object-name=none",
         "apply -f manifest-token.yaml",
-        "wait --for=jsonpath={.data.token} secret/robot-token --timeout=30s",
+        "wait --for=jsonpath={.data.token} secret/robot-token --timeout=60s",
         "get secret robot-token",
         "get secret robot-token -o jsonpath='{.data.namespace}'",
         "describe sa robot",
@@ -357,7 +357,7 @@ SCRIPTS = {
         "auth whoami --as=ann --as-group=devs",
         f"auth whoami {ROBOT}",
         "delete sa robot",
-        "wait --for=delete secret/robot-token --timeout=30s",
+        "wait --for=delete secret/robot-token --timeout=60s",
     ),
     "what is not there": (
         "logs none",
@@ -406,7 +406,7 @@ async def test_kubectl_prints_the_same(
     namespace = "alike-" + re.sub("[^a-z]", "-", name)
     setup = [
         f"create namespace {namespace}",
-        f"wait --for=create sa/default -n {namespace} --timeout=30s",
+        f"wait --for=create sa/default -n {namespace} --timeout=60s",
     ]
     with nodes.running(real, nodes.many("node", 2, cpu="16", memory="64Gi")):
         told = []

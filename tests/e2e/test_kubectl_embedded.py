@@ -162,25 +162,25 @@ async def test_a_deployment_from_apply_to_deletion(kubectl: Kubectl) -> None:
     file = kubectl.manifest(WEB)
     assert await kubectl("apply", "-f", file) == "deployment.apps/web created\n"
     assert await kubectl("apply", "-f", file) == "deployment.apps/web unchanged\n"
-    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
+    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=60s")
     assert "successfully rolled out" in await kubectl(
-        "rollout", "status", "deploy/web", "--timeout=30s"
+        "rollout", "status", "deploy/web", "--timeout=60s"
     )
     row = (await kubectl("get", "deploy", "web", "--no-headers", "-o", "wide")).split()
     assert row[:4] + row[5:] == ["web", "2/2", "2", "2", "app", "nginx:1", "app=web"]
     assert await kubectl("scale", "deploy/web", "--replicas=3") == "deployment.apps/web scaled\n"
-    await kubectl("wait", "deploy/web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=30s")
+    await kubectl("wait", "deploy/web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=60s")
     described = await kubectl("describe", "deploy", "web")
     assert "3 desired | 3 updated | 3 total | 3 available" in described
     assert "ScalingReplicaSet" in described
     assert 'deployment.apps "web" deleted' in await kubectl("delete", "deploy", "web")
-    await kubectl("wait", "pods", "-l", "app=web", "--for=delete", "--timeout=30s")
+    await kubectl("wait", "pods", "-l", "app=web", "--for=delete", "--timeout=60s")
     assert (await kubectl.json("get", "deploy,rs,pods"))["items"] == []
 
 
 async def test_pods_are_listed_logged_and_described(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", kubectl.manifest(WEB))
-    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
+    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=60s")
     names = (await kubectl("get", "pods", "-o", "name")).split()
     assert len(names) == 2
     assert all(name.startswith("pod/web-") for name in names)
@@ -288,21 +288,21 @@ async def test_validation_speaks_before_and_on_the_server(kubectl: Kubectl) -> N
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
 async def test_deleting_cascades_as_asked(kubectl: Kubectl, cascade: str) -> None:
     await kubectl("apply", "-f", kubectl.manifest(WEB))
-    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=30s")
-    await kubectl("delete", "deploy", "web", f"--cascade={cascade}", "--timeout=30s")
+    await kubectl("wait", "deploy/web", "--for=condition=Available", "--timeout=60s")
+    await kubectl("delete", "deploy", "web", f"--cascade={cascade}", "--timeout=60s")
     assert (await kubectl.run("get", "deploy", "web")).code == 1
     if cascade == "orphan":
         (replica_set,) = (await kubectl.json("get", "rs"))["items"]
         assert "ownerReferences" not in replica_set["metadata"]
         assert len((await kubectl.json("get", "pods"))["items"]) == 2
     else:
-        await kubectl("wait", "pods", "-l", "app=web", "--for=delete", "--timeout=30s")
+        await kubectl("wait", "pods", "-l", "app=web", "--for=delete", "--timeout=60s")
 
 
 async def test_a_namespace_takes_its_content_along(kubectl: Kubectl) -> None:
     await kubectl("create", "ns", "feed")
     await kubectl("apply", "-n", "feed", "-f", kubectl.manifest(WEB))
-    await kubectl("delete", "ns", "feed", "--timeout=30s")
+    await kubectl("delete", "ns", "feed", "--timeout=60s")
     assert (await kubectl.run("get", "ns", "feed")).code == 1
     assert (await kubectl.json("get", "deploy,pods", "-A"))["items"] == []
 
@@ -404,7 +404,7 @@ async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_boun
         "type": "kubernetes.io/service-account-token",
     }
     await kubectl("apply", "-f", kubectl.manifest(secret))
-    await kubectl("wait", "--for=jsonpath={.data.token}", "secret/robot", "--timeout=30s")
+    await kubectl("wait", "--for=jsonpath={.data.token}", "secret/robot", "--timeout=60s")
     data = (await kubectl.json("get", "secret", "robot"))["data"]
     root = (await kubectl.json("get", "cm", "kube-root-ca.crt"))["data"]["ca.crt"]
     assert base64.b64decode(data["ca.crt"]).decode() == root
@@ -462,7 +462,7 @@ async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_ne
     """
     deploy = manifests.DEPLOY
     await kubectl("apply", "--server-side", "-k", str(deploy / "crd"))
-    await kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    await kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     await kubectl("apply", "-f", str(deploy / "host" / "access" / "people.yaml"))
     for space in ("feed", "ads"):
         await kubectl("create", "ns", space)
