@@ -81,7 +81,7 @@ class Api:
             method=method,
         )
         context = ssl.create_default_context(cadata=self.ca)
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             return json.load(answer)
 
     def make_lease(self) -> None:

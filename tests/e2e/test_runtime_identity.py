@@ -30,7 +30,7 @@ from tests.unit.signer.cas import Ca
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("identity of pods")]
 
 DOMAIN = "test.example"
-WAIT_S = 40.0
+WAIT_S = 60.0
 MEMBER = """
 import asyncio, json, random, sys
 from federator.embedded import http
@@ -80,7 +80,7 @@ class World:
             headers={"Authorization": f"Bearer {self.admin}", "Content-Type": "application/json"},
         )
         context = ssl.create_default_context(cadata=self.ca)
-        with urllib.request.urlopen(asked, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(asked, context=context, timeout=60) as answer:
             return dict(json.load(answer))
 
     def start(self, name: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -262,7 +262,7 @@ def test_two_pods_get_certificates_and_shake_hands(world: World) -> None:
     assert stat.S_IMODE((web.identity / "tls.key").stat().st_mode) == 0o600
     command = ["openssl", "verify", "-x509_strict", "-CAfile", str(web.identity / "ca.crt")]
     command += ["-untrusted", str(web.identity / "tls.crt"), str(web.identity / "tls.crt")]
-    verified = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    verified = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert verified.stdout.endswith(": OK\n"), verified.stderr
     with served(web) as port:
         shown = shaken(db, port)

@@ -342,4 +342,4 @@ def test_configuration_is_there_before_the_application_starts() -> None:
             await started.wait()
             assert (folder / "limits.yaml").read_bytes() == DATA
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    asyncio.run(asyncio.wait_for(story(), 60))
